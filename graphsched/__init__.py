@@ -1,0 +1,110 @@
+"""graphsched: schedule dependency graphs onto streams, GPUs and CPU workers; predict, run, compare.
+
+::
+
+    Workload ──schedule()──▶ Plan ──predict()──▶ Timeline ┐
+                               └──execute()──▶ Timeline ──┴─compare()──▶ Comparison
+
+Names are imported on first use, so that ``import graphsched`` is quick and needs neither torch nor
+matplotlib.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from graphsched.calibration import local_platform, profile
+    from graphsched.cases import Case, Experiment, experiment
+    from graphsched.comparison import Comparison, compare
+    from graphsched.costs import Costs, TaskCost
+    from graphsched.errors import GraphschedError
+    from graphsched.executors import Program, execute
+    from graphsched.gantt import plot_gantt
+    from graphsched.plan import Action, Lane, Placement, Plan
+    from graphsched.platform import Device, Dispatch, Link, Platform
+    from graphsched.schedulers import schedule
+    from graphsched.simulator import Model, predict
+    from graphsched.timeline import Span, Timeline
+    from graphsched.workload import Task, TensorSpec, Value, Workload
+
+_HOMES = {
+    "Action": "plan",
+    "Case": "cases",
+    "Comparison": "comparison",
+    "Costs": "costs",
+    "Device": "platform",
+    "Dispatch": "platform",
+    "Experiment": "cases",
+    "GraphschedError": "errors",
+    "Lane": "plan",
+    "Link": "platform",
+    "Model": "simulator",
+    "Placement": "plan",
+    "Plan": "plan",
+    "Platform": "platform",
+    "Program": "executors",
+    "Span": "timeline",
+    "Task": "workload",
+    "TaskCost": "costs",
+    "TensorSpec": "workload",
+    "Timeline": "timeline",
+    "Value": "workload",
+    "Workload": "workload",
+    "compare": "comparison",
+    "execute": "executors",
+    "experiment": "cases",
+    "local_platform": "calibration",
+    "plot_gantt": "gantt",
+    "predict": "simulator",
+    "profile": "calibration",
+    "schedule": "schedulers",
+}
+
+__all__ = [
+    "Action",
+    "Case",
+    "Comparison",
+    "Costs",
+    "Device",
+    "Dispatch",
+    "Experiment",
+    "GraphschedError",
+    "Lane",
+    "Link",
+    "Model",
+    "Placement",
+    "Plan",
+    "Platform",
+    "Program",
+    "Span",
+    "Task",
+    "TaskCost",
+    "TensorSpec",
+    "Timeline",
+    "Value",
+    "Workload",
+    "compare",
+    "execute",
+    "experiment",
+    "local_platform",
+    "plot_gantt",
+    "predict",
+    "profile",
+    "schedule",
+]
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'graphsched' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"graphsched.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,19 @@
+"""Plans: what runs where, in which order, and who waits for whom."""
+
+from graphsched.plan.builder import Placement, allowed_devices, build_plan
+from graphsched.plan.check import check, known
+from graphsched.plan.model import HOST_LANE, Action, Copy, Lane, Plan, copy_lane
+
+__all__ = [
+    "HOST_LANE",
+    "Action",
+    "Copy",
+    "Lane",
+    "Placement",
+    "Plan",
+    "allowed_devices",
+    "build_plan",
+    "check",
+    "copy_lane",
+    "known",
+]

@@ -1,0 +1,250 @@
+"""Which actions must come before which, by data, memory and barriers; minimal waits; frees."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from graphsched.errors import PlanError, ScheduleError
+from graphsched.plan.model import ActionKind, Copy, Lane
+from graphsched.platform import Platform
+from graphsched.workload import Task, Workload
+
+Clock = tuple[int, ...]  # for each lane the last action known to be over; -1 for none
+
+
+@dataclass
+class Columns:
+    """The columns of a plan in the making."""
+
+    kinds: list[ActionKind] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    lane_of: list[int] = field(default_factory=list)
+    copies: dict[int, Copy] = field(default_factory=dict)
+
+    def add(self, kind: ActionKind, name: str, lane: int, copy: Copy | None = None) -> None:
+        """Append one action."""
+        if copy is not None:
+            self.copies[len(self.names)] = copy
+        self.kinds.append(kind)
+        self.names.append(name)
+        self.lane_of.append(lane)
+
+
+def find_homes(work: Workload, device_of: Mapping[str, str], platform: Platform) -> dict[str, str]:
+    """Device where each value's own buffer lives.
+
+    An input or placed state: where it was given; an output: where its task runs; a copy's output:
+    its target; a free state: where it is updated, else where it is first read.
+
+    Raises:
+        ScheduleError: Tasks that update one state, or make a view of it, are on different devices.
+        PlatformError: A value was given on a device that does not exist here.
+    """
+    homes = {v.name: v.device for v in work.values.values() if v.device is not None}
+    for device in dict.fromkeys(homes.values()):
+        platform.device(device)
+    readers: dict[str, str] = {}
+    for task in work.tasks:
+        if task.kind != "run":
+            continue
+        here = device_of[task.name]
+        views = [v for v in task.outputs if v.root != v.name and work.values[v.root].kind == "state"]
+        for root in dict.fromkeys(v.root for v in (*task.updates, *views)):
+            if homes.setdefault(root, here) != here:
+                raise ScheduleError(
+                    f"state {root!r} lives on {homes[root]}, but task {task.name!r}, which updates it or makes a "
+                    f"view of it, is placed on {here}: place all of these tasks on one device"
+                )
+        for value in task.outputs:
+            homes[value.name] = here
+        for read in task.reads:
+            readers.setdefault(read.value.name, here)
+    for value in work.values.values():
+        if value.name not in homes:
+            homes[value.name] = readers.get(value.name, "cpu")
+    return homes
+
+
+def required_actions(
+    work: Workload, columns: Columns, lanes: Sequence[Lane], homes: Mapping[str, str]
+) -> list[list[int]]:
+    """For each action the actions that must be over before it starts.
+
+    Raises:
+        PlanError: A value is read on a device where no copy of it has been made.
+    """
+    index = {name: i for i, name in enumerate(columns.names)}
+    copied: dict[str, list[int]] = defaultdict(list)  # root -> inserted copies of its present version
+    tails: dict[int, int] = {}
+    required: list[list[int]] = []
+    for i, kind in enumerate(columns.kinds):
+        before: list[int] = []
+        if kind == "wait":
+            before = list(tails.values())
+        elif kind == "copy":
+            copy = columns.copies[i]
+            if copy.read.source is not None:
+                before.append(_find(index, copy.read.source, columns.names[i]))
+            copied[copy.read.value.root].append(i)
+        else:
+            task = work[columns.names[i]]
+            device = lanes[columns.lane_of[i]].device
+            for read in task.reads:
+                if homes[read.value.name] == device:
+                    if read.source is not None:
+                        before.append(_find(index, read.source, task.name))
+                else:
+                    before.append(_find(index, f"{read}>{device}", task.name, i))
+            before += _ordering(task, device, work, columns, lanes, index)
+            for root in dict.fromkeys(v.root for v in task.updates):
+                before += [c for c in copied.pop(root, ()) if c != i]
+        required.append(sorted(set(before)))
+        if kind != "wait":
+            tails[columns.lane_of[i]] = i
+    return required
+
+
+def _find(index: Mapping[str, int], name: str, reader: str, limit: int | None = None) -> int:
+    found = index.get(name)
+    if found is None or (limit is not None and found > limit):
+        raise PlanError(
+            f"{reader!r} needs {name!r}, which no action before it makes: insert that copy or task"
+        )
+    return found
+
+
+def _ordering(
+    task: Task, device: str, work: Workload, columns: Columns, lanes: Sequence[Lane], index: Mapping[str, int]
+) -> list[int]:
+    """Predecessors that pass no data; readers of a copy elsewhere do not hold back an update."""
+    roots = {v.root for v in task.updates}
+    before = []
+    for name in task.after:
+        other = work[name]
+        if other.kind == "barrier":
+            continue  # the thread has waited before this action was issued
+        i = _find(index, name, task.name)
+        reads_copy = other.kind == "run" and lanes[columns.lane_of[i]].device != device
+        if not (reads_copy and any(r.value.root in roots for r in other.reads)):
+            before.append(i)
+    return before
+
+
+def reduce_waits(
+    columns: Columns, required: Sequence[Sequence[int]], n_lanes: int
+) -> tuple[list[tuple[int, ...]], list[Clock]]:
+    """The fewest waits that, with the order of each lane and the thread's own waits, imply `required`.
+
+    Returns:
+        Waits of each action, and each action's clock: for each lane the last action known to be over.
+    """
+    nothing: Clock = (-1,) * n_lanes
+    lane_clock: list[Clock] = [nothing] * n_lanes
+    thread = nothing
+    thread_waits = 0
+    seen = [0] * n_lanes
+    waits: list[tuple[int, ...]] = []
+    clocks: list[Clock] = []
+    for i, lane in enumerate(columns.lane_of):
+        clock = lane_clock[lane]
+        if seen[lane] != thread_waits:
+            clock, seen[lane] = merge(clock, thread), thread_waits
+        kept: list[int] = []
+        for j in reversed(required[i]):
+            other = columns.lane_of[j]
+            if (other == lane and columns.kinds[i] != "wait") or clock[other] >= j:
+                continue
+            kept.append(j)
+            clock = merge(clock, clocks[j], other, j)
+        waits.append(tuple(reversed(kept)))
+        clocks.append(clock)
+        lane_clock[lane] = clock
+        if columns.kinds[i] == "wait":
+            thread, thread_waits = clock, thread_waits + 1
+            seen[lane] = thread_waits
+    return waits, clocks
+
+
+def merge(clock: Clock, other: Clock, lane: int = -1, action: int = -1) -> Clock:
+    """The later of two clocks on every lane; with `action` on `lane` over as well."""
+    merged = list(map(max, clock, other)) if clock is not other else list(clock)
+    if lane >= 0:
+        merged[lane] = max(merged[lane], action)
+    return tuple(merged)
+
+
+def find_frees(
+    work: Workload, columns: Columns, lanes: Sequence[Lane], homes: Mapping[str, str], clocks: Sequence[Clock]
+) -> dict[int, tuple[str, ...]]:
+    """Buffers that can be given back once an action is issued.
+
+    A buffer goes back to the lane that made it, when that lane is past every reader, directly or
+    through waits; buffers for which that never happens stay until the end of the run, as do
+    inputs, states and returned values.
+    """
+    buffers = _buffers(work, columns, lanes, homes)
+    after: dict[int, list[_Buffer]] = defaultdict(list)
+    for buffer in buffers:
+        after[max(buffer.lasts.values())].append(buffer)
+    frees: dict[int, list[str]] = defaultdict(list)
+    pending: dict[int, list[_Buffer]] = defaultdict(list)  # lane -> buffers whose last reader is issued
+    for i, lane in enumerate(columns.lane_of):
+        for buffer in after.get(i, ()):
+            pending[buffer.lane].append(buffer)
+        if not pending[lane]:
+            continue
+        still = []
+        for buffer in pending[lane]:
+            if all(at == lane or clocks[i][at] >= j for at, j in buffer.lasts.items()):
+                frees[i].extend(buffer.names)
+            else:
+                still.append(buffer)
+        pending[lane] = still
+    return {i: tuple(names) for i, names in frees.items()}
+
+
+@dataclass
+class _Buffer:
+    """Memory that an action makes: the names that share it, and its last use on each lane."""
+
+    lane: int
+    names: list[str]
+    lasts: dict[int, int]
+
+
+def _buffers(
+    work: Workload, columns: Columns, lanes: Sequence[Lane], homes: Mapping[str, str]
+) -> list[_Buffer]:
+    """The buffers of a plan that may be given back; views count as uses of the memory they look into."""
+    owners: dict[str, _Buffer] = {}  # value or inserted copy -> its memory
+
+    def use(name: str, i: int) -> _Buffer | None:
+        buffer = owners.get(name)
+        if buffer is not None:
+            buffer.lasts[columns.lane_of[i]] = i
+        return buffer
+
+    def make(name: str, i: int) -> None:
+        owners[name] = _Buffer(columns.lane_of[i], [name], {columns.lane_of[i]: i})
+
+    for i, name in enumerate(columns.names):
+        copy = columns.copies.get(i)
+        if copy is not None:
+            use(copy.read.value.name, i)
+            make(name, i)
+        elif columns.kinds[i] == "run":
+            task, device = work[name], lanes[columns.lane_of[i]].device
+            roots: dict[str, _Buffer | None] = {}
+            for read in task.reads:
+                local = read.value.name if homes[read.value.name] == device else f"{read}>{device}"
+                roots[read.value.root] = use(local, i)
+            for value in task.outputs:
+                if value.root == value.name:
+                    make(value.name, i)
+                elif (shared := roots.get(value.root)) is not None:
+                    owners[value.name] = shared
+                    shared.names.append(value.name)
+    staying = {id(owners[v.name]) for v in work.returned() if v.name in owners}
+    return [b for b in {id(b): b for b in owners.values()}.values() if id(b) not in staying]

@@ -1,0 +1,174 @@
+"""The parts of a platform: devices, links and the costs of dispatch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import numpy as np
+
+from graphsched.errors import PlatformError
+
+DeviceKind = Literal["cuda", "worker", "cpu"]
+LinkMemory = Literal["pinned", "pageable", "fresh", "peer", "staged", "local"]
+
+
+def check_number(number: Any, what: str, *, positive: bool = False) -> float:
+    """`number` as a finite float, at least 0 (above 0 with `positive`).
+
+    Raises:
+        PlatformError: It is not.
+    """
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not math.isfinite(number):
+        raise PlatformError(f"{what} is {number!r}: a finite number is needed")
+    if number < 0 or (positive and number == 0):
+        raise PlatformError(f"{what} is {number!r}: it must be {'above' if positive else 'at least'} 0")
+    return float(number)
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A processor with its memory.
+
+    Attributes:
+        name: ``cuda:0``, ``cpu``, or ``worker:0`` for a group of CPU threads that stands in for a GPU.
+        kind: ``cuda``, ``worker`` or ``cpu``.
+        model: What costs are filed under: ``NVIDIA H200``; for CPUs the processor and threads of a lane.
+        memory_bytes: Size of its memory.
+        threads: Threads that one compute lane uses (intra-op threads); 1 for GPUs.
+        lanes: Most compute lanes it may have.
+        flop_per_s, bytes_per_s: Peak rates that estimates rest on (fp32 arithmetic, memory).
+        host: The machine it is in.
+    """
+
+    name: str
+    kind: DeviceKind
+    model: str = ""
+    memory_bytes: int = 0
+    threads: int = 1
+    lanes: int = 32
+    flop_per_s: float = 1e11
+    bytes_per_s: float = 1e10
+    host: str = "host0"
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("cuda", "worker", "cpu"):
+            raise PlatformError(f"device {self.name!r} has kind {self.kind!r}: one of cuda, worker, cpu")
+        if not self.name or any(c in self.name for c in "/> \t,@"):
+            raise PlatformError(
+                f"device name {self.name!r}: letters, digits, ':', '.', '_' or '-' are needed"
+            )
+        for name in ("memory_bytes",):
+            check_number(getattr(self, name), f"{name} of {self.name}")
+        for name in ("threads", "lanes", "flop_per_s", "bytes_per_s"):
+            check_number(getattr(self, name), f"{name} of {self.name}", positive=True)
+
+    @property
+    def is_accelerator(self) -> bool:
+        """Whether experiments may ask for it with `Platform.accelerators`."""
+        return self.kind != "cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A way from one device's memory to another's.
+
+    Attributes:
+        source, target: Device names; equal for copies inside one memory.
+        memory: On the host side ``pinned``, ``pageable`` (warm) or ``fresh``; between GPUs ``peer``,
+            or ``staged`` through pinned host memory; ``local`` inside one device.
+        latency_s: Time of a transfer of no bytes.
+        bandwidth_bytes_per_s: Rate of a large transfer that is alone.
+        crosses: Names of the shared capacities (`Platform.capacities`) that a transfer takes part of.
+        blocking: The dispatching thread waits for the transfer (pageable memory).
+        sizes_bytes, seconds: Measured points, sizes ascending; between them time is interpolated.
+    """
+
+    source: str
+    target: str
+    memory: LinkMemory
+    latency_s: float
+    bandwidth_bytes_per_s: float
+    crosses: tuple[str, ...] = ()
+    blocking: bool = False
+    sizes_bytes: tuple[int, ...] = ()
+    seconds: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_number(self.latency_s, f"latency_s of link {self}")
+        check_number(self.bandwidth_bytes_per_s, f"bandwidth_bytes_per_s of link {self}", positive=True)
+        if len(self.sizes_bytes) != len(self.seconds):
+            raise PlatformError(f"link {self}: {len(self.sizes_bytes)} sizes and {len(self.seconds)} times")
+        if list(self.sizes_bytes) != sorted(set(self.sizes_bytes)):
+            raise PlatformError(f"link {self}: sizes_bytes must ascend, got {self.sizes_bytes}")
+        for point in self.seconds:
+            check_number(point, f"seconds of link {self}", positive=True)
+
+    def __str__(self) -> str:
+        return f"{self.source}>{self.target} ({self.memory})"
+
+    def duration_s(self, nbytes: int) -> float:
+        """Seconds that a transfer of `nbytes` takes alone.
+
+        Inside the measured points linear between them; outside, latency + bytes / bandwidth, scaled
+        to meet the nearest point below and continued at the full rate above.
+
+        Example:
+            >>> Link("cpu", "cuda:0", "pinned", 1e-5, 5e10).duration_s(50_000_000)
+            0.00101
+        """
+        affine = self.latency_s + nbytes / self.bandwidth_bytes_per_s
+        if not self.sizes_bytes:
+            return affine
+        if nbytes < self.sizes_bytes[0]:
+            first = self.sizes_bytes[0]
+            return self.seconds[0] * affine / (self.latency_s + first / self.bandwidth_bytes_per_s)
+        if nbytes > self.sizes_bytes[-1]:
+            return self.seconds[-1] + (nbytes - self.sizes_bytes[-1]) / self.bandwidth_bytes_per_s
+        return float(np.interp(nbytes, self.sizes_bytes, self.seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """What the dispatching thread and the waits between lanes cost, in seconds.
+
+    Attributes:
+        run_s: Own time of the executor for one task beside the task's calls.
+        copy_s: Issuing one copy.
+        record_s, wait_s: Recording an event; making a lane wait for one.
+        switch_s: Making another stream current.
+        timed_record_s: Recording a timing event (host); two an action when spans are measured.
+        timed_gap_s: What two timing events around an action add to its lane.
+        sync_s: The thread's return from waiting for one finished device.
+        handoff_s: Giving a task to a worker lane (host).
+        wake_s: From a worker task being ready to its start.
+        same_device_s, other_device_s: Latency of a wait on another lane of the device, of another device.
+        queue_depth: Launches that a device's queue holds before the thread blocks.
+        start_s: From time 0 to the first issue, and first kernel's start beyond its issue.
+        launch_s: From a launch being issued to its start on an idle lane.
+        item_s: Host time of one launch inside a task of several.
+    """
+
+    run_s: float = 2e-6
+    copy_s: float = 8e-6
+    record_s: float = 1.2e-6
+    wait_s: float = 1.3e-6
+    switch_s: float = 1.1e-6
+    timed_record_s: float = 2.2e-6
+    timed_gap_s: float = 2e-6
+    sync_s: float = 1e-5
+    handoff_s: float = 1e-5
+    wake_s: float = 3e-5
+    same_device_s: float = 4e-7
+    other_device_s: float = 5.7e-6
+    queue_depth: int = 1024
+    start_s: float = 0.0
+    launch_s: float = 4e-6
+    item_s: float = 4e-6
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            check_number(
+                getattr(self, field.name), f"dispatch {field.name}", positive=field.name == "queue_depth"
+            )

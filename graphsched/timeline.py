@@ -1,0 +1,181 @@
+"""What happened when: spans of actions, predicted or measured, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphsched.plan import Plan
+
+Seconds = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """When one action was issued and when it ran, in seconds from time 0.
+
+    `start` is when its lane passes the event before it, `end` when it passes the event after; both
+    are those of the thread for waits.
+    """
+
+    action: str
+    lane: str
+    issue_start_s: float
+    issue_end_s: float
+    start_s: float
+    end_s: float
+
+    @property
+    def duration_s(self) -> float:
+        """Time between start and end."""
+        return self.end_s - self.start_s
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """The spans of a plan's actions, as columns of shape (actions,), in seconds from time 0.
+
+    Time 0 is when the dispatching thread begins the first action; the makespan ends when that
+    thread knows that all lanes are done.
+
+    Attributes:
+        plan: What was predicted or run.
+        source: ``predicted`` or ``measured``.
+        issue_start_s, issue_end_s: When the thread began and ended issuing each action.
+        start_s, end_s: When each action ran on its lane.
+        makespan_s: Time of one run without timing events (measured: the median of `samples_s`).
+        timed_makespan_s: Time of the run that the spans are of, timing events included.
+        samples_s: Measured makespans; empty for a prediction.
+        clock_uncertainty_s: How far spans of different devices may be off each other.
+        estimated: Names of tasks whose costs are estimates.
+        notes: What a reader of the figures must know.
+    """
+
+    plan: Plan
+    source: Literal["predicted", "measured"]
+    issue_start_s: Seconds
+    issue_end_s: Seconds
+    start_s: Seconds
+    end_s: Seconds
+    makespan_s: float
+    timed_makespan_s: float
+    samples_s: tuple[float, ...] = ()
+    clock_uncertainty_s: float = 0.0
+    estimated: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    def __len__(self) -> int:
+        return len(self.start_s)
+
+    def __getitem__(self, index: int) -> Span:
+        return Span(
+            self.plan.names[index],
+            self.plan.lanes[self.plan.lane_of[index]].name,
+            float(self.issue_start_s[index]),
+            float(self.issue_end_s[index]),
+            float(self.start_s[index]),
+            float(self.end_s[index]),
+        )
+
+    def __iter__(self) -> Iterator[Span]:
+        return (self[i] for i in range(len(self)))
+
+    def __repr__(self) -> str:
+        return f"Timeline({self.source}, {len(self)} actions, makespan {self.makespan_s:.6g} s)"
+
+    @property
+    def spread(self) -> float | None:
+        """Half the distance between the quartiles of the samples, as a share of their median."""
+        if len(self.samples_s) < 4:
+            return None
+        low, middle, high = np.percentile(self.samples_s, (25, 50, 75))
+        return float((high - low) / 2 / middle)
+
+    def busy_s(self) -> dict[str, float]:
+        """Seconds that each lane spends on its actions (runs and copies)."""
+        busy = {lane.name: 0.0 for lane in self.plan.lanes}
+        for i, lane in enumerate(self.plan.lane_of):
+            busy[self.plan.lanes[lane].name] += float(self.end_s[i] - self.start_s[i])
+        return busy
+
+    def utilisation(self) -> dict[str, float]:
+        """Share of the timed makespan that each lane spends on its actions."""
+        whole = self.timed_makespan_s or 1.0
+        return {lane: busy / whole for lane, busy in self.busy_s().items()}
+
+    def overlap_s(self, first: Sequence[str], second: Sequence[str]) -> float:
+        """Seconds in which a lane of `first` and a lane of `second` (names) are busy at once."""
+        a, b = self._covered(set(first)), self._covered(set(second))
+        return sum(max(0.0, min(x[1], y[1]) - max(x[0], y[0])) for x in a for y in b)
+
+    def _covered(self, lanes: set[str]) -> list[tuple[float, float]]:
+        spans = sorted((s.start_s, s.end_s) for s in self if s.lane in lanes)
+        merged: list[tuple[float, float]] = []
+        for start, end in spans:
+            if merged and start <= merged[-1][1]:
+                merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+            else:
+                merged.append((start, end))
+        return merged
+
+    def critical_path(self) -> list[int]:
+        """Actions, first to last, each of which ended last among what the next one waited for.
+
+        What an action waits for is the action before it on its lane, its waits, and the thread's
+        last wait before it was issued.
+        """
+        if not len(self):
+            return []
+        before = _predecessors(self.plan)
+        path = [int(np.argmax(self.end_s))]
+        while before[path[-1]]:
+            path.append(max(before[path[-1]], key=lambda j: (self.end_s[j], -j)))
+        return path[::-1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Figures and columns for JSON; the plan is stored by its own text."""
+        return {
+            "source": self.source,
+            "makespan_s": self.makespan_s,
+            "timed_makespan_s": self.timed_makespan_s,
+            "samples_s": list(self.samples_s),
+            "clock_uncertainty_s": self.clock_uncertainty_s,
+            "estimated": list(self.estimated),
+            "notes": list(self.notes),
+            "spans": {name: getattr(self, name).tolist() for name in _COLUMNS},
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], plan: Plan) -> Timeline:
+        """The timeline of `to_dict`."""
+        columns = {name: np.asarray(data["spans"][name], dtype=np.float64) for name in _COLUMNS}
+        return cls(
+            plan=plan,
+            source=data["source"],
+            makespan_s=data["makespan_s"],
+            timed_makespan_s=data["timed_makespan_s"],
+            samples_s=tuple(data["samples_s"]),
+            clock_uncertainty_s=data["clock_uncertainty_s"],
+            estimated=tuple(data["estimated"]),
+            notes=tuple(data["notes"]),
+            **columns,
+        )
+
+
+_COLUMNS = ("issue_start_s", "issue_end_s", "start_s", "end_s")
+
+
+def _predecessors(plan: Plan) -> list[list[int]]:
+    last: dict[int, int] = {}
+    thread: list[int] = []
+    before = []
+    for i, lane in enumerate(plan.lane_of):
+        before.append([*plan.waits[i], *([last[lane]] if lane in last else []), *thread])
+        last[lane] = i
+        if plan.kinds[i] == "wait":
+            thread = [i]
+    return before

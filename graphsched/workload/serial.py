@@ -1,0 +1,110 @@
+"""Workloads as JSON objects: everything but code and tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from graphsched.errors import FileFormatError
+from graphsched.workload.builder import Workload
+from graphsched.workload.tasks import Operation, Read, Task, TensorSpec, Value
+
+
+def to_dict(work: Workload) -> dict[str, Any]:
+    """Tasks, values, bytes and states of `work`, in order; defaults are left out."""
+    return {
+        "name": work.name,
+        "given": [_value(v) | {"kind": v.kind} for v in work.values.values() if v.kind != "output"],
+        "tasks": [_task(t) for t in work.tasks],
+        "kept": sorted(work.kept),
+    }
+
+
+def _value(value: Value) -> dict[str, Any]:
+    out: dict[str, Any] = {"name": value.name, "nbytes": value.nbytes}
+    if value.spec:
+        out["shape"], out["dtype"] = list(value.spec.shape), value.spec.dtype
+        if value.spec.stride:
+            out["stride"] = list(value.spec.stride)
+    if value.root != value.name:
+        out["root"], out["born"] = value.root, value.born
+    if value.device is not None:
+        out["device"] = value.device
+    return out
+
+
+def _task(task: Task) -> dict[str, Any]:
+    out: dict[str, Any] = {"name": task.name, "kind": task.kind}
+    if task.reads:
+        out["reads"] = [[r.value.name, r.version, r.source] for r in task.reads]
+    if task.outputs:
+        out["outputs"] = [_value(v) for v in task.outputs]
+    if task.updates:
+        out["updates"] = [v.name for v in task.updates]
+    if task.after:
+        out["after"] = list(task.after)
+    if task.operation:
+        out["operation"], out["flops"] = task.operation.name, task.operation.flops
+    if task.kind == "copy":
+        out["memory"] = task.memory
+    for key, value in (("signature", task.signature), ("devices", list(task.devices))):
+        if value:
+            out[key] = value
+    if task.duration_s is not None:
+        out["duration_s"] = dict(task.duration_s) if isinstance(task.duration_s, Mapping) else task.duration_s
+    return out
+
+
+def from_dict(data: Mapping[str, Any]) -> Workload:
+    """The workload of `to_dict`, without code.
+
+    Raises:
+        FileFormatError: Entries are missing or wrong.
+    """
+    try:
+        work = Workload(data["name"])
+        for given in data["given"]:
+            work._new_value(_read_value(given, given["kind"], None))
+        for entry in data["tasks"]:
+            work._add(_read_task(entry, work))
+        work.kept = set(data["kept"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FileFormatError(f"not a workload: {type(error).__name__}: {error}") from error
+    return work
+
+
+def _read_value(entry: Mapping[str, Any], kind: Any, producer: str | None) -> Value:
+    spec = None
+    if "shape" in entry:
+        spec = TensorSpec(
+            tuple(entry["shape"]), entry["dtype"], tuple(entry["stride"]) if "stride" in entry else None
+        )
+    return Value(
+        name=entry["name"],
+        kind=kind,
+        nbytes=int(entry["nbytes"]),
+        spec=spec,
+        producer=producer,
+        root=entry.get("root", ""),
+        born=int(entry.get("born", 0)),
+        device=entry.get("device"),
+    )
+
+
+def _read_task(entry: Mapping[str, Any], work: Workload) -> Task:
+    operation = None
+    if "operation" in entry:
+        operation = Operation(entry["operation"], None, flops=int(entry["flops"]))
+    return Task(
+        name=entry["name"],
+        kind=entry["kind"],
+        reads=tuple(Read(work.values[v], version, source) for v, version, source in entry.get("reads", ())),
+        outputs=tuple(_read_value(v, "output", entry["name"]) for v in entry.get("outputs", ())),
+        updates=tuple(work.values[v] for v in entry.get("updates", ())),
+        after=tuple(entry.get("after", ())),
+        operation=operation,
+        signature=entry.get("signature", ""),
+        devices=tuple(entry.get("devices", ())),
+        memory=entry.get("memory", "pinned"),
+        duration_s=entry.get("duration_s"),
+    )

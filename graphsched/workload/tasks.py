@@ -1,0 +1,202 @@
+"""The parts of a workload: tensor specifications, values, reads and tasks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from graphsched.errors import DuplicateNameError, WorkloadError
+
+TaskKind = Literal["run", "copy", "barrier"]
+ValueKind = Literal["input", "state", "output"]
+Memory = Literal["pinned", "pageable", "fresh"]
+
+ITEM_BYTES = {
+    "bool": 1, "uint8": 1, "int8": 1, "float8_e4m3fn": 1, "float8_e5m2": 1,
+    "uint16": 2, "int16": 2, "float16": 2, "bfloat16": 2,
+    "uint32": 4, "int32": 4, "float32": 4, "complex32": 4,
+    "uint64": 8, "int64": 8, "float64": 8, "complex64": 8,
+    "complex128": 16,
+}  # fmt: skip
+
+_RESERVED = set("@>,;#")
+
+
+def check_name(name: str) -> str:
+    """Return `name` if it may name a task or value.
+
+    Names are non-empty, hold no white space and none of ``@ > , ; #``, which the text form of a
+    plan uses.
+
+    Raises:
+        DuplicateNameError: The name is empty or holds a reserved character.
+    """
+    if not isinstance(name, str) or not name:
+        raise DuplicateNameError(f"a name must be a non-empty string, got {name!r}")
+    if any(c in _RESERVED or c.isspace() or not c.isprintable() for c in name):
+        raise DuplicateNameError(
+            f"name {name!r} holds white space or one of '@ > , ; #', which plans reserve: use letters, "
+            "digits, '.', '_', '-', ':' or '/'"
+        )
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """Shape, element type and strides of a tensor; needs no torch.
+
+    Attributes:
+        shape: Sizes, in elements.
+        dtype: Torch's name of the element type, without ``torch.``.
+        stride: Strides in elements; None means contiguous.
+
+    Example:
+        >>> TensorSpec((4, 8)).nbytes
+        128
+        >>> str(TensorSpec((4, 8), "float16", (1, 4)))
+        'float16[4,8]@(1,4)'
+    """
+
+    shape: tuple[int, ...]
+    dtype: str = "float32"
+    stride: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", tuple(int(n) for n in self.shape))
+        if self.dtype not in ITEM_BYTES:
+            raise WorkloadError(f"unknown element type {self.dtype!r}: one of {', '.join(ITEM_BYTES)}")
+        if any(n < 0 for n in self.shape):
+            raise WorkloadError(f"negative size in shape {self.shape}")
+        if self.stride is not None and len(self.stride) != len(self.shape):
+            raise WorkloadError(f"stride {self.stride} does not match shape {self.shape}")
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return math.prod(self.shape) * ITEM_BYTES[self.dtype]
+
+    @classmethod
+    def of(cls, tensor: Any) -> TensorSpec:
+        """The specification of a torch tensor (real or fake)."""
+        stride = None if tensor.is_contiguous() else tuple(int(n) for n in tensor.stride())
+        return cls(tuple(int(n) for n in tensor.shape), str(tensor.dtype).removeprefix("torch."), stride)
+
+    def __str__(self) -> str:
+        text = f"{self.dtype}[{','.join(map(str, self.shape))}]"
+        return text if self.stride is None else f"{text}@({','.join(map(str, self.stride))})"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Value:
+    """An input, a state tensor or an output of a task; pass it to a task to make an edge.
+
+    Attributes:
+        name: Unique in its workload. A task's only output is named after the task, one of several
+            ``task.0``, ``task.1``, …
+        kind: ``input``, ``state`` or ``output``.
+        nbytes: Size in bytes.
+        spec: Shape and type; None in model-only workloads.
+        producer: Name of the task that makes it; None for inputs and states.
+        root: Name of the value that owns the storage: itself, unless it is a view.
+        born: Number of updates that the root had seen when this value was made.
+        device: Where it lives before time 0 (inputs, states) or is put (copies); None: the plan decides.
+    """
+
+    name: str
+    kind: ValueKind
+    nbytes: int
+    spec: TensorSpec | None = None
+    producer: str | None = None
+    root: str = ""
+    born: int = 0
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.root:
+            object.__setattr__(self, "root", self.name)
+
+    def __repr__(self) -> str:
+        return f"Value({self.name}: {self.spec or f'{self.nbytes} bytes'})"
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A value as a task sees it: `version` counts the updates of its storage so far.
+
+    `source` is the task that wrote what is read: the producer or the last updater; None where the
+    value is there before time 0.
+    """
+
+    value: Value
+    version: int = 0
+    source: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.value.name}@{self.version}" if self.version else self.value.name
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Placeholder in an operation's arguments for the task's read number `index`."""
+
+    index: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Operation:
+    """A callable with its arguments, values replaced by `Slot`s.
+
+    Attributes:
+        name: Where the function is found again: ``torch.mm``, ``package.module.function``; for a
+            function without such a place its qualified name and a hash of its code.
+        function: The callable; None in a workload read from a file.
+        args, kwargs: Arguments; nested lists, tuples and dicts may hold `Slot`s.
+        flops: Floating-point operations, where torch's counter knows them.
+    """
+
+    name: str
+    function: Callable[..., Any] | None
+    args: tuple[Any, ...] = ()
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    flops: int = 0
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Task:
+    """One unit of work of a workload.
+
+    Attributes:
+        name: Unique in its workload.
+        kind: ``run`` (an operation), ``copy`` (moves a value) or ``barrier`` (the dispatching thread waits).
+        reads: Distinct values read, in order of appearance.
+        outputs: Values made.
+        updates: Values changed in place (states or views of states); all are also among `reads`.
+        after: Tasks that must come before without passing data (write-after-read and -write, barriers).
+        operation: What runs; None for copies, barriers and model-only tasks.
+        signature: What the measured cost is filed under: operation, constants, shapes, strides, types.
+        devices: Where it may run: device names (``cuda:0``) or kinds (``cuda``); empty: anywhere.
+        memory: Of a copy: kind of host memory, ``pinned``, ``pageable`` (warm) or ``fresh``.
+        duration_s: Given duration in seconds, for all devices or by device name or kind.
+    """
+
+    name: str
+    kind: TaskKind = "run"
+    reads: tuple[Read, ...] = ()
+    outputs: tuple[Value, ...] = ()
+    updates: tuple[Value, ...] = ()
+    after: tuple[str, ...] = ()
+    operation: Operation | None = None
+    signature: str = ""
+    devices: tuple[str, ...] = ()
+    memory: Memory = "pinned"
+    duration_s: float | Mapping[str, float] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes read and written, each value once."""
+        return sum(r.value.nbytes for r in self.reads) + sum(v.nbytes for v in self.outputs)
+
+    def __repr__(self) -> str:
+        return f"Task({self.name}: {self.kind} {self.signature or ''})".replace(" )", ")")
