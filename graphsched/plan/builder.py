@@ -84,9 +84,7 @@ class _Builder:
         lane = copy_lane(source, target)
         if self.placement.copies == "compute":
             lane = self.compute_lane(read.source, source, target) or lane
-        self.columns.add(
-            "copy", task.name, self.lane(lane), Copy(read, source, target, task.memory, task=True)
-        )
+        self.columns.add("copy", task.name, self.lane(lane), Copy(read, source, target, task.memory, task=True))
 
     def compute_lane(self, producer: str | None, source: str, target: str) -> str | None:
         made = self.placement.lanes.get(producer) if producer else None
@@ -144,9 +142,7 @@ def build_plan(
 
 def _check_placement(work: Workload, platform: Platform, placement: Placement) -> None:
     if not ancestors_first(work.graph, placement.order):
-        raise ScheduleError(
-            "the order of a placement must hold every task once, each after those it depends on"
-        )
+        raise ScheduleError("the order of a placement must hold every task once, each after those it depends on")
     for task in work.tasks:
         if task.kind == "copy":
             platform.device(str(task.outputs[0].device))
@@ -173,9 +169,7 @@ def allowed_devices(task: Task, platform: Platform, work: Workload) -> tuple[str
         platform.device(home)
         allowed = tuple(d for d in allowed if d == home)
         if not allowed:
-            raise ScheduleError(
-                f"task {task.name!r} updates a state that lives on {home!r}, but may not run there"
-            )
+            raise ScheduleError(f"task {task.name!r} updates a state that lives on {home!r}, but may not run there")
     return allowed
 
 

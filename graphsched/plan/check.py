@@ -32,18 +32,14 @@ def _check_tasks(plan: Plan) -> None:
     for name, count in counts.items():
         if count > 1:
             second = [i for i, n in enumerate(plan.names) if n == name][1]
-            raise PlanError(
-                f"action {name!r} appears {count} times: remove all but one", line_of(plan, second)
-            )
+            raise PlanError(f"action {name!r} appears {count} times: remove all but one", line_of(plan, second))
     for task in plan.work.tasks:
         if task.name not in counts:
             raise PlanError(f"task {task.name!r} of the workload is missing: add a line for it")
         i = plan.index_of[task.name]
         kind = "wait" if task.kind == "barrier" else task.kind
         if plan.kinds[i] != kind:
-            raise PlanError(
-                f"task {task.name!r} is a {kind}, the plan has a {plan.kinds[i]}", line_of(plan, i)
-            )
+            raise PlanError(f"task {task.name!r} is a {kind}, the plan has a {plan.kinds[i]}", line_of(plan, i))
     for i, kind in enumerate(plan.kinds):
         if kind == "run" and plan.names[i] not in plan.work.graph:
             raise PlanError(f"the workload has no task {plan.names[i]!r}", line_of(plan, i))
@@ -65,9 +61,7 @@ def _check_lane(plan: Plan, i: int) -> None:
             copy = plan.copies[i]
             plan.platform.link(copy.source, copy.target, copy.memory)
             own = copy_lane(copy.source, copy.target)
-            if lane.name != own and not (
-                lane.kind == "compute" and lane.device in (copy.source, copy.target)
-            ):
+            if lane.name != own and not (lane.kind == "compute" and lane.device in (copy.source, copy.target)):
                 raise PlanError(f"copy {name!r} is on {lane.name}: its lane is {own}", line_of(plan, i))
             if copy.source != plan.homes[copy.read.value.name]:
                 raise PlanError(
@@ -97,13 +91,9 @@ def _check_deadlock(plan: Plan) -> None:
     if not nx.is_directed_acyclic_graph(graph):
         cycle = [i for i, *_ in nx.find_cycle(graph)]
         path = " -> ".join(plan.names[i] for i in [*cycle, cycle[0]])
-        raise DeadlockError(
-            f"actions wait for each other: {path}: remove one of these waits", line_of(plan, cycle[0])
-        )
+        raise DeadlockError(f"actions wait for each other: {path}: remove one of these waits", line_of(plan, cycle[0]))
     i, j = next((i, j) for i, waits in enumerate(plan.waits) for j in waits if j >= i)
-    raise PlanError(
-        f"{plan.names[i]!r} waits for {plan.names[j]!r}, which is dispatched later", line_of(plan, i)
-    )
+    raise PlanError(f"{plan.names[i]!r} waits for {plan.names[j]!r}, which is dispatched later", line_of(plan, i))
 
 
 def _check_dependencies(plan: Plan) -> None:

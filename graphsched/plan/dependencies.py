@@ -109,9 +109,7 @@ def required_actions(
 def _find(index: Mapping[str, int], name: str, reader: str, limit: int | None = None) -> int:
     found = index.get(name)
     if found is None or (limit is not None and found > limit):
-        raise PlanError(
-            f"{reader!r} needs {name!r}, which no action before it makes: insert that copy or task"
-        )
+        raise PlanError(f"{reader!r} needs {name!r}, which no action before it makes: insert that copy or task")
     return found
 
 
@@ -214,9 +212,7 @@ class _Buffer:
     lasts: dict[int, int]
 
 
-def _buffers(
-    work: Workload, columns: Columns, lanes: Sequence[Lane], homes: Mapping[str, str]
-) -> list[_Buffer]:
+def _buffers(work: Workload, columns: Columns, lanes: Sequence[Lane], homes: Mapping[str, str]) -> list[_Buffer]:
     """The buffers of a plan that may be given back; views count as uses of the memory they look into."""
     owners: dict[str, _Buffer] = {}  # value or inserted copy -> its memory
 

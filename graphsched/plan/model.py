@@ -157,9 +157,7 @@ class Plan:
         return (self[i] for i in range(len(self)))
 
     def __repr__(self) -> str:
-        return (
-            f"Plan({self.scheduler}, {len(self)} actions on {len(self.lanes)} lanes of {self.platform.name})"
-        )
+        return f"Plan({self.scheduler}, {len(self)} actions on {len(self.lanes)} lanes of {self.platform.name})"
 
     def task(self, index: int) -> Task | None:
         """The task of an action; None for inserted copies and the scheduler's own waits."""

@@ -115,9 +115,7 @@ def _read_actions(
             is_task = name in work.graph
             read = work[name].reads[0] if is_task else reads.get(name.partition(">")[0])
             if read is None or found["source"] is None:
-                raise PlanError(
-                    f"copy {name!r} has no source: 'copy VALUE>DEVICE from DEVICE to DEVICE ...'", number
-                )
+                raise PlanError(f"copy {name!r} has no source: 'copy VALUE>DEVICE from DEVICE to DEVICE ...'", number)
             copy = Copy(read, found["source"], found["target"], found["memory"], is_task)  # type: ignore[arg-type]
         if found["free"]:
             frees[len(columns.names)] = tuple(found["free"].split(","))

@@ -60,9 +60,7 @@ class Platform:
         for link in self.links:
             for end in (link.source, link.target):
                 if end not in names:
-                    raise PlatformError(
-                        f"link {link} leads to {end!r}, which is no device: {', '.join(names)}"
-                    )
+                    raise PlatformError(f"link {link} leads to {end!r}, which is no device: {', '.join(names)}")
             for name in link.crosses:
                 if name not in self.capacities:
                     raise PlatformError(f"link {link} crosses capacity {name!r}, which has no entry")
@@ -157,9 +155,7 @@ class Platform:
         """
         if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
             found = data.get("schema") if isinstance(data, Mapping) else type(data).__name__
-            raise FileFormatError(
-                f"not a platform of schema {SCHEMA} (found {found!r}): measure the host again"
-            )
+            raise FileFormatError(f"not a platform of schema {SCHEMA} (found {found!r}): measure the host again")
         try:
             return cls(
                 name=data["name"],

@@ -56,9 +56,7 @@ class Device:
         if self.kind not in ("cuda", "worker", "cpu"):
             raise PlatformError(f"device {self.name!r} has kind {self.kind!r}: one of cuda, worker, cpu")
         if not self.name or any(c in self.name for c in "/> \t,@"):
-            raise PlatformError(
-                f"device name {self.name!r}: letters, digits, ':', '.', '_' or '-' are needed"
-            )
+            raise PlatformError(f"device name {self.name!r}: letters, digits, ':', '.', '_' or '-' are needed")
         for name in ("memory_bytes",):
             check_number(getattr(self, name), f"{name} of {self.name}")
         for name in ("threads", "lanes", "flop_per_s", "bytes_per_s"):
@@ -169,6 +167,4 @@ class Dispatch:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            check_number(
-                getattr(self, field.name), f"dispatch {field.name}", positive=field.name == "queue_depth"
-            )
+            check_number(getattr(self, field.name), f"dispatch {field.name}", positive=field.name == "queue_depth")

@@ -84,9 +84,7 @@ class Workload:
         elif hasattr(tensor, "dtype") and hasattr(tensor, "shape"):
             spec = TensorSpec.of(tensor)
         else:
-            raise WorkloadError(
-                f"{kind} {name!r} must be a tensor or a TensorSpec, got {type(tensor).__name__}"
-            )
+            raise WorkloadError(f"{kind} {name!r} must be a tensor or a TensorSpec, got {type(tensor).__name__}")
         value = self._new_value(Value(self._free_name(name), kind, spec.nbytes, spec, device=device))
         if not isinstance(tensor, TensorSpec):
             self.tensors[name] = tensor
@@ -203,11 +201,7 @@ class Workload:
     def returned(self) -> list[Value]:
         """Values that a run returns: outputs that no task reads, and those marked by `keep`."""
         read = {r.value.name for t in self.tasks for r in t.reads}
-        return [
-            v
-            for v in self.values.values()
-            if v.name in self.kept or (v.kind == "output" and v.name not in read)
-        ]
+        return [v for v in self.values.values() if v.name in self.kept or (v.kind == "output" and v.name not in read)]
 
     def digest(self) -> str:
         """Hash of the graph: names, operations, reads, updates, sizes, constraints; not of tensors' contents."""
@@ -255,18 +249,14 @@ class Workload:
         work = cls(name)
         if not nx.is_directed_acyclic_graph(graph):
             path = [str(u) for u, *_ in nx.find_cycle(graph)]
-            raise CycleError(
-                f"the graph has a cycle: {' -> '.join([*path, path[0]])}: remove one of these edges"
-            )
+            raise CycleError(f"the graph has a cycle: {' -> '.join([*path, path[0]])}: remove one of these edges")
         made: dict[Any, dict[Any, Value]] = {}
         for node in nx.topological_sort(graph):
             task = work._free_name(str(node))
             given = _checked_duration(task, graph.nodes[node].get(duration), required=duration)
             passed = {u: made[u].get(node) for u in graph.predecessors(node)}
             reads = tuple(Read(v, source=v.producer) for v in passed.values() if v)
-            heavy = [
-                (v, int(d.get(nbytes, 0))) for _, v, d in graph.out_edges(node, data=True) if d.get(nbytes, 0)
-            ]
+            heavy = [(v, int(d.get(nbytes, 0))) for _, v, d in graph.out_edges(node, data=True) if d.get(nbytes, 0)]
             made[node] = {
                 v: Value(f"{task}.{i}" if len(heavy) > 1 else task, "output", size, producer=task)
                 for i, (v, size) in enumerate(heavy)
@@ -333,9 +323,7 @@ class Workload:
             return Inferred(tuple(outputs), (None,) * len(outputs), (), 0)
         specs = tuple(r.value.spec for r in reads)
         if None in specs:
-            raise SignatureError(
-                f"task {name!r} reads a value without a shape: declare outputs=[TensorSpec(...)]"
-            )
+            raise SignatureError(f"task {name!r} reads a value without a shape: declare outputs=[TensorSpec(...)]")
         key = (signature(operation.name, operation.args, operation.kwargs, reads), operation.function)
         if key not in self._inferred:
             try:
@@ -353,9 +341,7 @@ class Workload:
             )
         return inferred
 
-    def _check_updates(
-        self, name: str, updates: tuple[Value, ...], values: dict[str, int], inferred: Inferred
-    ) -> None:
+    def _check_updates(self, name: str, updates: tuple[Value, ...], values: dict[str, int], inferred: Inferred) -> None:
         declared = set()
         for value in updates:
             if self.values[self._own(value).root].kind != "state":
@@ -363,9 +349,7 @@ class Workload:
                     f"task {name!r} updates {value.name!r}, which is no state: make it with work.state(...)"
                 )
             if value.name not in values:
-                raise SignatureError(
-                    f"task {name!r} updates {value.name!r}, which is not among its arguments"
-                )
+                raise SignatureError(f"task {name!r} updates {value.name!r}, which is not among its arguments")
             declared.add(value.root)
         names = list(values)
         for i in inferred.updated:

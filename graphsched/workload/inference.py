@@ -80,13 +80,10 @@ def infer(
         results = returned_tensors(function(*fill(args, fakes), **fill(kwargs, fakes)))
     storages = [f.untyped_storage()._cdata for f in fakes]
     aliases = tuple(
-        storages.index(r.untyped_storage()._cdata) if r.untyped_storage()._cdata in storages else None
-        for r in results
+        storages.index(r.untyped_storage()._cdata) if r.untyped_storage()._cdata in storages else None for r in results
     )
     updated = tuple(i for i, (f, v) in enumerate(zip(fakes, versions, strict=True)) if f._version != v)
-    return Inferred(
-        tuple(TensorSpec.of(r) for r in results), aliases, updated, int(counter.get_total_flops())
-    )
+    return Inferred(tuple(TensorSpec.of(r) for r in results), aliases, updated, int(counter.get_total_flops()))
 
 
 def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:

@@ -76,9 +76,7 @@ def from_dict(data: Mapping[str, Any]) -> Workload:
 def _read_value(entry: Mapping[str, Any], kind: Any, producer: str | None) -> Value:
     spec = None
     if "shape" in entry:
-        spec = TensorSpec(
-            tuple(entry["shape"]), entry["dtype"], tuple(entry["stride"]) if "stride" in entry else None
-        )
+        spec = TensorSpec(tuple(entry["shape"]), entry["dtype"], tuple(entry["stride"]) if "stride" in entry else None)
     return Value(
         name=entry["name"],
         kind=kind,

@@ -24,9 +24,7 @@ def operation_name(function: Callable[..., Any]) -> str:
         'math.sqrt'
     """
     if isinstance(function, functools.partial):
-        return (
-            f"partial({operation_name(function.func)},{_stable(function.args)},{_stable(function.keywords)})"
-        )
+        return f"partial({operation_name(function.func)},{_stable(function.args)},{_stable(function.keywords)})"
     module = getattr(function, "__module__", None) or "torch"
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
     name = name or type(function).__qualname__
