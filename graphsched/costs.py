@@ -59,6 +59,12 @@ class TaskCost:
     def __post_init__(self) -> None:
         check_seconds(self.device_s, "device_s")
         check_seconds(self.dispatch_s, "dispatch_s")
+        for quartile in self.quartiles_s or ():
+            check_seconds(quartile, "quartile of device_s")
+        for _, slowdown in self.concurrency:
+            check_seconds(slowdown, "slowdown of a concurrency curve")
+        if [k for k, _ in self.concurrency] != sorted({k for k, _ in self.concurrency}):
+            raise CostError(f"concurrency curve {self.concurrency}: the numbers of copies must ascend")
 
     def slowdown(self, k: int) -> float:
         """Slowdown beside k - 1 others of its own kind, interpolated; without a curve: k (one device's work).
@@ -148,6 +154,6 @@ class Costs:
                 fields["quartiles_s"] = tuple(fields["quartiles_s"]) if fields.get("quartiles_s") else None
                 fields["concurrency"] = tuple((int(k), float(s)) for k, s in fields.get("concurrency", ()))
                 entries[row["signature"], row["model"]] = TaskCost(**fields)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, CostError) as error:
             raise FileFormatError(f"not a table of costs: {type(error).__name__}: {error}") from error
         return cls(entries)

@@ -61,7 +61,7 @@ def read_json(path: str | Path) -> Any:
         FileFormatError: It cannot be read, or is truncated; the message says where.
     """
     try:
-        return json.loads(Path(path).read_text())
+        return json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise FileFormatError(f"cannot read {path}: {error.strerror or error}") from error
     except ValueError as error:

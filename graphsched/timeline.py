@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from graphsched.errors import FileFormatError
 from graphsched.plan import Plan
 
 Seconds = NDArray[np.float64]
@@ -99,7 +100,8 @@ class Timeline:
         """Seconds that each lane spends on its actions (runs and copies)."""
         busy = {lane.name: 0.0 for lane in self.plan.lanes}
         for i, lane in enumerate(self.plan.lane_of):
-            busy[self.plan.lanes[lane].name] += float(self.end_s[i] - self.start_s[i])
+            if self.plan.kinds[i] != "wait":
+                busy[self.plan.lanes[lane].name] += float(self.end_s[i] - self.start_s[i])
         return busy
 
     def utilisation(self) -> dict[str, float]:
@@ -110,10 +112,20 @@ class Timeline:
     def overlap_s(self, first: Sequence[str], second: Sequence[str]) -> float:
         """Seconds in which a lane of `first` and a lane of `second` (names) are busy at once."""
         a, b = self._covered(set(first)), self._covered(set(second))
-        return sum(max(0.0, min(x[1], y[1]) - max(x[0], y[0])) for x in a for y in b)
+        shared, i, j = 0.0, 0, 0
+        while i < len(a) and j < len(b):
+            shared += max(0.0, min(a[i][1], b[j][1]) - max(a[i][0], b[j][0]))
+            if a[i][1] <= b[j][1]:
+                i += 1
+            else:
+                j += 1
+        return shared
 
     def _covered(self, lanes: set[str]) -> list[tuple[float, float]]:
-        spans = sorted((s.start_s, s.end_s) for s in self if s.lane in lanes)
+        wanted = {k for k, lane in enumerate(self.plan.lanes) if lane.name in lanes}
+        spans = sorted(
+            (float(self.start_s[i]), float(self.end_s[i])) for i, k in enumerate(self.plan.lane_of) if k in wanted
+        )
         merged: list[tuple[float, float]] = []
         for start, end in spans:
             if merged and start <= merged[-1][1]:
@@ -151,19 +163,28 @@ class Timeline:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], plan: Plan) -> Timeline:
-        """The timeline of `to_dict`."""
-        columns = {name: np.asarray(data["spans"][name], dtype=np.float64) for name in _COLUMNS}
-        return cls(
-            plan=plan,
-            source=data["source"],
-            makespan_s=data["makespan_s"],
-            timed_makespan_s=data["timed_makespan_s"],
-            samples_s=tuple(data["samples_s"]),
-            clock_uncertainty_s=data["clock_uncertainty_s"],
-            estimated=tuple(data["estimated"]),
-            notes=tuple(data["notes"]),
-            **columns,
-        )
+        """The timeline of `to_dict`.
+
+        Raises:
+            FileFormatError: Entries are missing or wrong, or the spans are not those of `plan`.
+        """
+        try:
+            columns = {name: np.asarray(data["spans"][name], dtype=np.float64) for name in _COLUMNS}
+            if any(column.shape != (len(plan),) for column in columns.values()):
+                raise ValueError(f"{len(plan)} spans are needed, one an action of the plan")
+            return cls(
+                plan=plan,
+                source=data["source"],
+                makespan_s=data["makespan_s"],
+                timed_makespan_s=data["timed_makespan_s"],
+                samples_s=tuple(data["samples_s"]),
+                clock_uncertainty_s=data["clock_uncertainty_s"],
+                estimated=tuple(data["estimated"]),
+                notes=tuple(data["notes"]),
+                **columns,
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise FileFormatError(f"not a timeline: {type(error).__name__}: {error}") from error
 
 
 _COLUMNS = ("issue_start_s", "issue_end_s", "start_s", "end_s")

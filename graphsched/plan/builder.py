@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from graphsched.costs import Costs
 from graphsched.errors import ScheduleError
-from graphsched.plan.dependencies import Columns, find_frees, find_homes, reduce_waits, required_actions
+from graphsched.plan.dependencies import Columns, find_homes, reduce_waits, required_actions
+from graphsched.plan.frees import find_frees
 from graphsched.plan.model import HOST_LANE, Copy, Lane, Plan, copy_lane
 from graphsched.platform import Platform
-from graphsched.workload import Task, Workload, ancestors_first
+from graphsched.workload import Memory, Read, Task, Workload, ancestors_first
 
 
 @dataclass(frozen=True)
@@ -64,27 +66,36 @@ class _Builder:
                 self.columns.add("wait", f"wait{self.waits}", 0)
                 self.waits += 1
 
-    def bring(self, read, device: str) -> None:  # type: ignore[no-untyped-def]
+    def host_memory(self, read: Read, source: str, target: str, asked: Memory) -> Memory:
+        """Kind of host memory of a copy: what a CPU task returned is pageable, whatever was asked for."""
+        value = read.value
+        returned = value.producer is not None and self.work[value.producer].kind == "run"
+        if source == "cpu" and returned and self.platform.device(target).kind == "cuda":
+            return "pageable"
+        return asked
+
+    def bring(self, read: Read, device: str) -> None:
         """Insert the copy of `read` to `device`, once."""
         home = self.homes[read.value.name]
         name = f"{read}>{device}"
         if home == device or name in self.made:
             return
         self.made.add(name)
-        link = self.platform.link(home, device)
-        memory = link.memory if link.memory in ("pinned", "pageable", "fresh") else "pinned"
-        copy = Copy(read, home, device, memory, task=False)  # type: ignore[arg-type]
+        memory = self.host_memory(read, home, device, "pinned")
+        self.platform.link(home, device, memory)
+        copy = Copy(read, home, device, memory, task=False)
         self.columns.add("copy", name, self.lane(copy_lane(home, device)), copy)
 
     def explicit_copy(self, task: Task) -> None:
         read, target = task.reads[0], task.outputs[0].device
         assert target is not None
         source = self.homes[read.value.name]
-        self.platform.link(source, target, task.memory)
+        memory = self.host_memory(read, source, target, task.memory)
+        self.platform.link(source, target, memory)
         lane = copy_lane(source, target)
         if self.placement.copies == "compute":
             lane = self.compute_lane(read.source, source, target) or lane
-        self.columns.add("copy", task.name, self.lane(lane), Copy(read, source, target, task.memory, task=True))
+        self.columns.add("copy", task.name, self.lane(lane), Copy(read, source, target, memory, task=True))
 
     def compute_lane(self, producer: str | None, source: str, target: str) -> str | None:
         made = self.placement.lanes.get(producer) if producer else None
@@ -143,19 +154,28 @@ def build_plan(
 def _check_placement(work: Workload, platform: Platform, placement: Placement) -> None:
     if not ancestors_first(work.graph, placement.order):
         raise ScheduleError("the order of a placement must hold every task once, each after those it depends on")
+    used: dict[str, None] = {}
     for task in work.tasks:
         if task.kind == "copy":
             platform.device(str(task.outputs[0].device))
-        if task.kind != "run":
-            continue
-        lane = placement.lanes.get(task.name)
-        if lane is None:
-            raise ScheduleError(f"task {task.name!r} has no lane in the placement")
-        device = Lane.named(lane).device
-        if Lane.named(lane).kind != "compute" or device not in allowed_devices(task, platform, work):
-            raise ScheduleError(
-                f"task {task.name!r} may not run on lane {lane!r}: it is for {', '.join(task.devices) or 'any compute lane'}"
-            )
+        elif task.kind == "run":
+            used[_checked_lane(task, placement.lanes.get(task.name), work, platform)] = None
+    for device, lanes in Counter(Lane.named(name).device for name in used).items():
+        most = platform.device(device).lanes
+        if lanes > most:
+            raise ScheduleError(f"{device} has {most} compute lanes, {lanes} are asked for: use fewer")
+
+
+def _checked_lane(task: Task, lane: str | None, work: Workload, platform: Platform) -> str:
+    if lane is None:
+        raise ScheduleError(f"task {task.name!r} has no lane in the placement")
+    where = Lane.named(lane)
+    if where.kind != "compute" or where.device not in allowed_devices(task, platform, work):
+        raise ScheduleError(
+            f"task {task.name!r} may not run on lane {lane!r}: it is for "
+            f"{', '.join(task.devices) or 'any compute lane'}"
+        )
+    return lane
 
 
 def allowed_devices(task: Task, platform: Platform, work: Workload) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Which actions must come before which, by data, memory and barriers; minimal waits; frees."""
+"""Which actions must come before which, by data, memory and barriers; minimal waits."""
 
 from __future__ import annotations
 
@@ -167,80 +167,8 @@ def reduce_waits(
 
 def merge(clock: Clock, other: Clock, lane: int = -1, action: int = -1) -> Clock:
     """The later of two clocks on every lane; with `action` on `lane` over as well."""
-    merged = list(map(max, clock, other)) if clock is not other else list(clock)
+    merged = list(map(max, clock, other))
     if lane >= 0:
         merged[lane] = max(merged[lane], action)
-    return tuple(merged)
-
-
-def find_frees(
-    work: Workload, columns: Columns, lanes: Sequence[Lane], homes: Mapping[str, str], clocks: Sequence[Clock]
-) -> dict[int, tuple[str, ...]]:
-    """Buffers that can be given back once an action is issued.
-
-    A buffer goes back to the lane that made it, when that lane is past every reader, directly or
-    through waits; buffers for which that never happens stay until the end of the run, as do
-    inputs, states and returned values.
-    """
-    buffers = _buffers(work, columns, lanes, homes)
-    after: dict[int, list[_Buffer]] = defaultdict(list)
-    for buffer in buffers:
-        after[max(buffer.lasts.values())].append(buffer)
-    frees: dict[int, list[str]] = defaultdict(list)
-    pending: dict[int, list[_Buffer]] = defaultdict(list)  # lane -> buffers whose last reader is issued
-    for i, lane in enumerate(columns.lane_of):
-        for buffer in after.get(i, ()):
-            pending[buffer.lane].append(buffer)
-        if not pending[lane]:
-            continue
-        still = []
-        for buffer in pending[lane]:
-            if all(at == lane or clocks[i][at] >= j for at, j in buffer.lasts.items()):
-                frees[i].extend(buffer.names)
-            else:
-                still.append(buffer)
-        pending[lane] = still
-    return {i: tuple(names) for i, names in frees.items()}
-
-
-@dataclass
-class _Buffer:
-    """Memory that an action makes: the names that share it, and its last use on each lane."""
-
-    lane: int
-    names: list[str]
-    lasts: dict[int, int]
-
-
-def _buffers(work: Workload, columns: Columns, lanes: Sequence[Lane], homes: Mapping[str, str]) -> list[_Buffer]:
-    """The buffers of a plan that may be given back; views count as uses of the memory they look into."""
-    owners: dict[str, _Buffer] = {}  # value or inserted copy -> its memory
-
-    def use(name: str, i: int) -> _Buffer | None:
-        buffer = owners.get(name)
-        if buffer is not None:
-            buffer.lasts[columns.lane_of[i]] = i
-        return buffer
-
-    def make(name: str, i: int) -> None:
-        owners[name] = _Buffer(columns.lane_of[i], [name], {columns.lane_of[i]: i})
-
-    for i, name in enumerate(columns.names):
-        copy = columns.copies.get(i)
-        if copy is not None:
-            use(copy.read.value.name, i)
-            make(name, i)
-        elif columns.kinds[i] == "run":
-            task, device = work[name], lanes[columns.lane_of[i]].device
-            roots: dict[str, _Buffer | None] = {}
-            for read in task.reads:
-                local = read.value.name if homes[read.value.name] == device else f"{read}>{device}"
-                roots[read.value.root] = use(local, i)
-            for value in task.outputs:
-                if value.root == value.name:
-                    make(value.name, i)
-                elif (shared := roots.get(value.root)) is not None:
-                    owners[value.name] = shared
-                    shared.names.append(value.name)
-    staying = {id(owners[v.name]) for v in work.returned() if v.name in owners}
-    return [b for b in {id(b): b for b in owners.values()}.values() if id(b) not in staying]
+    later = tuple(merged)
+    return clock if later == clock else later  # a plan holds many equal clocks: share them

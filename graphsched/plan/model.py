@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Literal
 
 from graphsched.costs import Costs
@@ -16,6 +16,7 @@ ActionKind = Literal["run", "copy", "wait", "collective"]
 LaneKind = Literal["compute", "h2d", "d2h", "peer", "local", "host"]
 
 HOST_LANE = "host/py"
+HEAD_LINES = 5  # lines of a plan's text before the first lane: version, workload, platform, scheduler, 'lanes'
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +37,18 @@ class Lane:
     target: str = ""
 
     @classmethod
+    @lru_cache(maxsize=4096)
     def named(cls, name: str) -> Lane:
         """The lane of this name.
 
         Raises:
             PlanError: The name is not of the form ``device/lane`` or ``device>device``.
         """
-        if ">" in name:
-            source, _, target = name.partition(">")
+        source, _, target = name.partition(">")
+        if source and target:
             return cls(name, source, "peer", target)
-        device, slash, rest = name.rpartition("/")
-        if not slash or not device or not rest:
+        device, _, rest = name.rpartition("/")
+        if ">" in name or not device or not rest:
             raise PlanError(f"lane {name!r} is neither 'device/lane' nor 'device>device'")
         if name == HOST_LANE:
             return cls(name, device, "host")
@@ -205,3 +207,8 @@ class Plan:
         from graphsched.plan.text import from_text
 
         return from_text(text, work, platform, costs)
+
+
+def line_of(plan: Plan, index: int) -> int:
+    """Line number of action `index` in the plan's text, from 1."""
+    return HEAD_LINES + len(plan.lanes) + 2 + index

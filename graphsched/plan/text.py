@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from graphsched.costs import Costs
-from graphsched.errors import PlanError
+from graphsched.errors import PlanError, PlatformError, ScheduleError
+from graphsched.plan.check import check_tasks
 from graphsched.plan.dependencies import Columns, find_homes
-from graphsched.plan.model import Copy, Lane, Plan
+from graphsched.plan.model import HEAD_LINES, Copy, Lane, Plan, line_of
 from graphsched.platform import Platform
-from graphsched.workload import Workload
+from graphsched.workload import Read, Workload
+
+__all__ = ["VERSION", "from_text", "line_of", "to_text"]
 
 VERSION = 1
-HEAD = 5  # lines before the first lane: version, workload, platform, scheduler, 'lanes'
-
-
-def line_of(plan: Plan, index: int) -> int:
-    """Line number of action `index` in the plan's text, from 1."""
-    return HEAD + len(plan.lanes) + 2 + index
 
 
 def to_text(plan: Plan) -> str:
@@ -27,11 +26,10 @@ def to_text(plan: Plan) -> str:
         f"workload {plan.work.digest()} {plan.work.name}",
         f"platform {plan.platform.digest()} {plan.platform.name}",
         f"scheduler {plan.scheduler} mode {plan.mode}",
-        "lanes",
-        *(f"  {lane.name}" for lane in plan.lanes),
-        "actions",
-        *(_action_line(plan, i) for i in range(len(plan))),
     ]
+    lines = [" ".join(line.split()) for line in lines]  # whatever the names hold, they stay one line
+    lines += ["lanes", *(f"  {lane.name}" for lane in plan.lanes)]
+    lines += ["actions", *(_action_line(plan, i) for i in range(len(plan)))]
     return "\n".join(lines) + "\n"
 
 
@@ -55,6 +53,11 @@ _LINE = re.compile(
 )
 
 
+class _Row(NamedTuple):
+    number: int  # of the line, from 1
+    words: dict[str, str | None]
+
+
 def from_text(text: str, work: Workload, platform: Platform, costs: Costs | None = None) -> Plan:
     """The plan of `to_text`, checked against `work` and `platform`.
 
@@ -62,78 +65,125 @@ def from_text(text: str, work: Workload, platform: Platform, costs: Costs | None
         PlanError: A line cannot be read, or the plan is one of another workload or platform.
     """
     lines = text.splitlines()
-    scheduler, mode = _check_head(lines, work, platform)
+    scheduler, mode = _read_head(lines, work, platform)
     try:
         end = lines.index("actions")
     except ValueError:
         raise PlanError("the line 'actions' is missing: the text is truncated", len(lines)) from None
-    lanes = tuple(Lane.named(line.strip()) for line in lines[HEAD:end])
-    plan = _read_actions(lines, end, lanes, work, platform, costs, scheduler, mode)
+    lanes = _read_lanes(lines[HEAD_LINES:end])
+    rows = [_read_row(line, number) for number, line in enumerate(lines[end + 1 :], end + 2)]
+    columns = _read_columns(rows, lanes, work)
+    plan = Plan(
+        work=work,
+        platform=platform,
+        costs=costs if costs is not None else platform.costs,
+        scheduler=scheduler,
+        mode=mode,
+        lanes=lanes,
+        kinds=columns.kinds,
+        names=columns.names,
+        lane_of=columns.lane_of,
+        waits=_read_waits(rows, columns.names),
+        copies=columns.copies,
+        frees={i: tuple(free.split(",")) for i, row in enumerate(rows) if (free := row.words["free"])},
+        homes=_homes(columns, lanes, work, platform),
+        more_lanes={},
+    )
     plan.check()
     return plan
 
 
-def _check_head(lines: list[str], work: Workload, platform: Platform) -> tuple[str, str]:
-    heads = ("graphsched plan ", "workload ", "platform ", "scheduler ", "lanes")
-    for number, head in enumerate(heads, 1):
-        if len(lines) < number or not lines[number - 1].startswith(head):
-            raise PlanError(f"a line that begins with {head.strip()!r} is expected", number)
-    if lines[0] != f"graphsched plan {VERSION}":
+def _read_head(lines: list[str], work: Workload, platform: Platform) -> tuple[str, str]:
+    if lines and lines[0].startswith("graphsched plan") and lines[0] != f"graphsched plan {VERSION}":
         raise PlanError(f"version {lines[0].split()[-1]!r}, this is version {VERSION}: schedule again", 1)
-    for number, what, owner in ((2, "workload", work), (3, "platform", platform)):
+    heads = (
+        (f"graphsched plan {VERSION}", "graphsched plan"),
+        (r"workload \S+( .*)?", "workload"),
+        (r"platform \S+( .*)?", "platform"),
+        (r"scheduler \S.* mode \S+", "scheduler"),
+        ("lanes", "lanes"),
+    )
+    for number, (pattern, head) in enumerate(heads, 1):
+        if len(lines) < number or not re.fullmatch(pattern, lines[number - 1]):
+            raise PlanError(f"a line that begins with {head!r} is expected", number)
+    for number, what, here in ((2, "workload", work.digest()), (3, "platform", platform.digest())):
         digest = lines[number - 1].split()[1]
-        if digest != owner.digest():  # type: ignore[attr-defined]
-            raise PlanError(f"the plan is for another {what}: {digest}, given is {owner.digest()}", number)  # type: ignore[attr-defined]
+        if digest != here:
+            raise PlanError(f"the plan is for another {what}: {digest}, given is {here}", number)
     scheduler, _, mode = lines[3].removeprefix("scheduler ").rpartition(" mode ")
     return scheduler, mode
 
 
-def _read_actions(
-    lines: list[str],
-    end: int,
-    lanes: tuple[Lane, ...],
-    work: Workload,
-    platform: Platform,
-    costs: Costs | None,
-    scheduler: str,
-    mode: str,
-) -> Plan:
+def _read_lanes(lines: Sequence[str]) -> tuple[Lane, ...]:
+    lanes: dict[str, Lane] = {}
+    for number, line in enumerate(lines, HEAD_LINES + 1):
+        name = line.strip()
+        if name in lanes:
+            raise PlanError(f"lane {name!r} is listed twice", number)
+        try:
+            lanes[name] = Lane.named(name)
+        except PlanError as error:
+            raise PlanError(str(error), number) from None
+    return tuple(lanes.values())
+
+
+def _read_row(line: str, number: int) -> _Row:
+    found = _LINE.fullmatch(line.strip())
+    if found is None:
+        raise PlanError(f"cannot read {line.strip()!r}: 'run NAME on LANE [after A,B] [free C]' is expected", number)
+    words = found.groupdict()
+    if words["kind"] == "copy" and words["source"] is None:
+        raise PlanError(
+            f"copy {words['name']!r} has no source: 'copy VALUE>DEVICE from DEVICE to DEVICE pinned on LANE' "
+            "is expected",
+            number,
+        )
+    if words["kind"] != "copy" and words["source"] is not None:
+        raise PlanError(f"{words['kind']} {words['name']!r} has a source: only copies have one", number)
+    return _Row(number, words)
+
+
+def _read_columns(rows: Sequence[_Row], lanes: Sequence[Lane], work: Workload) -> Columns:
     numbers = {lane.name: i for i, lane in enumerate(lanes)}
     reads = {str(r): r for task in work.tasks for r in task.reads}
-    columns, after, frees = Columns(), [], {}
-    for number, line in enumerate(lines[end + 1 :], end + 2):
-        found = _LINE.fullmatch(line.strip())
-        if found is None:
-            raise PlanError(
-                f"cannot read {line.strip()!r}: 'run NAME on LANE [after A,B] [free C]' is expected", number
-            )
-        name, lane = found["name"], found["lane"]
-        if lane not in numbers:
-            raise PlanError(f"lane {lane!r} is not listed under 'lanes'", number)
-        copy = None
-        if found["kind"] == "copy":
-            is_task = name in work.graph
-            read = work[name].reads[0] if is_task else reads.get(name.partition(">")[0])
-            if read is None or found["source"] is None:
-                raise PlanError(f"copy {name!r} has no source: 'copy VALUE>DEVICE from DEVICE to DEVICE ...'", number)
-            copy = Copy(read, found["source"], found["target"], found["memory"], is_task)  # type: ignore[arg-type]
-        if found["free"]:
-            frees[len(columns.names)] = tuple(found["free"].split(","))
-        columns.add(found["kind"], name, numbers[lane], copy)  # type: ignore[arg-type]
-        after.append((number, found["after"].split(",") if found["after"] else ()))
-    index = {name: i for i, name in enumerate(columns.names)}
+    columns = Columns()
+    for row in rows:
+        if row.words["lane"] not in numbers:
+            raise PlanError(f"lane {row.words['lane']!r} is not listed under 'lanes'", row.number)
+        copy = _read_copy(row, work, reads) if row.words["kind"] == "copy" else None
+        columns.add(row.words["kind"], row.words["name"], numbers[row.words["lane"]], copy)  # type: ignore[arg-type]
+    check_tasks(work, columns.kinds, columns.names, HEAD_LINES + len(lanes) + 2)
+    return columns
+
+
+def _read_copy(row: _Row, work: Workload, reads: dict[str, Read]) -> Copy:
+    name = str(row.words["name"])
+    is_task = name in work.graph and work[name].kind == "copy"
+    read = work[name].reads[0] if is_task else reads.get(name.partition(">")[0])
+    if read is None:
+        raise PlanError(f"copy {name!r} has no source: no task reads {name.partition('>')[0]!r}", row.number)
+    return Copy(read, row.words["source"], row.words["target"], row.words["memory"], is_task)  # type: ignore[arg-type]
+
+
+def _read_waits(rows: Sequence[_Row], names: Sequence[str]) -> list[tuple[int, ...]]:
+    index = {name: i for i, name in enumerate(names)}
     waits = []
-    for number, names in after:
-        for name in names:
+    for row in rows:
+        after = row.words["after"].split(",") if row.words["after"] else []
+        for name in after:
             if name not in index:
-                raise PlanError(f"it waits for {name!r}, which is no action of this plan", number)
-        waits.append(tuple(sorted(index[name] for name in names)))
-    for task in work.tasks:
-        if task.kind == "run" and task.name not in index:
-            raise PlanError(f"task {task.name!r} of the workload is missing: add a line for it", len(lines))
-    device_of = {n: lanes[columns.lane_of[i]].device for n, i in index.items() if columns.kinds[i] == "run"}
-    homes = find_homes(work, device_of, platform)
-    return Plan(
-        work, platform, costs if costs is not None else platform.costs, scheduler, mode, lanes,
-        columns.kinds, columns.names, columns.lane_of, waits, columns.copies, frees, homes, {},
-    )  # fmt: skip
+                raise PlanError(f"it waits for {name!r}, which is no action of this plan", row.number)
+        waits.append(tuple(sorted(index[name] for name in after)))
+    return waits
+
+
+def _homes(columns: Columns, lanes: Sequence[Lane], work: Workload, platform: Platform) -> dict[str, str]:
+    device_of = {
+        name: lanes[lane].device
+        for kind, name, lane in zip(columns.kinds, columns.names, columns.lane_of, strict=True)
+        if kind == "run"
+    }
+    try:
+        return find_homes(work, device_of, platform)
+    except (PlatformError, ScheduleError) as error:
+        raise PlanError(str(error)) from error

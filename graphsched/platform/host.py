@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from importlib import resources
@@ -45,16 +46,16 @@ class Platform:
     devices: tuple[Device, ...]
     links: tuple[Link, ...] = ()
     capacities: Mapping[str, float] = field(default_factory=dict)
-    dispatch: Dispatch = Dispatch()
+    dispatch: Dispatch = field(default_factory=Dispatch)
     cores: int = 1
     costs: Costs = field(default_factory=Costs)
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = [d.name for d in self.devices]
-        for name in names:
-            if names.count(name) > 1:
-                raise PlatformError(f"platform {self.name!r} has two devices {name!r}")
+        _check_distinct(names, f"platform {self.name!r} has two devices")
+        _check_distinct([str(k) for k in self.links], f"platform {self.name!r} has two links")
+        check_number(self.cores, "cores", positive=True)
         for name, rate in self.capacities.items():
             check_number(rate, f"capacity {name!r}", positive=True)
         for link in self.links:
@@ -66,6 +67,7 @@ class Platform:
                     raise PlatformError(f"link {link} crosses capacity {name!r}, which has no entry")
         object.__setattr__(self, "_devices", {d.name: d for d in self.devices})
         object.__setattr__(self, "_links", {(k.source, k.target, k.memory): k for k in self.links})
+        object.__setattr__(self, "_matching", {})
 
     def device(self, name: str) -> Device:
         """The device of this name.
@@ -114,11 +116,14 @@ class Platform:
         Raises:
             PlatformError: A pattern names no device or kind here.
         """
-        ordered = sorted(self.devices, key=lambda d: not d.is_accelerator)
-        for pattern in patterns:
-            if not any(pattern in (d.name, d.kind) for d in ordered):
-                self.device(pattern)
-        return tuple(d.name for d in ordered if not patterns or d.name in patterns or d.kind in patterns)
+        found: dict[tuple[str, ...], tuple[str, ...]] = self._matching  # type: ignore[attr-defined]
+        if patterns not in found:
+            ordered = sorted(self.devices, key=lambda d: not d.is_accelerator)
+            for pattern in patterns:
+                if not any(pattern in (d.name, d.kind) for d in ordered):
+                    self.device(pattern)
+            found[patterns] = tuple(d.name for d in ordered if not patterns or d.name in patterns or d.kind in patterns)
+        return found[patterns]
 
     def with_costs(self, costs: Costs) -> Platform:
         """This platform with `costs` added to those it carries."""
@@ -160,15 +165,14 @@ class Platform:
             return cls(
                 name=data["name"],
                 devices=tuple(Device(**d) for d in data["devices"]),
-                links=tuple(Link(**{k: tuple(v) if isinstance(v, list) else v for k, v in row.items()})
-                            for row in data["links"]),
+                links=tuple(_link(row) for row in data["links"]),
                 capacities=dict(data["capacities"]),
                 dispatch=Dispatch(**data["dispatch"]),
                 cores=int(data["cores"]),
                 costs=Costs.from_dict(data["costs"]),
                 provenance=dict(data["provenance"]),
-            )  # fmt: skip
-        except (KeyError, TypeError, ValueError) as error:
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise FileFormatError(f"not a platform: {type(error).__name__}: {error}") from error
 
     def save(self, path: str | Path) -> None:
@@ -188,10 +192,26 @@ class Platform:
             FileFormatError: The file is truncated or of another version.
         """
         shipped = resources.files("graphsched") / "platforms"
-        names = sorted(p.name.removesuffix(".json") for p in shipped.iterdir() if p.name.endswith(".json"))
+        files = [p.name for p in shipped.iterdir()] if shipped.is_dir() else []
+        names = sorted(name.removesuffix(".json") for name in files if name.endswith(".json"))
         path = Path(str(shipped / f"{name}.json")) if str(name) in names else Path(name)
         if not path.is_file():
             raise PlatformError(
                 f"no platform {str(name)!r}: a JSON file, or one of {', '.join(names) or '(none shipped)'}"
             )
-        return cls.from_dict(read_json(path))
+        content = read_json(path)
+        try:
+            return cls.from_dict(content)
+        except FileFormatError as error:
+            raise FileFormatError(f"{path}: {error}") from error
+
+
+def _link(row: Mapping[str, Any]) -> Link:
+    columns: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in row.items()}
+    return Link(**columns)
+
+
+def _check_distinct(names: list[str], what: str) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise PlatformError(f"{what} {twice[0]!r}: leave one out")

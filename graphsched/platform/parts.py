@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass, fields
 from typing import Any, Literal
-
-import numpy as np
 
 from graphsched.errors import PlatformError
 
@@ -55,7 +54,7 @@ class Device:
     def __post_init__(self) -> None:
         if self.kind not in ("cuda", "worker", "cpu"):
             raise PlatformError(f"device {self.name!r} has kind {self.kind!r}: one of cuda, worker, cpu")
-        if not self.name or any(c in self.name for c in "/> \t,@"):
+        if not self.name or any(c in "/>,@;#" or c.isspace() for c in self.name):
             raise PlatformError(f"device name {self.name!r}: letters, digits, ':', '.', '_' or '-' are needed")
         for name in ("memory_bytes",):
             check_number(getattr(self, name), f"{name} of {self.name}")
@@ -98,6 +97,8 @@ class Link:
         check_number(self.bandwidth_bytes_per_s, f"bandwidth_bytes_per_s of link {self}", positive=True)
         if len(self.sizes_bytes) != len(self.seconds):
             raise PlatformError(f"link {self}: {len(self.sizes_bytes)} sizes and {len(self.seconds)} times")
+        for size in self.sizes_bytes:
+            check_number(size, f"sizes_bytes of link {self}")
         if list(self.sizes_bytes) != sorted(set(self.sizes_bytes)):
             raise PlatformError(f"link {self}: sizes_bytes must ascend, got {self.sizes_bytes}")
         for point in self.seconds:
@@ -124,7 +125,11 @@ class Link:
             return self.seconds[0] * affine / (self.latency_s + first / self.bandwidth_bytes_per_s)
         if nbytes > self.sizes_bytes[-1]:
             return self.seconds[-1] + (nbytes - self.sizes_bytes[-1]) / self.bandwidth_bytes_per_s
-        return float(np.interp(nbytes, self.sizes_bytes, self.seconds))
+        after = bisect_left(self.sizes_bytes, nbytes) or 1
+        if after == len(self.sizes_bytes):
+            return self.seconds[-1]
+        (x0, x1), (y0, y1) = self.sizes_bytes[after - 1 : after + 1], self.seconds[after - 1 : after + 1]
+        return y0 + (y1 - y0) * (nbytes - x0) / (x1 - x0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import networkx as nx
 
-from graphsched.errors import CycleError, DuplicateNameError, ForeignValueError, SignatureError, WorkloadError
-from graphsched.workload.inference import Inferred, infer
+from graphsched.costs import check_seconds
+from graphsched.errors import DuplicateNameError, ForeignValueError, SignatureError, WorkloadError
+from graphsched.workload.inference import Inferred, infer, like
 from graphsched.workload.signatures import operation_name, signature
 from graphsched.workload.tasks import (
     Memory,
@@ -81,7 +83,7 @@ class Workload:
     def _given(self, name: str, kind: Any, tensor: Any, device: str | None) -> Value:
         if isinstance(tensor, TensorSpec):
             spec = tensor
-        elif hasattr(tensor, "dtype") and hasattr(tensor, "shape"):
+        elif hasattr(tensor, "untyped_storage"):
             spec = TensorSpec.of(tensor)
         else:
             raise WorkloadError(f"{kind} {name!r} must be a tensor or a TensorSpec, got {type(tensor).__name__}")
@@ -118,15 +120,18 @@ class Workload:
             The output `Value`; a tuple of several; None if it returns nothing.
 
         Raises:
+            DuplicateNameError: The name is taken or not allowed.
             ForeignValueError: An argument is a value of another workload.
             SignatureError: It returns something else than declared, or updates undeclared tensors.
+            WorkloadError: An argument is a tensor; inputs and states are what tasks read.
+            CostError: `duration_s` is negative or not finite.
         """
         name = self._free_name(name or self._numbered(getattr(function, "__name__", "task")))
         values: dict[str, int] = {}
-        template = self._template((args, kwargs), values)
+        positional, named = self._template((args, kwargs), values)
         changed = (updates,) if isinstance(updates, Value) else tuple(updates)
         reads = tuple(self._read(self.values[v]) for v in values)
-        operation = Operation(operation_name(function), function, *template)
+        operation = Operation(operation_name(function), function, positional, named)
         inferred = self._infer(name, operation, reads, outputs)
         self._check_updates(name, changed, values, inferred)
         made = tuple(self._output(name, i, inferred, reads, changed) for i in range(len(inferred.outputs)))
@@ -135,10 +140,10 @@ class Workload:
             reads=reads,
             outputs=made,
             updates=changed,
-            operation=Operation(operation.name, function, *template, flops=inferred.flops),
-            signature=signature(operation.name, *template, reads),
+            operation=replace(operation, flops=inferred.flops),
+            signature=signature(operation.name, positional, named, reads),
             devices=(device,) if isinstance(device, str) else tuple(device),
-            duration_s=_checked_duration(name, duration_s),
+            duration_s=checked_duration(name, duration_s),
         )
         self._add(task)
         return made[0] if len(made) == 1 else made or None
@@ -170,7 +175,6 @@ class Workload:
         ends = tuple(t for t in self._since_barrier if not self.graph.out_degree(t))
         after = ends or ((self._barrier,) if self._barrier else ())
         self._add(Task(name, "barrier", after=after))
-        self._barrier, self._since_barrier = name, {}
 
     def keep(self, *values: Value) -> None:
         """Return these values from every run too; those that no task reads are returned anyway."""
@@ -237,6 +241,7 @@ class Workload:
         Raises:
             CycleError: The graph has a cycle; the message prints it.
             CostError: A duration is missing, negative or not finite.
+            WorkloadError: Bytes are negative or no number, or the graph is undirected or a multigraph.
 
         Example:
             >>> g = nx.DiGraph()
@@ -246,32 +251,9 @@ class Workload:
             >>> Workload.from_graph(g)
             Workload('graph', 2 tasks, 1 edges)
         """
-        work = cls(name)
-        if not nx.is_directed_acyclic_graph(graph):
-            path = [str(u) for u, *_ in nx.find_cycle(graph)]
-            raise CycleError(f"the graph has a cycle: {' -> '.join([*path, path[0]])}: remove one of these edges")
-        made: dict[Any, dict[Any, Value]] = {}
-        for node in nx.topological_sort(graph):
-            task = work._free_name(str(node))
-            given = _checked_duration(task, graph.nodes[node].get(duration), required=duration)
-            passed = {u: made[u].get(node) for u in graph.predecessors(node)}
-            reads = tuple(Read(v, source=v.producer) for v in passed.values() if v)
-            heavy = [(v, int(d.get(nbytes, 0))) for _, v, d in graph.out_edges(node, data=True) if d.get(nbytes, 0)]
-            made[node] = {
-                v: Value(f"{task}.{i}" if len(heavy) > 1 else task, "output", size, producer=task)
-                for i, (v, size) in enumerate(heavy)
-            }
-            work._add(
-                Task(
-                    name=task,
-                    reads=reads,
-                    outputs=tuple(made[node].values()),
-                    after=tuple(str(u) for u, v in passed.items() if v is None),
-                    signature=f"given {task}",
-                    duration_s=given,
-                )
-            )
-        return work
+        from graphsched.workload.bare import from_graph
+
+        return from_graph(graph, duration, nbytes, name)
 
     # -- inside --------------------------------------------------------------------------------
 
@@ -292,6 +274,10 @@ class Workload:
         return value
 
     def _own(self, value: Value) -> Value:
+        if not isinstance(value, Value):
+            raise WorkloadError(
+                f"a {type(value).__name__} was given where a value is needed: make it with work.input, state or task"
+            )
         if self.values.get(value.name) is not value:
             raise ForeignValueError(
                 f"value {value.name!r} belongs to another workload: make it with this workload's input, state or task"
@@ -302,13 +288,18 @@ class Workload:
         if isinstance(thing, Value):
             return Slot(values.setdefault(self._own(thing).name, len(values)))
         if isinstance(thing, (list, tuple)):
-            return type(thing)(self._template(t, values) for t in thing)
+            return like(thing, (self._template(t, values) for t in thing))
         if isinstance(thing, Mapping):
             return {k: self._template(t, values) for k, t in thing.items()}
+        if hasattr(thing, "untyped_storage"):
+            raise WorkloadError(
+                f"a tensor of shape {tuple(thing.shape)} is among the arguments, and no plan could move it: "
+                "make it a value with work.input(...) or work.state(...)"
+            )
         return thing
 
     def _read(self, value: Value) -> Read:
-        writers = self._writers.get(value.root, ())
+        writers = self._writers.get(value.root, [])
         source = writers[-1] if len(writers) > value.born else value.producer
         return Read(value, len(writers), source)
 
@@ -324,10 +315,12 @@ class Workload:
         specs = tuple(r.value.spec for r in reads)
         if None in specs:
             raise SignatureError(f"task {name!r} reads a value without a shape: declare outputs=[TensorSpec(...)]")
-        key = (signature(operation.name, operation.args, operation.kwargs, reads), operation.function)
+        key = (signature(operation.name, operation.args, operation.kwargs, reads), id(operation.function))
         if key not in self._inferred:
             try:
                 self._inferred[key] = infer(operation.function, operation.args, operation.kwargs, specs)  # type: ignore[arg-type]
+            except SignatureError as error:
+                raise SignatureError(f"task {name!r}: {operation.name}: {error}") from error
             except Exception as error:
                 raise SignatureError(
                     f"task {name!r}: {operation.name} failed on tensors of shapes "
@@ -372,6 +365,9 @@ class Workload:
 
     def _add(self, task: Task) -> None:
         """Put `task` into the graph with every edge that its reads and updates call for."""
+        for value in task.outputs:
+            if value.name != task.name:
+                self._free_name(value.name)
         before: dict[str, dict[str, int]] = {name: {} for name in task.after}
         for read in task.reads:
             if read.source is not None:
@@ -383,7 +379,7 @@ class Workload:
             before.setdefault(self._barrier, {})
         after = tuple(name for name, values in before.items() if not values)
         if after != task.after:
-            task = Task(**{f: getattr(task, f) for f in Task.__slots__} | {"after": after})
+            task = replace(task, after=after)
         self.graph.add_node(task.name, task=task)
         for name, values in before.items():
             self.graph.add_edge(name, task.name, values=tuple(values), nbytes=sum(values.values()))
@@ -391,27 +387,27 @@ class Workload:
 
     def _remember(self, task: Task) -> None:
         for value in task.outputs:
-            if value.name != task.name:
-                self._free_name(value.name)
             self._new_value(value)
         for read in task.reads:
             self._readers.setdefault(read.value.root, {})[task.name] = None
         for root in dict.fromkeys(v.root for v in task.updates):
             self._writers.setdefault(root, []).append(task.name)
             self._readers[root] = {}
-        self._since_barrier[task.name] = None
+        if task.kind == "barrier":
+            self._barrier, self._since_barrier = task.name, {}
+        else:
+            self._since_barrier[task.name] = None
 
 
-def _checked_duration(task: str, given: Any, required: str = "") -> Any:
-    from graphsched.costs import check_seconds
+def checked_duration(task: str, given: Any) -> Any:
+    """A duration given for `task`, as seconds or as a mapping from device or kind to seconds.
 
-    if given is None:
-        if required:
-            check_seconds(None, f"task {task!r} has no attribute {required!r}: its duration")
-        return None
+    Raises:
+        CostError: It is negative or not finite.
+    """
     if isinstance(given, Mapping):
         return {str(k): check_seconds(v, f"duration of task {task!r} on {k}") for k, v in given.items()}
-    return check_seconds(given, f"duration of task {task!r}")
+    return None if given is None else check_seconds(given, f"duration of task {task!r}")
 
 
 def ancestors_first(graph: nx.DiGraph, names: Iterable[str]) -> bool:
@@ -421,5 +417,8 @@ def ancestors_first(graph: nx.DiGraph, names: Iterable[str]) -> bool:
         >>> ancestors_first(nx.DiGraph([("a", "b")]), ["b", "a"])
         False
     """
-    position = {name: i for i, name in enumerate(names)}
-    return len(position) == len(graph) and all(position[u] < position[v] for u, v in graph.edges)
+    ordered = list(names)
+    position = {name: i for i, name in enumerate(ordered)}
+    if len(ordered) != len(graph) or position.keys() != graph.nodes.keys():
+        return False
+    return all(position[u] < position[v] for u, v in graph.edges)

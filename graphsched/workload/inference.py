@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,10 +37,16 @@ def fill(template: Any, values: Sequence[Any]) -> Any:
     if isinstance(template, Slot):
         return values[template.index]
     if isinstance(template, (list, tuple)):
-        return type(template)(fill(t, values) for t in template)
+        return like(template, (fill(t, values) for t in template))
     if isinstance(template, Mapping):
         return {k: fill(t, values) for k, t in template.items()}
     return template
+
+
+def like(sequence: Any, items: Iterable[Any]) -> Any:
+    """`items` as a list, tuple or named tuple of the type of `sequence`."""
+    make = getattr(type(sequence), "_make", type(sequence))
+    return make(items)
 
 
 def returned_tensors(result: Any) -> list[Any]:
@@ -73,17 +79,56 @@ def infer(
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.utils.flop_counter import FlopCounterMode
 
-    with FakeTensorMode(allow_non_fake_inputs=True), FlopCounterMode(display=False) as counter:
+    written: list[Any] = []
+    with (
+        FakeTensorMode(allow_non_fake_inputs=True),
+        FlopCounterMode(display=False) as counter,
+        _recorder(written),
+    ):
         fakes = [torch.empty_strided(s.shape, s.stride or _contiguous(s.shape), dtype=getattr(torch, s.dtype))
                  for s in specs]  # fmt: skip
-        versions = [f._version for f in fakes]
         results = returned_tensors(function(*fill(args, fakes), **fill(kwargs, fakes)))
-    storages = [f.untyped_storage()._cdata for f in fakes]
-    aliases = tuple(
-        storages.index(r.untyped_storage()._cdata) if r.untyped_storage()._cdata in storages else None for r in results
+    storages = [_storage(f) for f in fakes]
+    changed = {_storage(t) for t in written}
+    return Inferred(
+        outputs=tuple(TensorSpec.of(r) for r in results),
+        aliases=tuple(storages.index(_storage(r)) if _storage(r) in storages else None for r in results),
+        updated=tuple(i for i, storage in enumerate(storages) if storage in changed),
+        flops=int(counter.get_total_flops()),
     )
-    updated = tuple(i for i, (f, v) in enumerate(zip(fakes, versions, strict=True)) if f._version != v)
-    return Inferred(tuple(TensorSpec.of(r) for r in results), aliases, updated, int(counter.get_total_flops()))
+
+
+def _storage(tensor: Any) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def _recorder(written: list[Any]) -> Any:
+    """A mode that appends to `written` every tensor that an operation changes in place, by any alias of it."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            written.extend(_written(func, args, kwargs or {}))
+            return func(*args, **(kwargs or {}))
+
+    return Recorder()  # type: ignore[no-untyped-call]
+
+
+_BATCH_NORMS = ("aten::native_batch_norm", "aten::cudnn_batch_norm", "aten::miopen_batch_norm")
+
+
+def _written(operation: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    import torch
+
+    changed: list[Any] = []
+    for place, argument in enumerate(operation._schema.arguments):
+        given = args[place] if place < len(args) else kwargs.get(argument.name)
+        marked = argument.alias_info is not None and argument.alias_info.is_write
+        # Their schemas do not say that training changes the running mean and variance.
+        unmarked = operation._schema.name in _BATCH_NORMS and place in (3, 4) and args[5]
+        if marked or unmarked:
+            changed += given if isinstance(given, (list, tuple)) else [given]
+    return [t for t in changed if isinstance(t, torch.Tensor)]
 
 
 def _contiguous(shape: Sequence[int]) -> tuple[int, ...]:

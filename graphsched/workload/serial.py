@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from graphsched.errors import FileFormatError
+from graphsched.errors import FileFormatError, WorkloadError
 from graphsched.workload.builder import Workload
 from graphsched.workload.tasks import Operation, Read, Task, TensorSpec, Value
 
@@ -64,11 +64,12 @@ def from_dict(data: Mapping[str, Any]) -> Workload:
     try:
         work = Workload(data["name"])
         for given in data["given"]:
+            work._free_name(given["name"])
             work._new_value(_read_value(given, given["kind"], None))
         for entry in data["tasks"]:
             work._add(_read_task(entry, work))
         work.kept = set(data["kept"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, WorkloadError) as error:
         raise FileFormatError(f"not a workload: {type(error).__name__}: {error}") from error
     return work
 
@@ -93,8 +94,10 @@ def _read_task(entry: Mapping[str, Any], work: Workload) -> Task:
     operation = None
     if "operation" in entry:
         operation = Operation(entry["operation"], None, flops=int(entry["flops"]))
+    for before in (*entry.get("after", ()), *(source for *_, source in entry.get("reads", ()) if source)):
+        work[before]  # stands before it, or this is a KeyError
     return Task(
-        name=entry["name"],
+        name=work._free_name(entry["name"]),
         kind=entry["kind"],
         reads=tuple(Read(work.values[v], version, source) for v, version, source in entry.get("reads", ())),
         outputs=tuple(_read_value(v, "output", entry["name"]) for v in entry.get("outputs", ())),

@@ -5,26 +5,43 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib
+import inspect
+import sysconfig
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from graphsched.workload.tasks import Read, Slot
+
+Seen = dict[int, Any]  # objects described so far, by id: each is described once, so that circles end
+
+_INSTALLED = tuple(sysconfig.get_path(key) for key in ("stdlib", "purelib", "platlib"))
 
 
 def operation_name(function: Callable[..., Any]) -> str:
     """Where `function` is found again, or its name with a hash of its code.
 
     A function that a module holds under its qualified name is named ``module.name``; code outside
-    torch carries a hash as well, so that editing it makes a new name.
+    torch carries a hash as well, so that editing it makes a new name. The hash covers the code, its
+    defaults, what a closure captured, the module's helpers and constants that it names, and the
+    attributes of a method's or callable's object; of tensors only shape and type.
 
     Example:
         >>> import math
         >>> operation_name(math.sqrt)
         'math.sqrt'
     """
+    return _name(function, {})
+
+
+def _name(function: Any, seen: Seen) -> str:
     if isinstance(function, functools.partial):
-        return f"partial({operation_name(function.func)},{_stable(function.args)},{_stable(function.keywords)})"
+        parts = (_stable(function.args, seen), _stable(function.keywords, seen))
+        return f"partial({_name(function.func, seen)},{','.join(parts)})"
+    if type(function).__name__ in ("OpOverload", "OpOverloadPacket"):
+        return f"torch.ops.{function}"
     module = getattr(function, "__module__", None) or "torch"
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
     name = name or type(function).__qualname__
@@ -34,9 +51,9 @@ def operation_name(function: Callable[..., Any]) -> str:
             return f"{module}.{name}"
     elif _found_again("torch", getattr(function, "__name__", name), function):
         return f"torch.{getattr(function, '__name__', name)}"
-    elif not _python_code(function):
+    elif _python_function(function) is None:
         return f"{module}.{name}" if not str(name).startswith(module) else str(name)
-    return f"{module}.{name}#{_code_hash(function)}"
+    return f"{module}.{name}#{_code_hash(function, seen)}"
 
 
 def _found_again(module: str, name: str, function: Callable[..., Any]) -> bool:
@@ -46,52 +63,101 @@ def _found_again(module: str, name: str, function: Callable[..., Any]) -> bool:
         return False
 
 
-def _python_code(function: Callable[..., Any]) -> types.CodeType | None:
-    function = getattr(function, "__func__", function)
-    code = getattr(function, "__code__", None)
-    if code is None:
-        code = getattr(getattr(type(function), "__call__", None), "__code__", None)
-    return code
+def _python_function(thing: Any) -> types.FunctionType | None:
+    """The Python code behind a function, a bound method or a callable object; None for built-in code."""
+    thing = getattr(thing, "__func__", thing)
+    if not isinstance(thing, types.FunctionType):
+        thing = inspect.getattr_static(type(thing), "__call__", None)
+    return thing if isinstance(thing, types.FunctionType) else None
 
 
-def _code_hash(function: Callable[..., Any]) -> str:
-    parts: list[str] = []
-    code = _python_code(function)
-    if code is not None:
-        parts += _code_parts(code)
-        for name in code.co_names:  # module-level helpers and constants that the body names
-            used = getattr(function, "__globals__", {}).get(name)
-            if used is not None:
-                parts.append(f"{name}={_stable(used)}")
-    parts.append(_stable(getattr(function, "__defaults__", None)))
-    parts.append(_stable(getattr(function, "__kwdefaults__", None)))
-    for cell in getattr(function, "__closure__", None) or ():
-        parts.append(_stable(cell.cell_contents))
+def _code_hash(function: Any, seen: Seen) -> str:
+    if id(function) in seen:
+        return "seen"
+    seen[id(function)] = function
+    parts = [_stable(thing, seen) for thing in _captured(function)]
+    python = _python_function(function)
+    if python is not None:
+        parts += _code_parts(python.__code__)
+        parts += [f"{name}={_stable(used, seen)}" for name, used in _globals(python)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+
+
+def _captured(function: Any) -> Iterator[Any]:
+    """What the behaviour of `function` depends on beside code and globals."""
+    python = _python_function(function)
+    if python is not None:
+        yield python.__defaults__
+        yield python.__kwdefaults__
+        for cell in python.__closure__ or ():
+            try:
+                yield cell.cell_contents
+            except ValueError:  # not yet assigned
+                yield None
+    if python is not function:
+        owner = getattr(function, "__self__", function)
+        yield None if owner is function and python is None else _state(owner)
+
+
+def _state(owner: Any) -> Any:
+    if isinstance(owner, (type, types.ModuleType)) or not hasattr(owner, "__dict__"):
+        return owner
+    return vars(owner)
 
 
 def _code_parts(code: types.CodeType) -> list[str]:
     parts = [code.co_code.hex(), repr(code.co_names), repr(code.co_varnames)]
     for constant in code.co_consts:
-        parts += _code_parts(constant) if isinstance(constant, types.CodeType) else [repr(constant)]
+        parts += _code_parts(constant) if isinstance(constant, types.CodeType) else [_stable(constant, {})]
     return parts
 
 
-def _stable(thing: Any) -> str:
-    """A text of `thing` that is the same in every process: no addresses."""
+def _globals(python: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    """Module-level helpers and constants that the code names; installed libraries are taken as they are."""
+    if not python.__code__.co_filename.startswith(_INSTALLED):
+        for name in _global_names(python.__code__):
+            if python.__globals__.get(name) is not None:
+                yield name, python.__globals__[name]
+
+
+def _global_names(code: types.CodeType) -> Iterator[str]:
+    """Names that the body uses, those inside its lambdas and comprehensions included."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _global_names(constant)
+
+
+def _stable(thing: Any, seen: Seen) -> str:
+    """A text of `thing` that is the same in every process: no addresses, no order of a hash."""
     if isinstance(thing, types.ModuleType):
         return thing.__name__
+    if isinstance(thing, type):
+        return f"{thing.__module__}.{thing.__qualname__}"
     if isinstance(thing, (list, tuple)):
-        return f"{type(thing).__name__}({','.join(map(_stable, thing))})"
+        return f"{type(thing).__name__}({','.join(_stable(t, seen) for t in thing)})"
+    if isinstance(thing, (set, frozenset)):
+        return f"{type(thing).__name__}({','.join(sorted(_stable(t, seen) for t in thing))})"
     if isinstance(thing, Mapping):
-        return f"{{{','.join(f'{_stable(k)}:{_stable(v)}' for k, v in thing.items())}}}"
-    code = _python_code(thing) if isinstance(thing, (types.FunctionType, types.MethodType)) else None
-    if code is not None:
-        return f"{thing.__qualname__}#{hashlib.sha256(repr(_code_parts(code)).encode()).hexdigest()[:12]}"
+        return f"{{{','.join(f'{_stable(k, seen)}:{_stable(v, seen)}' for k, v in thing.items())}}}"
+    if isinstance(thing, (functools.partial, types.FunctionType, types.MethodType, types.BuiltinFunctionType)):
+        return _name(thing, seen)
+    if isinstance(thing, np.generic):
+        return f"{thing.dtype}({thing.item()!r})"
     if hasattr(thing, "shape") and hasattr(thing, "dtype"):
         return f"tensor{tuple(thing.shape)}{thing.dtype}"
+    return _object(thing, seen)
+
+
+def _object(thing: Any, seen: Seen) -> str:
+    """Its own text; its type and attributes where that text is an address or leaves constants out (modules)."""
     text = repr(thing)
-    return type(thing).__qualname__ if " at 0x" in text else text
+    if " at 0x" not in text and not hasattr(thing, "_parameters"):
+        return text
+    if id(thing) in seen or not hasattr(thing, "__dict__"):
+        return type(thing).__qualname__
+    seen[id(thing)] = thing
+    return f"{type(thing).__qualname__}{_stable(vars(thing), seen)}"
 
 
 def signature(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], reads: tuple[Read, ...]) -> str:
@@ -117,4 +183,4 @@ def _argument(thing: Any) -> str:
         return f"({','.join(map(_argument, thing))})"
     if isinstance(thing, Mapping):
         return f"{{{','.join(f'{k}:{_argument(v)}' for k, v in thing.items())}}}"
-    return _stable(thing)
+    return _stable(thing, {})

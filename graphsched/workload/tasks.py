@@ -69,8 +69,10 @@ class TensorSpec:
             raise WorkloadError(f"unknown element type {self.dtype!r}: one of {', '.join(ITEM_BYTES)}")
         if any(n < 0 for n in self.shape):
             raise WorkloadError(f"negative size in shape {self.shape}")
-        if self.stride is not None and len(self.stride) != len(self.shape):
-            raise WorkloadError(f"stride {self.stride} does not match shape {self.shape}")
+        if self.stride is not None:
+            object.__setattr__(self, "stride", tuple(int(n) for n in self.stride))
+            if len(self.stride) != len(self.shape):
+                raise WorkloadError(f"stride {self.stride} does not match shape {self.shape}")
 
     @property
     def nbytes(self) -> int:

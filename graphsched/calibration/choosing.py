@@ -1,0 +1,91 @@
+"""Which operations of a workload are to be measured, on which devices. No hardware is touched here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from graphsched.costs import Costs
+from graphsched.platform import Device, Platform
+from graphsched.workload import Task, Workload
+
+
+def missing(work: Workload, platform: Platform, known: Costs) -> dict[str, list[Task]]:
+    """Tasks to measure by device (the first of each model): one a signature, in the workload's order.
+
+    Left out are copies and barriers, tasks without code, those whose duration is given, and those in `known`.
+
+    Example:
+        >>> work = Workload()
+        >>> platform = Platform("here", (Device("cpu", "cpu", "EPYC"),))
+        >>> missing(work, platform, Costs())
+        {}
+    """
+    first = first_of_model(platform)
+    found: dict[str, dict[str, Task]] = {}
+    for task in work.tasks:
+        for device in allowed(task, platform):
+            if not is_given(task, device) and (task.signature, device.model) not in known:
+                found.setdefault(first[device.model], {}).setdefault(task.signature, task)
+    return {device: list(tasks.values()) for device, tasks in found.items()}
+
+
+def allowed(task: Task, platform: Platform) -> list[Device]:
+    """Devices that a task with code may run on, accelerators first."""
+    if task.kind != "run" or task.operation is None or task.operation.function is None:
+        return []
+    return [platform.device(name) for name in platform.matching(task.devices)]
+
+
+def first_of_model(platform: Platform) -> dict[str, str]:
+    """Name of the first device of each model.
+
+    Example:
+        >>> first_of_model(Platform("two", (Device("cuda:0", "cuda", "H200"), Device("cuda:1", "cuda", "H200"))))
+        {'H200': 'cuda:0'}
+    """
+    first: dict[str, str] = {}
+    for device in platform.devices:
+        first.setdefault(device.model, device.name)
+    return first
+
+
+def is_given(task: Task, device: Device) -> bool:
+    """Whether the user gave the task's duration on this device.
+
+    Example:
+        >>> is_given(Task("a", duration_s={"cuda": 1.0}), Device("cpu", "cpu"))
+        False
+    """
+    given = task.duration_s
+    if isinstance(given, Mapping):
+        return device.name in given or device.kind in given
+    return given is not None
+
+
+def needed_for(work: Workload, tasks: Iterable[Task]) -> list[Task]:
+    """`tasks` and all whose results they read, directly or not, in the workload's order.
+
+    Example:
+        >>> from graphsched.workload import Read, Value
+        >>> needed_for(Workload(), [])
+        []
+    """
+    names: set[str] = set()
+    pending = [t.name for t in tasks]
+    while pending:
+        name = pending.pop()
+        if name in names:
+            continue
+        names.add(name)
+        for read in work[name].reads:
+            pending += [n for n in (read.source, read.value.producer) if n is not None]
+    return [t for t in work.tasks if t.name in names]
+
+
+def relevant(work: Workload, platform: Platform, costs: Costs) -> Costs:
+    """Those of `costs` that tasks of `work` have on devices of `platform`, in the workload's order."""
+    keys: dict[tuple[str, str], None] = {}
+    for task in work.tasks:
+        for device in allowed(task, platform):
+            keys[task.signature, device.model] = None
+    return Costs({key: costs[key] for key in keys if key in costs})

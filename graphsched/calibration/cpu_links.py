@@ -1,0 +1,152 @@
+"""Memory copies of the host: between the stand-ins for devices where there are no GPUs, and within the CPU.
+
+Not modelled: caches; a buffer that was just written may be copied faster than these figures say.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from graphsched.calibration.fitting import (
+    Points,
+    check_arrived,
+    fresh_repeats,
+    link_of,
+    measure_points,
+    median,
+    transfer_sizes,
+)
+from graphsched.platform import Link
+
+MEMORY = "host/memory"
+
+
+def copy_points(largest: int, threads: int) -> tuple[Points, Points]:
+    """Points of copies within host memory by `threads` threads: into warm memory, and into fresh.
+
+    Raises:
+        PlatformError: Data arrived changed.
+    """
+    with torch_threads(threads):
+        warm = measure_points(_warm(largest), transfer_sizes(largest))
+        touch_memory(largest * (fresh_repeats(largest) + 1))
+        fresh = measure_points(_fresh(largest), transfer_sizes(largest), repeats=fresh_repeats)
+    return warm, fresh
+
+
+def shared_memory(largest: int) -> dict[str, float]:
+    """The capacity that all copies within host memory cross, in bytes/s: two threads at once."""
+    with torch_threads(1):
+        return {MEMORY: together_bytes_per_s(2, min(largest, 2**24))}
+
+
+def cpu_links(warm: Points, fresh: Points) -> list[Link]:
+    """Copies within the CPU's memory on a host with GPUs."""
+    return [link_of("cpu", "cpu", "local", warm), link_of("cpu", "cpu", "fresh", fresh)]
+
+
+def worker_links(devices: Sequence[str], warm: Points, fresh: Points) -> list[Link]:
+    """Links between all `devices`, which share host memory: each is the same copy."""
+    return [link for source in devices for target in devices for link in _pair(source, target, warm, fresh)]
+
+
+def _pair(source: str, target: str, warm: Points, fresh: Points) -> list[Link]:
+    crosses = (MEMORY,)
+    if source == target:
+        return [link_of(source, target, "local", warm, crosses), link_of(source, target, "fresh", fresh, crosses)]
+    if "cpu" not in (source, target):
+        return [link_of(source, target, "peer", warm, crosses)]
+    return [
+        link_of(source, target, "pinned", warm, crosses),
+        link_of(source, target, "pageable", warm, crosses),
+        link_of(source, target, "fresh", fresh, crosses),
+    ]
+
+
+@contextlib.contextmanager
+def torch_threads(threads: int) -> Iterator[None]:
+    """Let torch compute and copy with this many threads meanwhile."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _warm(largest: int) -> Callable[[int], float]:
+    import torch
+
+    random = torch.Generator().manual_seed(0)
+    source = torch.randint(0, 256, (largest,), dtype=torch.uint8, generator=random)
+    target = torch.zeros_like(source).fill_(1)
+    target.copy_(source)
+    check_arrived(bool(torch.equal(source, target)), "cpu", "cpu")
+
+    def sample(nbytes: int) -> float:
+        return timed_s(target[:nbytes], source[:nbytes], 16 if nbytes < 2**16 else 1)
+
+    return sample
+
+
+def touch_memory(nbytes: int) -> None:
+    """Use and give back this much memory: on a virtual machine its first use ever is slower than any later one."""
+    import torch
+
+    torch.empty(nbytes, dtype=torch.uint8).fill_(1)
+
+
+def timed_s(target: Any, source: Any, batch: int) -> float:
+    """Seconds of one of `batch` copies in a row."""
+    start = time.perf_counter()
+    for _ in range(batch):
+        target.copy_(source)
+    return (time.perf_counter() - start) / batch
+
+
+def _fresh(largest: int) -> Callable[[int], float]:
+    import torch
+
+    source = torch.empty(largest, dtype=torch.uint8).fill_(5)
+    kept: dict[int, list[Any]] = {}
+
+    def sample(nbytes: int) -> float:
+        for old in [n for n in kept if n != nbytes]:
+            del kept[old]
+        made, part = kept.setdefault(nbytes, []), source[:nbytes]
+        start = time.perf_counter()
+        made.append(part.to("cpu", copy=True))
+        return time.perf_counter() - start
+
+    return sample
+
+
+def together_bytes_per_s(threads: int, nbytes: int, copies: int = 4, repeats: int = 5) -> float:
+    """Sum of the rates of `threads` copying at the same time, median of `repeats`."""
+    return median([_together_once(threads, nbytes, copies) for _ in range(repeats + 1)][1:])
+
+
+def _together_once(threads: int, nbytes: int, copies: int) -> float:
+    import torch
+
+    rates: list[float] = []
+    gate = threading.Barrier(threads)
+
+    def work() -> None:
+        source = torch.empty(nbytes, dtype=torch.uint8).fill_(3)
+        target = torch.empty(nbytes, dtype=torch.uint8).fill_(4)
+        gate.wait()
+        rates.append(nbytes / timed_s(target, source, copies))
+
+    workers = [threading.Thread(target=work) for _ in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    return sum(rates)

@@ -1,0 +1,212 @@
+"""Dispatch figures of a CUDA host: what the dispatching thread's calls take, and waits between streams."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from graphsched.calibration.cuda_clock import (
+    CALL_S,
+    Spinner,
+    elapsed_s,
+    host_burst_s,
+    new_stream,
+    on_streams,
+    poll_s,
+)
+from graphsched.calibration.fitting import median
+from graphsched.executors.clocks import new_event
+
+BURST = 10
+CHAIN = 50
+SLOW_CALL_S = 1e-3
+SPIN_FOR_QUEUE_S = 0.1
+MOST_LAUNCHES = 5000
+
+
+def cuda_dispatch(spinners: Sequence[Spinner]) -> dict[str, float]:
+    """Fields of `Dispatch` measured on the first GPU (``other_device_s`` on the first two), in seconds."""
+    first = spinners[0]
+    figures = host_calls(first) | chain_figures(spinners) | idle_figures(first)
+    depth = queue_depth(first)
+    return figures | ({"queue_depth": depth} if depth else {})
+
+
+# -- host time of calls ---------------------------------------------------------------------------
+
+
+def host_calls(spinner: Spinner) -> dict[str, float]:
+    """Host time of records, waits, switches and copies, issued to a busy stream."""
+    import torch
+
+    device = spinner.device
+    with torch.cuda.device(device):
+        stream, other = new_stream(device), new_stream(device)
+        plain, timed = _events(stream, timing=False), _events(stream, timing=True)
+        pair = (stream, other)
+
+        def burst(call: Callable[[int], Any], before: Callable[[], Any] | None = None) -> float:
+            return host_burst_s(spinner, stream, call, before=before, burst=BURST)
+
+        return {
+            "record_s": burst(lambda i: plain[i].record(stream)),
+            "timed_record_s": burst(lambda i: timed[i].record(stream)),
+            "wait_s": burst(lambda i: other.wait_event(plain[i]), before=lambda: [e.record(stream) for e in plain]),
+            "switch_s": burst(lambda i: torch.cuda.set_stream(pair[i % 2])),
+            "copy_s": _copy_s(device, burst),
+        }
+
+
+def _events(stream: Any, *, timing: bool) -> list[Any]:
+    """Events that were recorded once: the first record of each makes it."""
+    events = [new_event(timing=timing) for _ in range(BURST)]
+    for event in events:
+        event.record(stream)
+    stream.synchronize()
+    return events
+
+
+def _copy_s(device: int, burst: Callable[[Callable[[int], Any]], float]) -> float:
+    """Host time of a small pinned copy: mean of the calls that the executors make in either direction."""
+    import torch
+
+    host = torch.empty(1024, pin_memory=True).fill_(1)
+    there = torch.empty(1024, device=f"cuda:{device}").fill_(1)
+    where = there.device
+    into = burst(lambda _: host.to(where, non_blocking=True, copy=True))
+    out = burst(lambda _: host.copy_(there, non_blocking=True))
+    return (into + out) / 2
+
+
+# -- device time of waits -------------------------------------------------------------------------
+
+
+def chain_figures(spinners: Sequence[Spinner]) -> dict[str, float]:
+    """What a chain of tiny operations gains in time by timing events, other streams, other devices."""
+    first = spinners[0]
+    one, two = new_stream(first.device), new_stream(first.device)
+    alone = chain_s(first, [one])
+    figures = {
+        "timed_gap_s": max(0.0, chain_s(first, [one], timed=True) - alone),
+        "same_device_s": max(0.0, chain_s(first, [one, two]) - alone),
+    }
+    if len(spinners) > 1:
+        there = new_stream(spinners[1].device)
+        figures["other_device_s"] = max(0.0, chain_s(first, [one, there]) - alone)
+    return figures
+
+
+def chain_s(spinner: Spinner, lanes: Sequence[Any], *, timed: bool = False, repeats: int = 11) -> float:
+    """Seconds an operation of a chain that goes round `lanes`, all of it queued before it runs; median."""
+    import torch
+
+    tensors = [torch.zeros(64, device=lane.device).add_(1) for lane in lanes]
+    for lane in lanes:
+        lane.synchronize()
+    before, after = _chain_events(timed), _chain_events(timed)
+    passed = [new_event() for _ in range(CHAIN)]
+    samples = []
+    for _ in range(repeats + 2):
+        with ExitStack() as stack:
+            on_streams(stack, [*lanes[1:], lanes[0]])
+            samples.append(_chain_once(spinner, lanes, tensors, passed, before, after))
+    return median(samples[2:])
+
+
+def _chain_events(timed: bool) -> list[Any]:
+    return [new_event(timing=True) for _ in range(CHAIN)] if timed else []
+
+
+def _chain_once(
+    spinner: Spinner,
+    lanes: Sequence[Any],
+    tensors: Sequence[Any],
+    passed: Sequence[Any],
+    before: Sequence[Any],
+    after: Sequence[Any],
+) -> float:
+    import torch
+
+    start, end, several = new_event(timing=True), new_event(timing=True), len(lanes) > 1
+    spinner.spin(2 * CHAIN * CALL_S)
+    start.record(lanes[0])
+    for i in range(CHAIN):
+        lane = lanes[i % len(lanes)]
+        torch.cuda.set_stream(lane)
+        if several and i:
+            lane.wait_event(passed[i - 1])
+        if before:
+            before[i].record(lane)
+        tensors[i % len(lanes)].add_(1)
+        if after:
+            after[i].record(lane)
+        if several:
+            passed[i].record(lane)
+    if several:
+        lanes[0].wait_event(passed[-1])
+    end.record(lanes[0])
+    for lane in lanes:
+        lane.synchronize()
+    return elapsed_s(start, end) / CHAIN
+
+
+# -- an idle stream, a full queue -----------------------------------------------------------------
+
+
+def idle_figures(spinner: Spinner, repeats: int = 200) -> dict[str, float]:
+    """Return from waiting (``sync_s``) and start of an operation on an idle stream (``launch_s``).
+
+    An event on an idle stream happens half-way between its record and the poll that sees it: the
+    executors' clocks take it so too. What a tiny operation takes beyond that half and its own time
+    from the return of its call to the poll that sees it is the launch.
+    """
+    import torch
+
+    stream = new_stream(spinner.device)
+    tiny_s = chain_s(spinner, [stream])
+    returns, ends = [], []
+    with torch.cuda.stream(stream):
+        event = new_event()
+        tensor = torch.zeros(64, device=stream.device).add_(1)
+        for _ in range(repeats + 20):
+            stream.synchronize()
+            event.record(stream)
+            issued = time.perf_counter()
+            returns.append(poll_s(event.query) - issued)
+            tensor.add_(1)
+            issued = time.perf_counter()
+            ends.append(poll_s(stream.query) - issued)
+    sync_s = median(returns[20:]) / 2
+    return {"sync_s": sync_s, "launch_s": max(0.0, median(ends[20:]) - tiny_s - sync_s)}
+
+
+def queue_depth(spinner: Spinner) -> int:
+    """Launches that the queue holds before a call blocks; 0 if none did."""
+    import torch
+
+    stream = new_stream(spinner.device)
+    with torch.cuda.stream(stream):
+        tensor = torch.zeros(64, device=stream.device).add_(1)
+        stream.synchronize()
+        spinner.spin(SPIN_FOR_QUEUE_S)
+        found = first_slow(lambda: tensor.add_(1), MOST_LAUNCHES)
+        stream.synchronize()
+    return found
+
+
+def first_slow(call: Callable[[], Any], most: int) -> int:
+    """Number of calls before the first that takes longer than a millisecond; 0 if none of `most` does.
+
+    Example:
+        >>> first_slow(lambda: None, 10)
+        0
+    """
+    clock = time.perf_counter
+    for i in range(most):
+        start = clock()
+        call()
+        if clock() - start > SLOW_CALL_S:
+            return i
+    return 0

@@ -1,0 +1,379 @@
+"""Links of a host with CUDA devices: host memory of three kinds, GPU pairs, copies inside a device.
+
+Not modelled: host memory of several NUMA nodes; all buffers lie where the system puts them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from graphsched.calibration.cpu_links import touch_memory
+from graphsched.calibration.cuda_clock import (
+    CALL_S,
+    Spinner,
+    elapsed_s,
+    new_stream,
+    on_streams,
+    poll_s,
+    queued_s,
+)
+from graphsched.calibration.fitting import (
+    Points,
+    check_arrived,
+    fresh_repeats,
+    link_of,
+    measure_points,
+    median,
+    transfer_sizes,
+)
+from graphsched.executors.clocks import new_event
+from graphsched.platform import Link
+
+PATTERN_BYTES = 4 * 2**20
+LARGEST_FRESH_BYTES = 2**28
+FLOWS_BYTES = 2**27
+Report = Callable[[str], None]
+
+
+class Bench:
+    """Buffers, streams and spin kernels of all GPUs, made once for all transfers that are timed.
+
+    Attributes:
+        gpus: Number of CUDA devices.
+        largest: Size of each buffer, bytes.
+    """
+
+    def __init__(self, gpus: int, largest: int) -> None:
+        import torch
+
+        self.gpus, self.largest = gpus, largest
+        self.spinners = [Spinner(i) for i in range(gpus)]
+        self.streams = [[new_stream(i) for _ in range(2 * gpus + 2)] for i in range(gpus)]
+        self.first = [self._bytes(device=f"cuda:{i}") for i in range(gpus)]
+        self.second = [self._bytes(device=f"cuda:{i}") for i in range(gpus)]
+        self.pinned = self._bytes(pin_memory=True)
+        self.pageable = self._bytes()
+        random = torch.Generator().manual_seed(0)
+        self.pattern = torch.randint(0, 256, (min(PATTERN_BYTES, largest),), dtype=torch.uint8, generator=random)
+
+    def _bytes(self, **where: Any) -> Any:
+        import torch
+
+        return torch.empty(self.largest, dtype=torch.uint8, **where).fill_(7)
+
+    def settle(self) -> None:
+        """Wait for all devices."""
+        import torch
+
+        for i in range(self.gpus):
+            torch.cuda.synchronize(i)
+
+    def close(self) -> None:
+        """Give the memory back."""
+        import torch
+
+        self.settle()
+        del self.first, self.second, self.pinned, self.pageable
+        torch.cuda.empty_cache()
+        empty_host_cache = getattr(torch._C, "_accelerator_emptyHostCache", None)
+        if empty_host_cache is not None:
+            empty_host_cache()
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way that bytes can go without blocking the host: tensors, and the streams to be current (last: it carries)."""
+
+    source: Any
+    target: Any
+    streams: tuple[Any, ...]
+
+    def copy(self, nbytes: int) -> Callable[[], Any]:
+        """A call that issues one copy."""
+        source, target = self.source[:nbytes], self.target[:nbytes]
+        return lambda: target.copy_(source, non_blocking=True)
+
+
+def host_way(bench: Bench, gpu: int, *, to_gpu: bool, part: slice = slice(None)) -> Way:
+    """Pinned host memory to or from a GPU."""
+    host, device = bench.pinned[part], bench.first[gpu] if to_gpu else bench.second[gpu]
+    stream = bench.streams[gpu][0 if to_gpu else 1]
+    return Way(host, device, (stream,)) if to_gpu else Way(device, host, (stream,))
+
+
+def peer_way(bench: Bench, source: int, target: int, part: slice = slice(None)) -> Way:
+    """One GPU to another, on a stream of each; torch issues it on the source's."""
+    there, here = bench.streams[target][2 + bench.gpus + source], bench.streams[source][2 + target]
+    return Way(bench.first[source][part], bench.second[target][part], (there, here))
+
+
+def local_way(bench: Bench, gpu: int) -> Way:
+    """Within the memory of one GPU."""
+    return Way(bench.first[gpu], bench.second[gpu], (bench.streams[gpu][0],))
+
+
+def batch_for(nbytes: int) -> int:
+    """Copies queued back to back in one sample.
+
+    Example:
+        >>> batch_for(4096), batch_for(2**26), batch_for(2**30)
+        (8, 4, 1)
+    """
+    return 8 if nbytes < 2**22 else 4 if nbytes <= 2**26 else 1
+
+
+def arrives(bench: Bench, way: Way) -> bool:
+    """Whether a random pattern goes this way unchanged."""
+    import torch
+
+    n = bench.pattern.numel()
+    way.source[:n].copy_(bench.pattern)
+    way.target[:n].fill_(0)
+    bench.settle()
+    with ExitStack() as stack:
+        on_streams(stack, way.streams)
+        way.copy(n)()
+    bench.settle()
+    return bool(torch.equal(way.target[:n].cpu(), bench.pattern))
+
+
+def way_of_link(bench: Bench, link: Link) -> Way:
+    """The way of a pinned, peer or local link."""
+    ends = link.source, link.target
+    gpus = [int(name.partition(":")[2]) for name in ends if name.startswith("cuda")]
+    if link.memory == "pinned":
+        return host_way(bench, gpus[0], to_gpu=link.source == "cpu")
+    return local_way(bench, gpus[0]) if gpus[0] == gpus[1] else peer_way(bench, gpus[0], gpus[1])
+
+
+def queued_points(bench: Bench, way: Way, largest: int) -> Points:
+    """Points of a way, timed on the device."""
+    return measure_points(lambda n: _sample_s(bench, way, n), transfer_sizes(min(largest, bench.largest)))
+
+
+def way_s(bench: Bench, way: Way, nbytes: int, repeats: int = 9) -> float:
+    """Seconds of one transfer, median, after a first one."""
+    return median([_sample_s(bench, way, nbytes) for _ in range(repeats + 1)][1:])
+
+
+def _sample_s(bench: Bench, way: Way, nbytes: int) -> float:
+    return queued_s(bench.spinners[way.streams[-1].device.index], way.streams, way.copy(nbytes), batch_for(nbytes))
+
+
+def warm_all(bench: Bench) -> None:
+    """Use every way once: a first use of a GPU pair takes milliseconds."""
+    for i in range(bench.gpus):
+        for way in (host_way(bench, i, to_gpu=True), host_way(bench, i, to_gpu=False)):
+            arrives(bench, way)
+        for j in range(bench.gpus):
+            if i != j:
+                arrives(bench, peer_way(bench, i, j))
+
+
+# -- links ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A link and how much its largest transfer varied (interquartile range over median)."""
+
+    link: Link
+    spread: float
+
+
+def host_links(bench: Bench, gpu: int, largest: int, overhead_s: float) -> Iterator[Measured]:
+    """Pinned, pageable and fresh links of one GPU, in both directions.
+
+    `overhead_s` is the host time of a blocking copy's call, which is no part of the transfer.
+
+    Raises:
+        PlatformError: Data arrived changed.
+    """
+    device = f"cuda:{gpu}"
+    for to_gpu in (True, False):
+        source, target = ("cpu", device) if to_gpu else (device, "cpu")
+        way = host_way(bench, gpu, to_gpu=to_gpu)
+        check_arrived(arrives(bench, way), source, target)
+        crosses = host_crossings(gpu, to_gpu=to_gpu)
+        points = queued_points(bench, way, largest)
+        yield Measured(link_of(source, target, "pinned", points, crosses), points.spreads[-1])
+        warm, fresh = (_blocking_in, _fresh_in) if to_gpu else (_blocking_out, _fresh_out)
+        points = measure_points(warm(bench, gpu), transfer_sizes(largest), overhead_s=overhead_s)
+        yield Measured(link_of(source, target, "pageable", points, crosses, blocking=True), points.spreads[-1])
+        sizes = transfer_sizes(min(largest, LARGEST_FRESH_BYTES))
+        touch_memory(sizes[-1] * (fresh_repeats(sizes[-1]) + 1))
+        points = measure_points(fresh(bench, gpu), sizes, repeats=fresh_repeats, overhead_s=overhead_s)
+        yield Measured(link_of(source, target, "fresh", points, crosses, blocking=True), points.spreads[-1])
+
+
+def host_crossings(gpu: int, *, to_gpu: bool) -> tuple[str, ...]:
+    """Shared capacities that a copy between the host and a GPU crosses."""
+    way = "h2d" if to_gpu else "d2h"
+    return (f"cuda:{gpu}/{way}", f"host/{way}", "host/both")
+
+
+def _blocking_in(bench: Bench, gpu: int) -> Callable[[int], float]:
+    device = bench.first[gpu]
+    return lambda n: _copy_s(device[:n], bench.pageable[:n])
+
+
+def _blocking_out(bench: Bench, gpu: int) -> Callable[[int], float]:
+    device = bench.second[gpu]
+    return lambda n: _copy_s(bench.pageable[:n], device[:n])
+
+
+def _fresh_in(bench: Bench, gpu: int) -> Callable[[int], float]:
+    import torch
+
+    kept: dict[int, list[Any]] = {}
+
+    def sample(nbytes: int) -> float:
+        for old in [n for n in kept if n != nbytes]:
+            del kept[old]
+        made = torch.empty(nbytes, dtype=torch.uint8).fill_(3)
+        kept.setdefault(nbytes, []).append(made)
+        target = bench.first[gpu][:nbytes]
+        return _copy_s(target, made)
+
+    return sample
+
+
+def _fresh_out(bench: Bench, gpu: int) -> Callable[[int], float]:
+    kept: dict[int, list[Any]] = {}
+
+    def sample(nbytes: int) -> float:
+        for old in [n for n in kept if n != nbytes]:
+            del kept[old]
+        source, made = bench.second[gpu][:nbytes], kept.setdefault(nbytes, [])
+        start = time.perf_counter()
+        made.append(source.to("cpu", copy=True))
+        return time.perf_counter() - start
+
+    return sample
+
+
+def _copy_s(target: Any, source: Any) -> float:
+    """Seconds of a copy that blocks, on the host's clock."""
+    start = time.perf_counter()
+    target.copy_(source)
+    return time.perf_counter() - start
+
+
+def local_link(bench: Bench, gpu: int, largest: int) -> Measured:
+    """Copies inside the memory of one GPU."""
+    way = local_way(bench, gpu)
+    check_arrived(arrives(bench, way), f"cuda:{gpu}", f"cuda:{gpu}")
+    points = queued_points(bench, way, largest)
+    return Measured(link_of(f"cuda:{gpu}", f"cuda:{gpu}", "local", points), points.spreads[-1])
+
+
+def pair_link(bench: Bench, source: int, target: int, largest: int, report: Report) -> Measured:
+    """From one GPU to another: directly where that is possible and data arrives whole, else through the host."""
+    import torch
+
+    way = peer_way(bench, source, target)
+    names = f"cuda:{source}", f"cuda:{target}"
+    if torch.cuda.can_device_access_peer(source, target):
+        if arrives(bench, way):
+            points = queued_points(bench, way, largest)
+            crosses = (f"{names[0]}/out", f"{names[1]}/in")
+            return Measured(link_of(*names, "peer", points, crosses), points.spreads[-1])
+        report(f"{names[0]} to {names[1]}: peer access loses data, copies will go through the host")
+    sample = _staged(bench, source, target)
+    points = measure_points(sample, transfer_sizes(largest))
+    n = bench.pattern.numel()
+    bench.first[source][:n].copy_(bench.pattern)
+    sample(n)
+    check_arrived(bool(torch.equal(bench.second[target][:n].cpu(), bench.pattern)), *names)
+    through = host_crossings(source, to_gpu=False) + host_crossings(target, to_gpu=True)[:2]
+    return Measured(link_of(*names, "staged", points, through), points.spreads[-1])
+
+
+def _staged(bench: Bench, source: int, target: int) -> Callable[[int], float]:
+    out, into = bench.streams[source][1], bench.streams[target][0]
+    pinned = bench.pinned
+
+    def sample(nbytes: int) -> float:
+        import torch
+
+        start = time.perf_counter()
+        with torch.cuda.stream(out):
+            pinned[:nbytes].copy_(bench.first[source][:nbytes], non_blocking=True)
+        into.wait_stream(out)
+        with torch.cuda.stream(into):
+            bench.second[target][:nbytes].copy_(pinned[:nbytes], non_blocking=True)
+        return poll_s(into.query) - start
+
+    return sample
+
+
+# -- shared capacities ----------------------------------------------------------------------------
+
+
+def together_bytes_per_s(bench: Bench, ways: list[Way], nbytes: int, copies: int = 4, repeats: int = 5) -> float:
+    """Sum of the rates of transfers that run at the same time, median of `repeats`."""
+    return median([_together_once(bench, ways, nbytes, copies) for _ in range(repeats + 1)][1:])
+
+
+def _together_once(bench: Bench, ways: list[Way], nbytes: int, copies: int) -> float:
+    events = []
+    hold_s = 5e-4 + len(ways) * copies * CALL_S
+    began = time.perf_counter()
+    for way in ways:
+        start, end = new_event(timing=True), new_event(timing=True)
+        with ExitStack() as stack:
+            on_streams(stack, way.streams)
+            spinner = bench.spinners[way.streams[-1].device.index]
+            spinner.spin(max(1e-5, hold_s - (time.perf_counter() - began)))
+            start.record(way.streams[-1])
+            for _ in range(copies):
+                way.copy(nbytes)()
+            end.record(way.streams[-1])
+        events.append((start, end))
+    bench.settle()
+    return sum(copies * nbytes / elapsed_s(start, end) for start, end in events)
+
+
+def shared_capacities(bench: Bench, links: list[Link]) -> dict[str, float]:
+    """Capacities in bytes/s: copy engines, all GPUs at once to and from the host, each GPU's port."""
+    nbytes = min(FLOWS_BYTES, bench.largest // (2 * bench.gpus))
+    rates = {f"{k.source}>{k.target}": k.bandwidth_bytes_per_s for k in links if k.memory in ("pinned", "peer")}
+    found: dict[str, float] = {}
+    for i in range(bench.gpus):
+        found[f"cuda:{i}/h2d"], found[f"cuda:{i}/d2h"] = rates[f"cpu>cuda:{i}"], rates[f"cuda:{i}>cpu"]
+    found |= _host_capacities(bench, nbytes)
+    for i in range(bench.gpus):
+        outgoing = [j for j in range(bench.gpus) if f"cuda:{i}>cuda:{j}" in rates]
+        incoming = [j for j in range(bench.gpus) if f"cuda:{j}>cuda:{i}" in rates]
+        if outgoing:
+            alone = max(rates[f"cuda:{i}>cuda:{j}"] for j in outgoing)
+            found[f"cuda:{i}/out"] = _port(bench, [(i, j) for j in outgoing], alone)
+        if incoming:
+            alone = max(rates[f"cuda:{j}>cuda:{i}"] for j in incoming)
+            found[f"cuda:{i}/in"] = _port(bench, [(j, i) for j in incoming], alone)
+    return found
+
+
+def _host_capacities(bench: Bench, nbytes: int) -> dict[str, float]:
+    parts = [slice(k * nbytes, (k + 1) * nbytes) for k in range(2 * bench.gpus)]
+    into = [host_way(bench, i, to_gpu=True, part=parts[i]) for i in range(bench.gpus)]
+    out = [host_way(bench, i, to_gpu=False, part=parts[bench.gpus + i]) for i in range(bench.gpus)]
+    return {
+        "host/h2d": together_bytes_per_s(bench, into, nbytes),
+        "host/d2h": together_bytes_per_s(bench, out, nbytes),
+        "host/both": together_bytes_per_s(bench, into + out, nbytes),
+    }
+
+
+def _port(bench: Bench, pairs: list[tuple[int, int]], alone: float) -> float:
+    """Rate of one GPU's port with all its peers at once; with one peer that pair's own rate."""
+    if len(pairs) == 1:
+        return alone
+    nbytes = min(2 * FLOWS_BYTES, bench.largest // len(pairs))
+    parts = [slice(k * nbytes, (k + 1) * nbytes) for k in range(len(pairs))]
+    ways = [peer_way(bench, i, j, part) for (i, j), part in zip(pairs, parts, strict=True)]
+    return together_bytes_per_s(bench, ways, nbytes)

@@ -1,0 +1,267 @@
+"""An operation measured alone on a CUDA device, and beside copies of itself.
+
+Not modelled: an input that the operation before it has just left in the cache; sets of inputs are
+gone round, so that those above about an eighth of the L2 cache come from memory.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from itertools import pairwise
+from typing import Any
+
+from graphsched.calibration.cuda_clock import CALL_S, Spinner, elapsed_s, new_stream, on_streams
+from graphsched.calibration.fitting import median
+from graphsched.calibration.sampling import (
+    calls_in_sample,
+    chain_length,
+    cost_of,
+    samples_wanted,
+    sets_wanted,
+    slowdowns,
+)
+from graphsched.calibration.serial_run import Step, failures_named
+from graphsched.costs import TaskCost
+from graphsched.errors import GraphschedError
+from graphsched.executors.clocks import new_event
+
+COPIES = (1, 2, 4, 8)
+CURVE_BELOW_S = 5e-3
+CURVE_SAMPLES = 5
+SEPARATOR_CYCLES = 2000
+COLD_CALLS = 2
+ROW_S = 0.03
+ROWS = 5
+
+
+def measure_on_cuda(step: Step, spinner: Spinner, launches: int, repeats: int, *, concurrency: bool) -> TaskCost:
+    """Cost of a step's operation on its device; with `concurrency` its curve too, if it takes less than 5 ms."""
+    import torch
+
+    with torch.cuda.device(spinner.device):
+        workspace_bytes = _workspace_bytes(step, spinner.device)
+        calls = [step.bound() for _ in range(_sets(step, spinner.device))]
+        torch.cuda.synchronize()
+        device_s, waits = _alone(calls, spinner, launches, repeats)
+        alone_s = median(device_s)
+        dispatch_s = _call_times_s(calls, spinner, alone_s, waits=waits)
+        wanted = concurrency and alone_s < CURVE_BELOW_S
+        curve = _curve(step, spinner, alone_s, median(dispatch_s), launches) if wanted else ()
+        torch.cuda.synchronize()
+    return cost_of(device_s, dispatch_s, launches=launches, workspace_bytes=workspace_bytes, concurrency=curve)
+
+
+def _sets(step: Step, device: int) -> int:
+    import torch
+
+    properties: Any = torch.cuda.get_device_properties(device)
+    cache = int(getattr(properties, "L2_cache_size", 0))
+    return sets_wanted(_input_bytes(step), cache, torch.cuda.mem_get_info(device)[0])
+
+
+def _input_bytes(step: Step) -> int:
+    return sum(t.numel() * t.element_size() for t in step.tensors)
+
+
+def _workspace_bytes(step: Step, device: int) -> int:
+    """Memory at the peak of a call beyond what was there and what it returns."""
+    import torch
+
+    call = step.bound()
+    call()  # the first use of a library takes memory that stays
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    made = call()
+    torch.cuda.synchronize()
+    after, peak = torch.cuda.memory_allocated(device), torch.cuda.max_memory_allocated(device)
+    del made
+    return max(0, peak - max(after, before))
+
+
+# -- alone ----------------------------------------------------------------------------------------
+
+
+def _alone(
+    calls: Sequence[Callable[[], Any]], spinner: Spinner, launches: int, repeats: int
+) -> tuple[list[float], bool]:
+    """Samples of device seconds of one call, and whether the call waits for the device."""
+    stream = new_stream(spinner.device)
+    hold_s = 1e-3
+    for _ in range(3):
+        rough_s, host_s = _batch_s(calls, stream, spinner, 1, hold_s)
+        waits, hold_s = host_s > hold_s, 1e-4 + 1.5 * host_s
+    batch = calls_in_sample(rough_s, max(launches, int(host_s / CALL_S)))
+    hold_s = 0.0 if waits else 1e-4 + 1.5 * batch * host_s  # a call that waits for the device is not hidden
+    samples = [
+        _batch_s(calls, stream, spinner, batch, hold_s)
+        for _ in range(samples_wanted(repeats, batch * (rough_s + host_s)) + 1)
+    ][1:]
+    return [s[0] for s in samples], waits
+
+
+def _call_times_s(calls: Sequence[Callable[[], Any]], spinner: Spinner, alone_s: float, *, waits: bool) -> list[float]:
+    """Host seconds of single calls in a row, as a thread that only dispatches makes them.
+
+    The first calls of a row, which find the processor's caches cold, are left out.
+    """
+    import torch
+
+    row = COLD_CALLS + max(8, min(64, int(ROW_S / max(alone_s, 1e-6))))
+    stream, times, order = new_stream(spinner.device), [], [calls[i % len(calls)] for i in range(row)]
+    with torch.cuda.stream(stream):
+        for _ in range(ROWS):
+            spinner.spin(0.0 if waits else row * CALL_S)
+            kept: deque[Any] = deque(maxlen=len(calls))
+            stamps = [time.perf_counter()]
+            for call in order:
+                kept.append(call())
+                stamps.append(time.perf_counter())
+            torch.cuda.synchronize(spinner.device)
+            times += [after - before for before, after in pairwise(stamps)][COLD_CALLS:]
+    return times
+
+
+def _batch_s(
+    calls: Sequence[Callable[[], Any]], stream: Any, spinner: Spinner, batch: int, hold_s: float
+) -> tuple[float, float]:
+    """Device and host seconds of one of `batch` calls, queued behind a spin of `hold_s` seconds."""
+    import torch
+
+    start, end = new_event(timing=True), new_event(timing=True)
+    kept: deque[Any] = deque(maxlen=len(calls))  # outputs of the last calls stay, so that their memory differs
+    order = [calls[i % len(calls)] for i in range(batch)]
+    with torch.cuda.stream(stream):
+        spinner.spin(hold_s)
+        start.record(stream)
+        began = time.perf_counter()
+        for call in order:
+            kept.append(call())
+        issued_s = time.perf_counter() - began
+        end.record(stream)
+    end.synchronize()
+    return elapsed_s(start, end) / batch, issued_s / batch
+
+
+# -- beside copies of itself ----------------------------------------------------------------------
+
+
+def _curve(step: Step, spinner: Spinner, alone_s: float, host_s: float, launches: int) -> tuple[tuple[int, float], ...]:
+    """Slowdown beside 1, 3 and 7 copies; empty where the calls wait for the device, so that none run side by side."""
+    import torch
+
+    streams = [new_stream(spinner.device) for _ in range(COPIES[-1])]
+    distinct = _input_bytes(step) * len(streams) < torch.cuda.mem_get_info(spinner.device)[0] // 4
+    shared = step.bound()
+    calls = [step.bound() if distinct or step.task.updates else shared for _ in streams]
+    length = chain_length(alone_s, launches, COPIES[-1])
+    torch.cuda.synchronize()
+    times = []
+    for copies in COPIES:
+        hold_s = 3e-4 + 1.5 * length * copies * (host_s + 5e-6)
+        samples = [
+            _side_by_side(calls[:copies], streams[:copies], spinner, length, hold_s) for _ in range(CURVE_SAMPLES + 1)
+        ]
+        if None in samples[1:]:
+            return ()
+        times.append((copies, median([s for s in samples[1:] if s is not None])))
+    return slowdowns(times)
+
+
+def _side_by_side(
+    calls: Sequence[Callable[[], Any]], streams: Sequence[Any], spinner: Spinner, length: int, hold_s: float
+) -> float | None:
+    """Seconds until chains of `length` calls, one a stream, are done; None if they began before all was queued."""
+    import torch
+
+    hold, start, ends = new_event(), new_event(timing=True), [new_event(timing=True) for _ in streams]
+    with ExitStack() as stack:
+        on_streams(stack, streams)
+        front = streams[0]
+        stack.enter_context(torch.cuda.stream(front))
+        began = time.perf_counter()
+        spinner.spin(hold_s)
+        start.record(front)
+        hold.record(front)
+        for stream in streams[1:]:
+            stream.wait_event(hold)
+        _issue_in_turn(calls, streams, length)
+        for stream, end in zip(streams, ends, strict=True):
+            end.record(stream)
+        in_time = time.perf_counter() - began < hold_s
+    torch.cuda.synchronize(spinner.device)
+    return max(elapsed_s(start, end) for end in ends) if in_time else None
+
+
+def _issue_in_turn(calls: Sequence[Callable[[], Any]], streams: Sequence[Any], length: int) -> None:
+    import torch
+
+    for _ in range(length):
+        for call, stream in zip(calls, streams, strict=True):
+            torch.cuda.set_stream(stream)
+            call()
+
+
+# -- launches -------------------------------------------------------------------------------------
+
+
+def count_launches(steps: Iterable[Step], device: int) -> dict[str, int]:
+    """Launches of each step's operation by signature, in one session of torch's profiler.
+
+    Each call stands between two spin kernels in the trace. Empty if the trace is not whole, or there
+    is no profiler here.
+    """
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    signatures: list[str] = []
+    try:
+        with warnings.catch_warnings(), torch.cuda.device(device):
+            warnings.simplefilter("ignore")
+            with profile(activities=[ProfilerActivity.CUDA]) as session:
+                for step in steps:
+                    _call_between_spins(step)
+                    signatures.append(step.task.signature)
+            names = device_events(session.events())
+    except GraphschedError:
+        raise
+    except Exception:  # a profiler that cannot work here fails in many ways, and its counts can be done without
+        return {}
+    counts = counts_between(names, "spin_kernel")
+    return dict(zip(signatures, counts, strict=True)) if len(counts) == len(signatures) else {}
+
+
+def _call_between_spins(step: Step) -> None:
+    import torch
+
+    sleep: Any = torch.cuda._sleep
+    call = step.bound()
+    with failures_named(step.task, step.device):
+        call()  # what only the first call does is not counted
+        torch.cuda.synchronize()
+        sleep(SEPARATOR_CYCLES)
+        call()
+        sleep(SEPARATOR_CYCLES)
+        torch.cuda.synchronize()
+
+
+def device_events(events: Any) -> list[str]:
+    """Names of a profile's device events in order of time; the host's are left out."""
+    found = [e for e in events or () if getattr(e.device_type, "name", "") == "CUDA"]
+    return [str(e.name) for e in sorted(found, key=lambda e: float(e.time_range.start))]
+
+
+def counts_between(names: Sequence[str], separator: str) -> list[int]:
+    """Number of names between the first and second, third and fourth, … that hold `separator`; at least 1 each.
+
+    Example:
+        >>> counts_between(["x", "spin", "a", "b", "spin", "y", "spin", "c", "spin"], "spin")
+        [2, 1]
+    """
+    places = [i for i, name in enumerate(names) if separator in name]
+    pairs = zip(places[::2], places[1::2], strict=False)
+    return [max(1, last - first - 1) for first, last in pairs]

@@ -1,0 +1,151 @@
+"""From timed transfers to a link: sizes, medians, latency and rate. No hardware is touched here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from graphsched.errors import PlatformError
+from graphsched.platform import Link
+from graphsched.platform.parts import LinkMemory
+
+SMALLEST_BYTES = 4 * 1024
+FACTOR = 4
+SHORTEST_S = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Median time of a transfer by size.
+
+    Attributes:
+        sizes_bytes: Sizes, ascending.
+        seconds: Median time of each.
+        spreads: Interquartile range of each as a fraction of the median.
+    """
+
+    sizes_bytes: tuple[int, ...]
+    seconds: tuple[float, ...]
+    spreads: tuple[float, ...]
+
+
+def transfer_sizes(largest_bytes: int) -> tuple[int, ...]:
+    """Sizes from 4 KB in factors of 4 up to `largest_bytes`.
+
+    Example:
+        >>> transfer_sizes(300_000)
+        (4096, 16384, 65536, 262144)
+    """
+    sizes = [SMALLEST_BYTES]
+    while sizes[-1] * FACTOR <= largest_bytes:
+        sizes.append(sizes[-1] * FACTOR)
+    return tuple(sizes)
+
+
+def repeats_for(nbytes: int) -> int:
+    """How often a transfer of this size is timed: more often the shorter it is.
+
+    Example:
+        >>> repeats_for(4096), repeats_for(2**30)
+        (25, 3)
+    """
+    for limit, repeats in ((2**20, 25), (2**24, 15), (2**26, 9), (2**28, 5)):
+        if nbytes <= limit:
+            return repeats
+    return 3
+
+
+def fresh_repeats(nbytes: int) -> int:
+    """The same for fresh memory: fewer, as each allocation is kept until the size is done.
+
+    Example:
+        >>> fresh_repeats(4096), fresh_repeats(2**28)
+        (11, 3)
+    """
+    return 11 if nbytes <= 2**20 else 5 if nbytes <= 2**26 else 3
+
+
+def quantile(samples: Sequence[float], q: float) -> float:
+    """Quantile `q` of the samples, linear between neighbours.
+
+    Example:
+        >>> quantile([4.0, 1.0, 3.0, 2.0], 0.5)
+        2.5
+    """
+    ordered = sorted(samples)
+    place = q * (len(ordered) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
+
+
+def median(samples: Sequence[float]) -> float:
+    """Median of the samples.
+
+    Example:
+        >>> median([3.0, 1.0, 100.0])
+        3.0
+    """
+    return quantile(samples, 0.5)
+
+
+def measure_points(
+    time_one: Callable[[int], float],
+    sizes: Sequence[int],
+    *,
+    repeats: Callable[[int], int] = repeats_for,
+    overhead_s: float = 0.0,
+) -> Points:
+    """Time a transfer at every size: one warm-up, then the median of `repeats(size)` samples.
+
+    `overhead_s` is what each sample holds beside the transfer (the call's host time); at most
+    four fifths of a sample are taken off.
+    """
+    seconds, spreads = [], []
+    for nbytes in sizes:
+        time_one(nbytes)
+        samples = [time_one(nbytes) for _ in range(repeats(nbytes))]
+        middle = median(samples)
+        seconds.append(max(middle - overhead_s, 0.2 * middle, SHORTEST_S))
+        spreads.append((quantile(samples, 0.75) - quantile(samples, 0.25)) / max(middle, SHORTEST_S))
+    return Points(tuple(sizes), tuple(seconds), tuple(spreads))
+
+
+def fit(points: Points) -> tuple[float, float]:
+    """Latency (s) and rate (bytes/s): the slope between the two largest sizes, and what is left of the smallest.
+
+    Example:
+        >>> latency, rate = fit(Points((1000, 2000, 4000), (11e-6, 12e-6, 14e-6), (0.0, 0.0, 0.0)))
+        >>> f"{latency:.1e} {rate:.1e}"
+        '1.0e-05 1.0e+09'
+    """
+    sizes, seconds = points.sizes_bytes, points.seconds
+    rate = sizes[-1] / seconds[-1]
+    if len(sizes) > 1 and seconds[-1] > seconds[-2]:
+        rate = (sizes[-1] - sizes[-2]) / (seconds[-1] - seconds[-2])
+    return max(0.0, seconds[0] - sizes[0] / rate), rate
+
+
+def link_of(
+    source: str,
+    target: str,
+    memory: LinkMemory,
+    points: Points,
+    crosses: tuple[str, ...] = (),
+    *,
+    blocking: bool = False,
+) -> Link:
+    """The link with the latency and rate fitted to `points`, which it keeps."""
+    latency_s, rate = fit(points)
+    return Link(source, target, memory, latency_s, rate, crosses, blocking, points.sizes_bytes, points.seconds)
+
+
+def check_arrived(same: bool, source: str, target: str) -> None:
+    """Make sure that a test pattern arrived.
+
+    Raises:
+        PlatformError: It did not.
+    """
+    if not same:
+        raise PlatformError(f"data copied from {source} to {target} arrived changed: this host cannot be used")

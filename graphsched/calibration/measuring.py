@@ -1,0 +1,173 @@
+"""Measuring a host: devices, links, shared capacities and dispatch, put together into a `Platform`."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from graphsched.calibration.cpu_dispatch import lane_figures
+from graphsched.calibration.cpu_links import copy_points, cpu_links, shared_memory, worker_links
+from graphsched.calibration.host import HostFacts, cpu_model, host_facts, host_memory_bytes, platform_name
+from graphsched.calibration.own_time import own_time_s
+from graphsched.calibration.rates import cpu_flop_per_s, cuda_flop_per_s
+from graphsched.platform import Device, Dispatch, Link, Platform
+
+FULL_BYTES = 2**30
+QUICK_BYTES = 2**26
+CPU_FULL_BYTES = 2**26
+CPU_QUICK_BYTES = 2**24
+CPU_LOCAL_BYTES = 2**26
+WORKER_LANES = 32
+
+Report = Callable[[str], None]
+
+
+def measure_platform(*, name: str | None = None, quick: bool = False, report: Report | None = None) -> Platform:
+    """Measure this host: its devices, links, shared capacities and dispatch costs.
+
+    Args:
+        name: Of the platform; default from GPUs or cores (``h200-x4``, ``cpu-x2``).
+        quick: Smaller largest transfers.
+        report: Called with a line of text before each part.
+
+    Raises:
+        PlatformError: Copied data arrived changed.
+    """
+    began, facts = time.perf_counter(), host_facts()
+    say = report or _silent
+    measured = _cuda_host if facts.gpus else _cpu_host
+    devices, links, capacities, dispatch, spread = measured(facts, quick, say)
+    return Platform(
+        name=name or platform_name(facts),
+        devices=tuple(devices),
+        links=tuple(links),
+        capacities=capacities,
+        dispatch=Dispatch(**dispatch),
+        cores=facts.cores,
+        provenance=_provenance(facts, quick, spread, time.perf_counter() - began),
+    )
+
+
+Parts = tuple[list[Device], list[Link], dict[str, float], dict[str, Any], dict[str, float]]
+
+
+def _silent(_: str) -> None:
+    """No report."""
+
+
+def _provenance(facts: HostFacts, quick: bool, spread: dict[str, float], seconds: float) -> dict[str, Any]:
+    return {
+        "measured": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "fingerprint": facts.fingerprint(),
+        "quick": quick,
+        "seconds": round(seconds, 1),
+        "cuda_device_max_connections": os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS"),
+        "spread": {k: round(v, 4) for k, v in spread.items()},
+    }
+
+
+# -- hosts without GPUs ---------------------------------------------------------------------------
+
+
+def worker_count(cores: int) -> int:
+    """Workers that stand in for GPUs: one a core, from 2 to 4.
+
+    Example:
+        >>> worker_count(1), worker_count(3), worker_count(64)
+        (2, 3, 4)
+    """
+    return min(max(cores, 2), 4)
+
+
+def _cpu_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
+    largest = CPU_QUICK_BYTES if quick else CPU_FULL_BYTES
+    say("memory copies")
+    warm, fresh = copy_points(largest, 1)
+    workers = [f"worker:{i}" for i in range(worker_count(facts.cores))]
+    links = worker_links(["cpu", *workers], warm, fresh)
+    say("arithmetic")
+    cpu = Device(
+        name="cpu",
+        kind="cpu",
+        model=cpu_model(facts.processor, 1),
+        memory_bytes=host_memory_bytes(),
+        lanes=1,
+        flop_per_s=cpu_flop_per_s(1),
+        bytes_per_s=2 * links[0].bandwidth_bytes_per_s,
+    )
+    devices = [cpu, *(replace(cpu, name=w, kind="worker", lanes=WORKER_LANES) for w in workers)]
+    say("dispatch")
+    dispatch = lane_figures()
+    spread = {"memory": warm.spreads[-1], "fresh memory": fresh.spreads[-1]}
+    return devices, links, shared_memory(largest), dispatch | {"run_s": own_time_s()}, spread
+
+
+# -- hosts with GPUs ------------------------------------------------------------------------------
+
+
+def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
+    import torch
+
+    from graphsched.calibration.cuda_dispatch import cuda_dispatch
+    from graphsched.calibration.cuda_links import Bench
+
+    properties: list[Any] = [torch.cuda.get_device_properties(i) for i in range(len(facts.gpus))]
+    smallest = min(int(p.total_memory) for p in properties)
+    largest = min(QUICK_BYTES if quick else FULL_BYTES, smallest // 8)
+    bench = Bench(len(facts.gpus), largest)
+    try:
+        say("dispatch")
+        dispatch = lane_figures() | cuda_dispatch(bench.spinners)
+        overhead_s = dispatch["copy_s"] + dispatch["launch_s"]
+        links, spread = _cuda_links(bench, largest, overhead_s, say)
+        say("shared capacities")
+        capacities = _cuda_capacities(bench, links)
+        say("arithmetic")
+        flops = _by_model(facts.gpus, lambda i: cuda_flop_per_s(bench.spinners[i]))
+    finally:
+        bench.close()
+    memory_rates = {k.source: 2 * k.bandwidth_bytes_per_s for k in links if k.memory == "local"}
+    devices = [_cpu_device(facts, memory_rates["cpu"])]
+    for i, model in enumerate(facts.gpus):
+        size, rate = int(properties[i].total_memory), memory_rates[f"cuda:{i}"]
+        devices.append(Device(f"cuda:{i}", "cuda", model, size, flop_per_s=flops[model], bytes_per_s=rate))
+    return devices, links, capacities, dispatch | {"run_s": own_time_s()}, spread
+
+
+def _cpu_device(facts: HostFacts, bytes_per_s: float) -> Device:
+    model = cpu_model(facts.processor, facts.cores)
+    flops, memory = cpu_flop_per_s(facts.cores), host_memory_bytes()
+    return Device("cpu", "cpu", model, memory, facts.cores, lanes=1, flop_per_s=flops, bytes_per_s=bytes_per_s)
+
+
+def _cuda_links(bench: Any, largest: int, overhead_s: float, say: Report) -> tuple[list[Link], dict[str, float]]:
+    from graphsched.calibration.cuda_links import host_links, local_link, pair_link, warm_all
+
+    say("first use of every pair")
+    warm_all(bench)
+    found = []
+    for i in range(bench.gpus):
+        say(f"host memory and cuda:{i}")
+        found += [*host_links(bench, i, largest, overhead_s), local_link(bench, i, largest)]
+        for j in range(bench.gpus):
+            if i != j:
+                found.append(pair_link(bench, i, j, largest, say))
+    say("host memory")
+    warm, fresh = copy_points(min(largest, CPU_LOCAL_BYTES), host_facts().cores)
+    links = [m.link for m in found] + cpu_links(warm, fresh)
+    return links, {str(m.link): m.spread for m in found}
+
+
+def _cuda_capacities(bench: Any, links: list[Link]) -> dict[str, float]:
+    from graphsched.calibration.cuda_links import shared_capacities
+
+    return shared_capacities(bench, links)
+
+
+def _by_model(gpus: tuple[str, ...], measure: Callable[[int], float]) -> dict[str, float]:
+    """One measurement for each distinct GPU name, on the first of that name."""
+    return {model: measure(gpus.index(model)) for model in dict.fromkeys(gpus)}

@@ -1,0 +1,110 @@
+"""Measuring the operations of a workload, each alone, with the real arguments of a serial run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphsched.calibration.choosing import missing, relevant
+from graphsched.calibration.cost_cache import keep_costs, kept_costs
+from graphsched.calibration.cpu_operations import SETS, measure_on_cpu
+from graphsched.calibration.host import host_facts
+from graphsched.calibration.serial_run import SerialRun, failures_named
+from graphsched.costs import Costs, TaskCost
+from graphsched.errors import PlatformError
+from graphsched.platform import Platform
+from graphsched.workload import Task, Workload
+
+
+def profile(
+    work: Workload, platform: Platform, *, repeats: int = 20, refresh: bool = False, concurrency: bool = True
+) -> Costs:
+    """Costs of the distinct operations of `work` on each model of device that they may run on.
+
+    Each is measured alone, with the arguments of one serial run on clones of inputs and states, so
+    that the user's tensors and random numbers stay as they are. Results are kept in the cache folder
+    and used again while software and arithmetic flags are the same.
+
+    Args:
+        work: Tasks whose duration is given are left out, as are copies and barriers.
+        platform: Of this host.
+        repeats: Least number of samples of each operation.
+        refresh: Measure what is kept as well.
+        concurrency: On GPUs, measure operations below 5 ms beside copies of themselves too.
+
+    Raises:
+        PlatformError: The platform is another host's.
+        TaskFailedError: A task raised; names it, its device and its inputs' shapes.
+    """
+    known = Costs() if refresh else kept_costs(platform)
+    wanted = missing(work, platform, known)
+    for device in wanted:
+        check_is_here(platform, device)
+    for device, tasks in wanted.items():
+        measured = _measure_on(work, platform, device, tasks, repeats, concurrency)
+        keep_costs(measured)
+        known = known.merged(measured)
+    return relevant(work, platform, known)
+
+
+def check_is_here(platform: Platform, name: str) -> None:
+    """Make sure that a device of `platform` is one of this host's.
+
+    Raises:
+        PlatformError: It is not.
+    """
+    device = platform.device(name)
+    gpus = host_facts().gpus
+    if device.kind != "cuda":
+        return
+    index = int(name.partition(":")[2] or 0)
+    here = gpus[index] if index < len(gpus) else "no such GPU"
+    if here != device.model:
+        raise PlatformError(
+            f"platform {platform.name!r} says that {name} is {device.model!r}, this host has {here}: "
+            "measure with the platform of gs.local_platform()"
+        )
+
+
+def _measure_on(
+    work: Workload, platform: Platform, device: str, tasks: Sequence[Task], repeats: int, concurrency: bool
+) -> Costs:
+    """Costs of `tasks` on one device."""
+    import torch
+
+    cuda = [int(device.partition(":")[2])] if device.startswith("cuda") else []
+    model = platform.device(device).model
+    with torch.random.fork_rng(devices=cuda), torch.no_grad():
+        if cuda:
+            found = _on_cuda(work, platform, device, cuda[0], tasks, repeats, concurrency)
+        else:
+            found = _on_cpu(work, platform, device, tasks, repeats)
+    return Costs({(signature, model): cost for signature, cost in found.items()})
+
+
+def _on_cpu(
+    work: Workload, platform: Platform, device: str, tasks: Sequence[Task], repeats: int
+) -> dict[str, TaskCost]:
+    threads, found = platform.device(device).threads, {}
+    for step in SerialRun(work, platform, device, tasks).steps():
+        with failures_named(step.task, step.device):
+            calls = [step.bound() for _ in range(SETS)]
+            found[step.task.signature] = measure_on_cpu(calls, threads, repeats)
+    return found
+
+
+def _on_cuda(
+    work: Workload, platform: Platform, device: str, index: int, tasks: Sequence[Task], repeats: int, concurrency: bool
+) -> dict[str, TaskCost]:
+    import torch
+
+    from graphsched.calibration.cuda_clock import Spinner
+    from graphsched.calibration.cuda_operations import count_launches, measure_on_cuda
+
+    launches = count_launches(SerialRun(work, platform, device, tasks).steps(), index)
+    spinner, found = Spinner(index), {}
+    for step in SerialRun(work, platform, device, tasks).steps():
+        torch.cuda.synchronize(index)
+        count = launches.get(step.task.signature, 1)
+        with failures_named(step.task, step.device):
+            found[step.task.signature] = measure_on_cuda(step, spinner, count, repeats, concurrency=concurrency)
+    return found

@@ -1,0 +1,59 @@
+"""Peak rates of devices: a large fp32 product of random matrices, and the host's own memory copies."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from graphsched.calibration.cpu_links import torch_threads
+from graphsched.calibration.cuda_clock import Spinner, new_stream, queued_s
+from graphsched.calibration.fitting import median
+
+CUDA_SIZE = 4096
+CPU_SIZE = 512
+
+
+def product_flop_per_s(size: int, seconds: float) -> float:
+    """Operations a second of a product of two square matrices.
+
+    Example:
+        >>> product_flop_per_s(1000, 1.0)
+        2000000000.0
+    """
+    return 2 * size**3 / seconds
+
+
+def cuda_flop_per_s(spinner: Spinner, repeats: int = 5) -> float:
+    """fp32 arithmetic of a CUDA device with torch's present precision settings, operations/s."""
+    product, stream = _product(CUDA_SIZE, f"cuda:{spinner.device}"), new_stream(spinner.device)
+    stream.synchronize()
+    samples = [queued_s(spinner, (stream,), product, 4) for _ in range(repeats + 2)][2:]
+    return product_flop_per_s(CUDA_SIZE, median(samples))
+
+
+def cpu_flop_per_s(threads: int, repeats: int = 5) -> float:
+    """fp32 arithmetic of one CPU lane of `threads` threads, operations/s."""
+    size = CPU_SIZE if threads == 1 else 4 * CPU_SIZE
+    product = _product(size, "cpu")
+    with torch_threads(threads):
+        samples = [_seconds(product) for _ in range(repeats + 2)][2:]
+    return product_flop_per_s(size, median(samples))
+
+
+def _product(size: int, device: str) -> Callable[[], Any]:
+    import torch
+
+    random = torch.Generator().manual_seed(0)
+    a = torch.rand(size, size, generator=random).to(device)
+    b = torch.rand(size, size, generator=random).to(device)
+    out = torch.empty_like(a)
+    if device != "cpu":
+        torch.cuda.synchronize(device)
+    return lambda: torch.mm(a, b, out=out)
+
+
+def _seconds(call: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start

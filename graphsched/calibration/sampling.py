@@ -1,0 +1,108 @@
+"""How many calls make a sample, how many samples a measurement, how many sets of inputs to go round."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from graphsched.calibration.fitting import median, quantile
+from graphsched.costs import TaskCost
+
+SAMPLE_S = 1e-3
+TOTAL_S = 0.1
+MOST_SAMPLES = 100
+MOST_LAUNCHES = 400
+MOST_CALLS = 64
+MOST_SETS = 8
+MOST_SET_BYTES = 2 * 10**9
+CHAIN = 16
+CHAIN_TOTAL_S = 0.04
+
+
+def calls_in_sample(call_s: float, launches: int = 1) -> int:
+    """Calls timed together, so that a sample lasts about a millisecond and the launch queue is not filled.
+
+    Example:
+        >>> calls_in_sample(1e-5), calls_in_sample(1e-6, launches=20), calls_in_sample(5e-3), calls_in_sample(1.0)
+        (64, 20, 2, 1)
+    """
+    if call_s > 0.02:
+        return 1
+    wanted = max(2, math.ceil(SAMPLE_S / max(call_s, 1e-9)))
+    return max(1, min(wanted, MOST_CALLS, MOST_LAUNCHES // max(launches, 1)))
+
+
+def samples_wanted(repeats: int, sample_s: float) -> int:
+    """At least `repeats`; more, up to 100, while all take less than a tenth of a second.
+
+    Example:
+        >>> samples_wanted(20, 1.0), samples_wanted(20, 2e-3), samples_wanted(20, 1e-6)
+        (20, 50, 100)
+    """
+    return max(repeats, min(MOST_SAMPLES, int(TOTAL_S / max(sample_s, 1e-9))))
+
+
+def sets_wanted(set_bytes: int, cache_bytes: int, free_bytes: int) -> int:
+    """Sets of inputs to go round, so that they exceed the cache: at most 8, 2 GB and a quarter of free memory.
+
+    Example:
+        >>> sets_wanted(10**7, 6 * 10**7, 10**11), sets_wanted(10**3, 6 * 10**7, 10**11)
+        (7, 8)
+        >>> sets_wanted(10**9, 6 * 10**7, 10**11), sets_wanted(10**9, 6 * 10**7, 10**9)
+        (2, 1)
+    """
+    exceeding = cache_bytes // max(set_bytes, 1) + 1
+    fitting = min(MOST_SET_BYTES, free_bytes // 4) // max(set_bytes, 1)
+    return max(1, min(max(2, exceeding), MOST_SETS, fitting))
+
+
+def chain_length(call_s: float, launches: int, copies: int) -> int:
+    """Calls in each of `copies` chains side by side: 16, fewer where they are long or launch much.
+
+    Example:
+        >>> chain_length(1e-5, 1, 8), chain_length(4e-3, 1, 8), chain_length(1e-5, 10, 8)
+        (16, 2, 5)
+    """
+    in_time = int(CHAIN_TOTAL_S / (copies * max(call_s, 1e-9)))
+    return max(2, min(CHAIN, in_time, MOST_LAUNCHES // (copies * max(launches, 1))))
+
+
+def slowdowns(times: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ...]:
+    """Slowdown by number of chains side by side, from the time of each; never below 1, never falling.
+
+    Example:
+        >>> slowdowns([(1, 2.0), (2, 3.0), (4, 2.9)])
+        ((1, 1.0), (2, 1.5), (4, 1.5))
+    """
+    found: list[tuple[int, float]] = []
+    worst = 1.0
+    for copies, seconds in times:
+        worst = max(worst, seconds / times[0][1])
+        found.append((copies, worst))
+    return tuple(found)
+
+
+def cost_of(
+    device_s: Sequence[float],
+    dispatch_s: Sequence[float],
+    *,
+    launches: int = 1,
+    workspace_bytes: int = 0,
+    concurrency: tuple[tuple[int, float], ...] = (),
+) -> TaskCost:
+    """The cost that these samples show.
+
+    Example:
+        >>> cost = cost_of([1.0, 2.0, 3.0], [0.1])
+        >>> cost.device_s, cost.dispatch_s, cost.quartiles_s, cost.samples
+        (2.0, 0.1, (1.5, 2.5), 3)
+    """
+    return TaskCost(
+        device_s=median(device_s),
+        dispatch_s=median(dispatch_s) if dispatch_s else 0.0,
+        launches=launches,
+        workspace_bytes=workspace_bytes,
+        quartiles_s=(quantile(device_s, 0.25), quantile(device_s, 0.75)),
+        samples=len(device_s),
+        concurrency=concurrency,
+    )

@@ -1,0 +1,173 @@
+"""Cases and experiments."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from graphsched.cases.loading import import_paths
+from graphsched.cases.parameters import Parameter, read_signature, read_values
+from graphsched.errors import ExperimentError, GraphschedError
+from graphsched.platform import Platform
+from graphsched.workload import Workload
+
+MODES = ("eager", "graph", "distributed", "baseline")
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One labelled measurement of an experiment: a workload under a scheduler, or a baseline.
+
+    Attributes:
+        label: What a reader must know, the number of devices included ("data parallel, 4 GPUs").
+        work: What is scheduled, predicted and run; None for a baseline.
+        scheduler: Name of the scheduler.
+        options: Its options.
+        mode: ``eager``, ``graph`` or ``distributed``; None: the mode that is asked for.
+        baseline: Code of others (plain PyTorch, DDP) without arguments, timed beside ours; it has no
+            prediction and the mode ``baseline``.
+        reported_s: The figure that the source printed, in seconds.
+        metrics: Called by a real run only: further measured figures, the unit in each name.
+
+    Raises:
+        ExperimentError: It has neither or both of `work` and `baseline`, an empty label or an unknown mode.
+    """
+
+    label: str
+    work: Workload | None = None
+    _: KW_ONLY
+    scheduler: str = "heft"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    mode: str | None = None
+    baseline: Callable[[], Any] | None = None
+    reported_s: float | None = None
+    metrics: Callable[[], Mapping[str, float]] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.label, str) or not self.label.strip():
+            raise ExperimentError(f"a case needs a label that says what a reader must know, got {self.label!r}")
+        if (self.work is None) == (self.baseline is None):
+            found = "neither" if self.work is None else "both"
+            raise ExperimentError(f"case {self.label!r} has {found} of work and baseline: give one of them")
+        if self.baseline is not None:
+            if self.mode not in (None, "baseline"):
+                raise ExperimentError(f"case {self.label!r} is a baseline and cannot have mode {self.mode!r}")
+            object.__setattr__(self, "mode", "baseline")
+        elif self.mode not in (None, *MODES[:3]):
+            raise ExperimentError(f"case {self.label!r} has mode {self.mode!r}: one of {', '.join(MODES[:3])}")
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether code of others is timed instead of a plan."""
+        return self.baseline is not None
+
+    def in_mode(self, mode: str) -> Case:
+        """This case in `mode`, unless it has a mode of its own."""
+        return self if self.mode is not None else replace(self, mode=mode)
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """A Python function that yields cases; made by `experiment`.
+
+    Attributes:
+        name: The function's.
+        function: Called with the platform and the parameters.
+        source: Where the system and its figures come from.
+        needs: What it needs to be worth running ("2 GPUs"); empty: nothing.
+        title: First line of the docstring.
+        parameters: From the signature.
+        path: The file that it was read from, if any.
+    """
+
+    name: str
+    function: Callable[..., Iterable[Case]]
+    source: str = ""
+    needs: str = ""
+    title: str = ""
+    parameters: tuple[Parameter, ...] = ()
+    path: Path | None = None
+
+    def __call__(self, platform: Platform, *args: Any, **params: Any) -> Iterable[Case]:
+        return self.function(platform, *args, **params)
+
+    def values(self, **params: Any) -> dict[str, Any]:
+        """Values of all parameters: those given (as text or values), else defaults.
+
+        Raises:
+            ExperimentError: A parameter does not exist or is of the wrong type.
+        """
+        return read_values(f"experiment {self.name!r}", self.parameters, params)
+
+    def cases(self, platform: Platform, **params: Any) -> list[Case]:
+        """The cases of this experiment on `platform`.
+
+        Raises:
+            ExperimentError: A parameter is wrong, the experiment's code fails, or two cases of one
+                scheduler and mode bear the same label.
+        """
+        values = self.values(**params)
+        cases: list[Case] = []
+        seen: set[tuple[str, str, str | None]] = set()
+        for case in self._call(platform, values):
+            key = (case.label, case.scheduler, case.mode)
+            if key in seen:
+                raise ExperimentError(
+                    f"experiment {self.name!r} has two cases {case.label!r} with scheduler {case.scheduler!r}: "
+                    "labels must differ"
+                )
+            seen.add(key)
+            cases.append(case)
+        if not cases:
+            raise ExperimentError(f"experiment {self.name!r} yields no case with {values}")
+        return cases
+
+    def _call(self, platform: Platform, values: Mapping[str, Any]) -> Iterator[Case]:
+        try:
+            with import_paths(self.path):
+                for case in self.function(platform, **values):
+                    if not isinstance(case, Case):
+                        raise ExperimentError(f"experiment {self.name!r} yields {case!r}: gs.Case(...) is needed")
+                    yield case
+        except GraphschedError:
+            raise
+        except Exception as error:
+            where = _line_in(self.function, error)
+            raise ExperimentError(f"experiment {self.name!r}{where}: {type(error).__name__}: {error}") from error
+
+
+def _line_in(function: Callable[..., Any], error: BaseException) -> str:
+    file = function.__code__.co_filename if hasattr(function, "__code__") else ""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    return f" ({file}:{lines[-1]})" if lines else ""
+
+
+def experiment(*, source: str = "", needs: str = "") -> Callable[[Callable[..., Iterable[Case]]], Experiment]:
+    """Make a generator function ``(platform, **parameters) -> cases`` an experiment.
+
+    Args:
+        source: Where the system and its figures come from ("d2l.ai 12.3.2").
+        needs: What it needs to be worth running ("2 GPUs").
+
+    Raises:
+        ExperimentError: A parameter has no default, or a type that the command line cannot give.
+
+    Example:
+        >>> @experiment(source="d2l.ai 12.3.1")
+        ... def nothing(platform, size: int = 4, lanes: tuple[int, ...] = (1, 2)):
+        ...     '''Do nothing.'''
+        ...     yield Case("idle", baseline=lambda: None)
+        >>> nothing.title, [str(p) for p in nothing.parameters]
+        ('Do nothing.', ['size=4', 'lanes=1,2'])
+        >>> nothing.values(lanes="4")
+        {'size': 4, 'lanes': (4,)}
+    """
+
+    def decorate(function: Callable[..., Iterable[Case]]) -> Experiment:
+        title = (function.__doc__ or "").strip().partition("\n")[0]
+        return Experiment(function.__name__, function, source, needs, title, read_signature(function))
+
+    return decorate

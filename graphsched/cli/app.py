@@ -1,0 +1,79 @@
+"""``graphsched``: its commands, and what their errors look like."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+
+from graphsched.cli import bench, demo, experiments, measure, recorded
+from graphsched.cli.output import show_warning
+from graphsched.errors import EstimateWarning, ExecutionError, GraphschedError, GraphschedWarning
+
+DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
+
+app = typer.Typer(
+    name="graphsched",
+    help="Schedule task graphs on CPUs and GPUs, predict how long they take, run them, and compare.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+for module in (experiments, recorded, measure, bench, demo):
+    for name, command in module.COMMANDS.items():
+        app.command(name)(command)
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the command in `args` (default: of this process) and return its exit code.
+
+    0: done; 1: the work failed; 2: the request was wrong; 130: interrupted. With
+    ``GRAPHSCHED_DEBUG=1`` errors come with their traceback.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", GraphschedWarning)
+        warnings.simplefilter("ignore", EstimateWarning)  # tables and JSON mark what is an estimate
+        warnings.showwarning = show_warning
+        try:
+            code = typer.main.get_command(app).main(
+                args=None if args is None else list(args), prog_name="graphsched", standalone_mode=False
+            )
+        except GraphschedError as error:
+            return _fail(error, FAILED if isinstance(error, ExecutionError) else WRONG)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has seen enough
+            return DONE
+        except KeyboardInterrupt:
+            code = INTERRUPTED
+        except typer.Abort:
+            code = INTERRUPTED
+        except Exception as error:
+            return _usage(error)
+    if code == INTERRUPTED:
+        print("interrupted", file=sys.stderr)
+    return int(code or DONE)
+
+
+def _fail(error: BaseException, code: int) -> int:
+    if os.environ.get("GRAPHSCHED_DEBUG"):
+        traceback.print_exception(error)
+    print(f"error: {error}", file=sys.stderr)
+    return code
+
+
+def _usage(error: Any) -> int:
+    """A wrong option or argument, as the command-line library words it; anything else is a bug of ours."""
+    if not hasattr(error, "format_message"):
+        raise error
+    context = getattr(error, "ctx", None)
+    print(f"error: {error.format_message()}", file=sys.stderr)
+    if context is not None:
+        print(f"{context.get_usage()}\nTry '{context.command_path} -h' for help.", file=sys.stderr)
+    return WRONG

@@ -1,0 +1,45 @@
+"""What a run depends on beside the platform: versions of software and driver."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+_DRIVER = Path("/proc/driver/nvidia/version")
+
+
+def environment() -> dict[str, Any]:
+    """Versions of graphsched, Python, torch, CUDA and its driver; None for what is not here."""
+    import torch
+
+    return {
+        "graphsched": _version("graphsched"),
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),
+        "numpy": _version("numpy"),
+        "simpy": _version("simpy"),
+        "cuda": torch.version.cuda if torch.cuda.is_available() else None,
+        "cudnn": torch.backends.cudnn.version() if torch.cuda.is_available() else None,  # type: ignore[no-untyped-call]
+        "driver": _driver(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "cuda_device_max_connections": os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS"),
+        "tf32": torch.backends.cuda.matmul.allow_tf32,
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _driver() -> str | None:
+    """The NVIDIA driver's version: ``NVRM version: ... Kernel Module  580.65.06  ...``."""
+    if not _DRIVER.is_file():
+        return None
+    words = _DRIVER.read_text().splitlines()[0].split()
+    return next((word for word in words if word[0].isdigit() and "." in word), None)

@@ -1,0 +1,167 @@
+"""``list``, ``predict`` and ``run``: commands that find and use experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from graphsched.cli.options import AsJson, CaseFilter, ExperimentName, Mode, Parameters, PlatformName
+from graphsched.cli.output import NONE, figure, percent, print_json, print_table, say, seconds, unit_free
+
+RUNS = Path("build/runs")
+
+
+def list_experiments(
+    path: Annotated[Path, typer.Argument(help="A folder, or an experiment's file.")] = Path("experiments"),
+    as_json: AsJson = False,
+) -> int:
+    """List experiments, their source and what they need."""
+    from graphsched.cases import discover
+
+    found = discover(path)
+    if as_json:
+        rows = [
+            {
+                "name": made.name,
+                "title": made.title,
+                "source": made.source,
+                "needs": made.needs,
+                "path": str(made.path),
+                "parameters": {p.name: p.default for p in made.parameters},
+            }
+            for made in found.experiments
+        ]
+        print_json({"experiments": rows, "errors": [str(error) for error in found.errors]})
+    else:
+        print_table(
+            ("name", "title", "source", "needs", "parameters"),
+            [
+                (made.name, made.title, made.source or NONE, made.needs or NONE, " ".join(map(str, made.parameters)))
+                for made in found.experiments
+            ],
+        )
+    for error in found.errors:
+        say(f"error: {error}")
+    return 2 if found.errors else 0
+
+
+def predict(
+    experiment: ExperimentName,
+    platform: PlatformName = None,
+    params: Parameters = None,
+    mode: Mode = "eager",
+    cases: CaseFilter = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Also write a Gantt chart and a trace a case here.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Predict the timelines of an experiment; measures nothing and needs no GPU."""
+    from graphsched.cli.perform import draw, predict_cases, stem
+    from graphsched.cli.request import Request, collect_cases, find_with_values, platform_to_predict
+    from graphsched.files import check_folder
+
+    found, values = find_with_values(experiment, params, mode)
+    on, costs = platform_to_predict(platform)
+    chosen = collect_cases(found, values, on, mode=mode, only=cases)
+    if out is not None:
+        check_folder(out)
+    outcomes = predict_cases(Request(found, values, on, costs, chosen))
+    for outcome in outcomes if out is not None else ():
+        if outcome.predicted is not None:
+            assert out is not None
+            draw(out, stem(found.name, outcome.number, outcome.case.label), outcome.case.label, outcome.predicted, None)
+    show(found.name, on.name, values, [o.figures() for o in outcomes], as_json=as_json)
+    return 0
+
+
+def run(
+    experiment: ExperimentName,
+    platform: PlatformName = None,
+    params: Parameters = None,
+    mode: Mode = "eager",
+    cases: CaseFilter = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Timed runs a case.")] = 20,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder to write to; default build/runs/<platform>.")
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Predict an experiment, run it for real, and compare.
+
+    Writes the recorded run, and for each case a Gantt chart and a trace for Perfetto.
+    """
+    from graphsched.cli.perform import Runner, check_cases
+    from graphsched.cli.request import (
+        Request,
+        check_outputs,
+        collect_cases,
+        find_with_values,
+        platform_to_run,
+    )
+
+    found, values = find_with_values(experiment, params, mode)
+    check_outputs(out or RUNS, found.name)
+    on = platform_to_run(platform)
+    folder = check_outputs(out or RUNS / on.name, found.name)
+    request = Request(found, values, on, on.costs, collect_cases(found, values, on, mode=mode, only=cases))
+    check_cases(request)
+    outcomes, files = Runner(request, folder, repeats).run()
+    show(found.name, on.name, values, [o.figures() for o in outcomes], as_json=as_json, files=files)
+    return 1 if any(outcome.failure for outcome in outcomes) else 0
+
+
+def show(
+    experiment: str,
+    platform: str,
+    values: dict[str, Any],
+    figures: Sequence[dict[str, Any]],
+    *,
+    as_json: bool,
+    files: Sequence[str] = (),
+) -> None:
+    """Print the cases of a prediction or run."""
+    if as_json:
+        data = {"experiment": experiment, "platform": platform, "parameters": values, "cases": list(figures)}
+        print_json(data | ({"files": list(files)} if files else {}))
+        return
+    words = " ".join(f"{name}={_text(value)}" for name, value in values.items())
+    print_figures(figures, title=f"{experiment} on {platform}  {words}".rstrip())
+    if files:
+        say(f"written: {files[0]} and {len(files) - 1} pictures and traces beside it")
+
+
+def print_figures(figures: Sequence[dict[str, Any]], *, title: str) -> None:
+    """Print a table of cases, what is estimated marked."""
+    print_table(
+        ("case", "scheduler", "mode", ">predicted", ">measured", ">error", ">spread", ">source's figure"),
+        [_row(case) for case in figures],
+        title=title,
+    )
+    for case in figures:
+        if case["metrics"]:
+            listed = ", ".join(f"{unit_free(name)} {figure(name, value)}" for name, value in case["metrics"].items())
+            print(f"{case['label']}: {listed}")
+    if any(case["estimated"] for case in figures):
+        print("~ rests on costs that are estimates, neither measured nor given")
+
+
+def _row(case: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        case["label"],
+        " ".join([case["scheduler"] or NONE, *(f"{k}={v}" for k, v in case["options"].items())]),
+        case["mode"],
+        seconds(case["predicted_s"], estimated=bool(case["estimated"])),
+        "failed" if "failure" in case else seconds(case["measured_s"]),
+        percent(case["error"], signed=True),
+        percent(case["spread"]),
+        seconds(case["reported_s"]),
+    )
+
+
+def _text(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
+
+
+COMMANDS = {"list": list_experiments, "predict": predict, "run": run}

@@ -1,0 +1,24 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout and nothing else.")]
+ExperimentName = Annotated[
+    str,
+    typer.Argument(metavar="EXPERIMENT", help="FILE.py, FILE.py::NAME, or a NAME of ./experiments."),
+]
+Parameters = Annotated[
+    list[str] | None, typer.Option("-p", "--param", metavar="NAME=VALUE", help="A parameter of the experiment.")
+]
+PlatformName = Annotated[
+    str | None,
+    typer.Option("--platform", metavar="NAME|FILE", help="A shipped platform (h200-x2) or file; default: this host."),
+]
+Mode = Annotated[str, typer.Option("--mode", help="eager, graph or distributed.")]
+CaseFilter = Annotated[str | None, typer.Option("--cases", metavar="TEXT", help="Only cases whose label holds TEXT.")]
+RunFile = Annotated[Path, typer.Argument(metavar="RUN.json", help="A recorded run.")]

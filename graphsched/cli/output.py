@@ -1,0 +1,125 @@
+"""What commands print: one JSON object or tables on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TextIO
+
+NONE = "–"
+
+
+def print_json(data: Mapping[str, Any]) -> None:
+    """Print one object, and nothing else, on stdout."""
+    print(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False, default=str))
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "") -> None:
+    """Print a table; columns whose name begins with ``>`` are set to the right."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(title) if title else None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        numbers = column.startswith(">")
+        table.add_column(column.removeprefix(">"), justify="right" if numbers else "left", no_wrap=numbers)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    width = None if sys.stdout.isatty() else max(160, shutil.get_terminal_size().columns)
+    Console(width=width, highlight=False).print(table)
+
+
+def say(text: str) -> None:
+    """Print a line for people on stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def seconds(value: float | None, *, estimated: bool = False) -> str:
+    """Seconds for a table; ``~`` marks what rests on estimates.
+
+    Example:
+        >>> seconds(0.1323), seconds(0.1323, estimated=True), seconds(None)
+        ('132.3 ms', '~132.3 ms', '–')
+    """
+    from graphsched.formats.quantities import seconds_text
+
+    return NONE if value is None else ("~" if estimated else "") + seconds_text(value)
+
+
+def percent(value: float | None, *, signed: bool = False) -> str:
+    """A fraction in per cent, for a table.
+
+    Example:
+        >>> percent(0.0123), percent(0.0123, signed=True), percent(None)
+        ('1.23 %', '+1.23 %', '–')
+    """
+    from graphsched.formats.quantities import percent_text
+
+    if value is None:
+        return NONE
+    return percent_text(value) if signed else percent_text(value).lstrip("+-")
+
+
+def print_rows(rows: Sequence[Mapping[str, Any]], *, title: str = "") -> None:
+    """Print rows of named figures, scaled for people by the unit at the end of each name."""
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    numbers = {key for key in columns if all(_is_number(row.get(key)) for row in rows)}
+    heads = [(">" if key in numbers else "") + unit_free(key) for key in columns]
+    print_table(heads, [[figure(key, row.get(key)) for key in columns] for row in rows], title=title)
+
+
+def unit_free(name: str) -> str:
+    """The name of a figure without the unit that `figure` puts beside its value.
+
+    Example:
+        >>> unit_free("bandwidth_bytes_per_s"), unit_free("latency_s"), unit_free("actions_per_s")
+        ('bandwidth', 'latency', 'actions / s')
+    """
+    for ending, shown in (("_bytes_per_s", ""), ("_nbytes", ""), ("_bytes", ""), ("_per_s", " / s"), ("_s", "")):
+        if name.endswith(ending):
+            return name.removesuffix(ending).replace("_", " ") + shown
+    return name.replace("_", " ")
+
+
+def figure(name: str, value: Any) -> str:
+    """`value` for people, scaled by the unit at the end of its name.
+
+    Example:
+        >>> figure("latency_s", 9.7e-6), figure("bandwidth_bytes_per_s", 5.35e10), figure("tasks", 10000)
+        ('9.7 µs', '53.5 GB/s', '10,000')
+        >>> figure("actions_per_s", 123456.7), figure("contention", True), figure("name", None)
+        ('123,457', 'yes', '–')
+    """
+    from graphsched.formats.quantities import bytes_text, seconds_text
+
+    if value is None or isinstance(value, bool):
+        return {None: NONE, True: "yes", False: "no"}[value]
+    if not _is_number(value):
+        return str(value)
+    if name.endswith("_bytes_per_s"):
+        return f"{bytes_text(value)}/s"
+    if name.endswith("bytes"):
+        return bytes_text(value)
+    if (name.endswith("_s") and not name.endswith("_per_s")) or name == "seconds":
+        return seconds_text(value)
+    return f"{value:,.0f}" if isinstance(value, int) or abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or isinstance(value, (int, float))
+
+
+def show_warning(
+    message: Warning | str,
+    category: type[Warning],  # noqa: ARG001
+    filename: str,  # noqa: ARG001
+    lineno: int,  # noqa: ARG001
+    file: TextIO | None = None,  # noqa: ARG001
+    line: str | None = None,  # noqa: ARG001
+) -> None:
+    """Print a warning as one line; takes the place of `warnings.showwarning`."""
+    say(f"warning: {message}")

@@ -1,0 +1,224 @@
+"""Predicting and running the cases of a request, one after the other."""
+
+from __future__ import annotations
+
+import os
+import re
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from graphsched.cases import Case
+from graphsched.cli.environment import environment
+from graphsched.cli.output import say
+from graphsched.cli.request import SEED, Request
+from graphsched.costs import Costs
+from graphsched.errors import ExecutionError, ScheduleError, WorkloadError
+from graphsched.plan import Plan
+from graphsched.platform import Platform
+from graphsched.records import CaseRecord, RunRecord, Setup, record_baseline, record_case, save_run
+from graphsched.timeline import Timeline
+
+LEAST_TIMEOUT_S, TIMEOUT = 60.0, 20.0  # a run is stuck after this, and so many times the prediction
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What came of one case.
+
+    Attributes:
+        number, case: Which.
+        predicted: The predicted timeline, where that is all; None for a baseline.
+        record: Of a real run that succeeded.
+        failure: What went wrong, in a line or a few.
+        files: Pictures and traces written.
+    """
+
+    number: int
+    case: Case
+    predicted: Timeline | None = None
+    record: CaseRecord | None = None
+    failure: str | None = None
+    files: tuple[Path, ...] = ()
+
+    def figures(self) -> dict[str, Any]:
+        """For JSON: the keys of a recorded case, null where a figure is absent."""
+        case, line = self.case, self.predicted
+        if self.record is not None:
+            return self.record.figures()
+        figures = {
+            "label": case.label,
+            "scheduler": None if case.is_baseline else case.scheduler,
+            "mode": case.mode,
+            "predicted_s": line.makespan_s if line else None,
+            "measured_s": None,
+            "spread": None,
+            "reported_s": case.reported_s,
+            "error": None,
+            "options": dict(case.options),
+            "metrics": {},
+            "estimated": list(line.estimated) if line else [],
+        }
+        return figures | ({"failure": self.failure} if self.failure else {})
+
+
+@dataclass
+class Runner:
+    """Runs cases for real, each distinct workload measured once."""
+
+    request: Request
+    out: Path
+    repeats: int = 20
+    _costs: dict[str, Costs] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.setup = Setup(environment(), self.request.platform, SEED, self.request.values)
+
+    def run(self) -> tuple[list[Outcome], list[str]]:
+        """Run all cases and write what came of them; returns outcomes and names of files.
+
+        When it is interrupted, the cases that are done are written nevertheless.
+        """
+        outcomes: list[Outcome] = []
+        try:
+            for outcome in self._outcomes():
+                outcomes.append(outcome)
+        finally:
+            files = self.save(outcomes)
+        return outcomes, files
+
+    def _outcomes(self) -> Iterator[Outcome]:
+        """Run one case after the other; one that fails says so, and the others go on."""
+        for number, case in self.request.cases:
+            say(f"[{number}] {case.label}")
+            try:
+                yield self.baseline(number, case) if case.is_baseline else self.case(number, case)
+            except ExecutionError as error:
+                yield self._failed(number, case, str(error))
+            except Exception as error:
+                yield self._failed(number, case, f"{type(error).__name__}: {error}")
+
+    def _failed(self, number: int, case: Case, message: str) -> Outcome:
+        if os.environ.get("GRAPHSCHED_DEBUG"):
+            traceback.print_exc()
+        say(f"failed: {case.label}: {message}")
+        return Outcome(number, case, failure=message)
+
+    def baseline(self, number: int, case: Case) -> Outcome:
+        """Time the code of others."""
+        from graphsched.executors import time_callable
+
+        assert case.baseline is not None
+        samples = time_callable(case.baseline, repeats=self.repeats)
+        record = record_baseline(self.setup, case.label, samples, reported_s=case.reported_s, metrics=_metrics(case))
+        return Outcome(number, case, record=record)
+
+    def case(self, number: int, case: Case) -> Outcome:
+        """Measure the costs of a case, schedule, predict and execute it, and draw both timelines."""
+        from graphsched.executors import execute
+        from graphsched.simulator import predict
+
+        plan = make_plan(case, self.request.platform, self.costs(case))
+        predicted = predict(plan)
+        timeout_s = max(LEAST_TIMEOUT_S, TIMEOUT * predicted.makespan_s)
+        measured = execute(plan, repeats=self.repeats, timeout_s=timeout_s)
+        record = record_case(
+            self.setup,
+            case.label,
+            predicted,
+            measured,
+            scheduler=case.scheduler,
+            options=case.options,
+            reported_s=case.reported_s,
+            metrics=_metrics(case),
+        )
+        files = draw(self.out, stem(self.request.experiment.name, number, case.label), case.label, predicted, measured)
+        return Outcome(number, case, record=record, files=files)
+
+    def costs(self, case: Case) -> Costs:
+        """Costs of the case's workload, measured where they are not kept."""
+        from graphsched.calibration import profile
+
+        assert case.work is not None
+        digest = case.work.digest()
+        if digest not in self._costs:
+            self._costs[digest] = self.request.costs.merged(profile(case.work, self.request.platform))
+        return self._costs[digest]
+
+    def save(self, outcomes: Sequence[Outcome]) -> list[str]:
+        """Write the recorded run of those cases that succeeded; names of all files, this one first."""
+        files = [str(path) for outcome in outcomes for path in outcome.files]
+        records = tuple(outcome.record for outcome in outcomes if outcome.record)
+        if not records:
+            return files
+        experiment = self.request.experiment
+        return [str(save_run(RunRecord(experiment.name, experiment.source, records), self.out)), *files]
+
+
+def make_plan(case: Case, platform: Platform, costs: Costs) -> Plan:
+    """The plan of a case that is no baseline."""
+    from graphsched.schedulers import schedule
+
+    assert case.work is not None
+    return schedule(case.work, platform, costs, scheduler=case.scheduler, mode=case.mode or "eager", **case.options)
+
+
+def check_cases(request: Request) -> None:
+    """Make sure, without measuring anything, that every case can be run here.
+
+    Raises:
+        GraphschedError: A scheduler, option, device or link does not exist, or a workload has no code.
+    """
+    from graphsched.executors import MODES
+
+    for _, case in request.cases:
+        if case.work is None:
+            continue
+        if case.mode not in MODES:
+            raise ScheduleError(f"mode {case.mode!r} cannot be run yet: one of {', '.join(MODES)}")
+        if not case.work.runnable:
+            raise WorkloadError(
+                f"case {case.label!r} has tasks without code (a graph of durations): use predict instead of run"
+            )
+        make_plan(case, request.platform, request.costs)
+
+
+def predict_cases(request: Request) -> list[Outcome]:
+    """Predict all cases; baselines have no prediction."""
+    from graphsched.simulator import predict
+
+    outcomes = []
+    for number, case in request.cases:
+        line = None if case.is_baseline else predict(make_plan(case, request.platform, request.costs))
+        outcomes.append(Outcome(number, case, line))
+    return outcomes
+
+
+def _metrics(case: Case) -> Mapping[str, float]:
+    return dict(case.metrics()) if case.metrics is not None else {}
+
+
+def stem(experiment: str, number: int, label: str) -> str:
+    """Start of the names of a case's files.
+
+    Example:
+        >>> stem("overlap", 2, "copy while computing, 1 GPU")
+        'overlap-2-copy-while-computing-1-gpu'
+    """
+    slug = re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")[:60].strip("-")
+    return f"{experiment}-{number}-{slug or 'case'}"
+
+
+def draw(
+    folder: Path, name: str, title: str, predicted: Timeline | None, measured: Timeline | None
+) -> tuple[Path, Path]:
+    """Write a Gantt chart and a trace for Perfetto; returns their paths."""
+    from graphsched.formats.perfetto import write_perfetto
+    from graphsched.gantt import plot_gantt
+
+    picture, trace = folder / f"{name}.png", folder / f"{name}.perfetto.json"
+    plot_gantt(predicted, measured, path=picture, title=title)
+    write_perfetto(trace, predicted, measured, title=title)
+    return picture, trace

@@ -1,0 +1,126 @@
+"""``plot``, ``export`` and ``accuracy``: commands on recorded runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from graphsched.cli.options import AsJson, CaseFilter, RunFile
+from graphsched.cli.output import NONE, percent, print_json, print_table
+from graphsched.errors import ExperimentError
+
+FORMATS = ("perfetto", "dot", "plan")
+RESULTS = Path("experiments/results")
+PLOTS, EXPORTS = Path("build/plots"), Path("build/exports")
+
+
+def plot(
+    run: RunFile,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder; default build/plots/<platform>.")] = None,
+    cases: CaseFilter = None,
+    as_json: AsJson = False,
+) -> int:
+    """Draw a recorded run: predicted and measured on one Gantt chart a case."""
+    from graphsched.gantt import plot_gantt
+
+    folder, chosen = _open(run, out, PLOTS, cases)
+    files = []
+    for name, case in chosen:
+        plot_gantt(case.repredict(), case.measured, path=folder / f"{name}.png", title=case.label)
+        files.append(str(folder / f"{name}.png"))
+    _print_files(files, as_json)
+    return 0
+
+
+def export(
+    run: RunFile,
+    form: Annotated[str, typer.Option("--format", help="perfetto, dot or plan.")] = "perfetto",
+    out: Annotated[Path | None, typer.Option("--out", help="Folder; default build/exports/<platform>.")] = None,
+    cases: CaseFilter = None,
+    as_json: AsJson = False,
+) -> int:
+    """Write each case of a recorded run as a trace, a graph or a plan."""
+    if form not in FORMATS:
+        raise ExperimentError(f"no format {form!r}: one of {', '.join(FORMATS)}")
+    folder, chosen = _open(run, out, EXPORTS, cases)
+    _print_files([str(_write(form, folder, name, case)) for name, case in chosen], as_json)
+    return 0
+
+
+def _open(run: Path, out: Path | None, default: Path, only: str | None) -> tuple[Path, list[tuple[str, Any]]]:
+    """The folder to write to, and the names and records of the cases that have a plan."""
+    from graphsched.cli.perform import stem
+    from graphsched.files import check_folder
+    from graphsched.records import load_run
+
+    record = load_run(run)
+    chosen = [
+        (stem(record.experiment, number, case.label), case)
+        for number, case in enumerate(record.cases, 1)
+        if case.workload is not None and (only is None or only in case.label)
+    ]
+    if not chosen:
+        labels = "".join(f"\n  {case.label}" for case in record.cases)
+        raise ExperimentError(f"{run} has no case with a plan whose label holds {only or ''!r}; there are:{labels}")
+    return check_folder(out or default / record.platform), chosen
+
+
+def _write(form: str, folder: Path, name: str, case: Any) -> Path:
+    from graphsched.files import write_text
+    from graphsched.formats.dot import to_dot
+    from graphsched.formats.perfetto import write_perfetto
+
+    path = folder / f"{name}.{ {'perfetto': 'perfetto.json', 'dot': 'dot', 'plan': 'plan.txt'}[form] }"
+    if form == "perfetto":
+        write_perfetto(path, case.repredict(), case.measured, title=case.label)
+    else:
+        write_text(path, to_dot(case.plan) if form == "dot" else case.plan.text)
+    return path
+
+
+def _print_files(files: list[str], as_json: bool) -> None:
+    if as_json:
+        print_json({"files": files})
+        return
+    for file in files:
+        print(file)
+
+
+def accuracy(
+    folders: Annotated[list[Path] | None, typer.Argument(metavar="[DIR]...", help="Folders of recorded runs.")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Simulate recorded runs again and state the errors of the predictions."""
+    from graphsched.records import accuracy as measure_accuracy
+
+    data = measure_accuracy(folders or [RESULTS])
+    if as_json:
+        print_json(data)
+        return 0
+    print_table(
+        ("", ">runs", ">makespan median", ">p95", ">max", ">task ends median", ">p95 ", ">max "),
+        list(_accuracy_rows(data)),
+        title="absolute errors; task ends as shares of the timed makespan",
+    )
+    print(f"schedules predicted in the measured order: {percent(data['concordant'])} of the pairs that differ")
+    return 0
+
+
+def _accuracy_rows(data: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    yield _accuracy_row("GPU-bound", data | {"runs": data["gpu_bound"]["runs"]})
+    yield _accuracy_row("kernels share a GPU", data["sm_sharing"])
+    yield _accuracy_row("host-bound", data["host_bound"])
+    for kind in ("experiment", "scheduler", "mode"):
+        for name, errors in data[f"by_{kind}"].items():
+            yield _accuracy_row(f"{kind} {name or NONE}", errors)
+
+
+def _accuracy_row(name: str, errors: dict[str, Any]) -> tuple[str, ...]:
+    figures = [*errors["makespan_error"].values(), *errors["task_end_error"].values()]
+    return (name, str(errors["runs"]), *map(percent, figures))
+
+
+COMMANDS = {"plot": plot, "export": export, "accuracy": accuracy}

@@ -1,0 +1,175 @@
+"""Requests for an experiment, checked whole before anything is measured or run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from graphsched.cases import Case, Experiment, find
+from graphsched.costs import Costs
+from graphsched.errors import ExperimentError, PlatformError
+from graphsched.files import check_folder
+from graphsched.platform import Platform
+
+SEED = 0
+MODES = ("eager", "graph", "distributed")
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """An experiment with all that it is to be predicted or run with.
+
+    Attributes:
+        experiment, values: What, with all its parameters.
+        platform, costs: On what; costs are those that the platform carries and, for this host, those kept.
+        cases: With their numbers among all cases of the experiment, from 1.
+    """
+
+    experiment: Experiment
+    values: Mapping[str, Any]
+    platform: Platform
+    costs: Costs
+    cases: Sequence[tuple[int, Case]]
+
+
+def read_params(texts: Sequence[str] | None) -> dict[str, str]:
+    """``NAME=VALUE`` texts as a mapping.
+
+    Raises:
+        ExperimentError: One is not of that form, or a name comes twice.
+
+    Example:
+        >>> read_params(["size=64", "lanes=1,2"])
+        {'size': '64', 'lanes': '1,2'}
+    """
+    given: dict[str, str] = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise ExperimentError(f"parameter {text!r}: NAME=VALUE is needed, as in -p size=1024")
+        if name.strip() in given:
+            raise ExperimentError(f"parameter {name.strip()!r} is given twice: {given[name.strip()]!r} and {value!r}")
+        given[name.strip()] = value.strip()
+    return given
+
+
+def find_with_values(name: str, params: Sequence[str] | None, mode: str) -> tuple[Experiment, dict[str, Any]]:
+    """The experiment and all values of its parameters; needs no platform.
+
+    Raises:
+        ExperimentError: The experiment, a parameter or the mode does not exist.
+    """
+    if mode not in MODES:
+        raise ExperimentError(f"no mode {mode!r}: one of {', '.join(MODES)}")
+    experiment = find(name)
+    return experiment, experiment.values(**read_params(params))
+
+
+def platform_to_predict(name: str | None) -> tuple[Platform, Costs]:
+    """The platform called `name` with the costs in its file; default: this host as it was measured last.
+
+    Raises:
+        PlatformError: There is none of that name, or this host has not been measured.
+    """
+    if name is not None:
+        platform = Platform.load(name)
+        return platform, platform.costs
+    from graphsched.calibration import kept_costs
+
+    kept = kept_platform()
+    return kept, kept.costs.merged(kept_costs(kept))
+
+
+def kept_platform() -> Platform:
+    """This host's platform as it was measured last.
+
+    Raises:
+        PlatformError: This host has not been measured.
+        FileFormatError: The file kept is truncated or of another version.
+    """
+    from graphsched.calibration.kept import platform_path
+
+    if not platform_path().is_file():
+        raise PlatformError(
+            "this host has not been measured: call 'graphsched measure' first, or name a platform with "
+            f"--platform: a file, or one of {', '.join(shipped_platforms()) or '(none shipped)'}"
+        )
+    return Platform.load(platform_path())
+
+
+def platform_to_run(name: str | None) -> Platform:
+    """This host's platform, measured if need be; or the one called `name`, whose GPUs must be here.
+
+    Raises:
+        PlatformError: A GPU of the named platform is not here.
+    """
+    if name is None:
+        from graphsched.calibration import local_platform
+
+        return local_platform()
+    from graphsched.calibration.host import host_facts
+
+    platform = Platform.load(name)
+    here = len(host_facts().gpus)
+    for device in platform.devices:
+        number = device.name.rpartition(":")[2]
+        if device.kind == "cuda" and (not number.isdigit() or int(number) >= here):
+            raise PlatformError(
+                f"platform {platform.name!r} has {device.name}, this host has {here} GPU(s): "
+                "predict instead of run, or leave out --platform"
+            )
+    return platform
+
+
+def shipped_platforms() -> list[str]:
+    """Names of the platforms that come with the package."""
+    from importlib import resources
+
+    files = (resources.files("graphsched") / "platforms").iterdir()
+    return sorted(file.name.removesuffix(".json") for file in files if file.name.endswith(".json"))
+
+
+def collect_cases(
+    experiment: Experiment, values: Mapping[str, Any], platform: Platform, *, mode: str, only: str | None
+) -> list[tuple[int, Case]]:
+    """The experiment's cases in `mode`, numbered from 1; only those whose label holds `only`, if given.
+
+    Raises:
+        ExperimentError: None is left.
+    """
+    seed_everything(SEED)
+    cases = [(number, case.in_mode(mode)) for number, case in enumerate(experiment.cases(platform, **values), 1)]
+    chosen = [(number, case) for number, case in cases if only is None or only in case.label]
+    if not chosen:
+        labels = "".join(f"\n  {case.label}" for _, case in cases)
+        raise ExperimentError(f"no case of {experiment.name!r} has {only!r} in its label; there are:{labels}")
+    return chosen
+
+
+def seed_everything(seed: int) -> None:
+    """Seed Python, NumPy and torch, so that an experiment makes the same tensors every time."""
+    import random
+
+    import numpy as np
+    import torch
+
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def check_outputs(folder: Path, experiment: str) -> Path:
+    """Make sure that the outputs of a run can be written into `folder`.
+
+    Raises:
+        OutputError: They cannot.
+        FileFormatError: A file of an earlier run is there that cannot be read.
+    """
+    from graphsched.records import load_run, run_file
+
+    check_folder(folder)
+    if run_file(folder, experiment).exists():
+        load_run(run_file(folder, experiment))
+    return folder

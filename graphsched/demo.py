@@ -1,0 +1,99 @@
+"""The demonstration: every experiment of the checkout at a size that takes seconds, predicted and run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from graphsched.cases import Experiment, discover
+from graphsched.errors import ExperimentError
+from graphsched.platform import Platform
+
+REPEATS = 5
+GRAPHS = ("diamonds", "random-1")
+SCHEDULERS = ("sequential", "round_robin", "heft")
+
+# Sizes for CPU lanes, and for GPUs. An experiment without an entry is left out, and said to be.
+SIZES: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
+    "parallel_compute": ({"size": 512, "products": 8}, {"size": 2048, "products": 20}),
+    "overlap": ({"size": 512, "products": 8}, {"size": 2048, "products": 20}),
+    "cpu_gpu": ({"size": 512, "products": 8, "cpu_products": 4}, {"size": 2048, "products": 40, "cpu_products": 4}),
+    "independent_ops": ({"sizes": (512, 64), "products": 8}, {"sizes": (2048, 256), "products": 20}),
+    "small_ops": ({"sizes": (64, 256), "products": 16}, {"sizes": (256, 1024), "products": 64}),
+    "complex_graph": (
+        {"size": 256, "layers": 4, "width": 4, "graphs": GRAPHS, "schedulers": SCHEDULERS, "devices": (2,)},
+        {"size": 1024, "layers": 4, "width": 4, "graphs": GRAPHS, "schedulers": SCHEDULERS, "devices": (1, 2)},
+    ),
+    "async_frontend": ({"n": (10, 100)}, {"n": (10, 1000)}),
+}
+
+
+def run_demo(out: Path, *, as_json: bool = False) -> int:
+    """Predict, run and compare the experiments in ``./experiments``; pictures, traces and runs go to `out`.
+
+    Returns:
+        0, or 1 if a case failed.
+
+    Raises:
+        ExperimentError: There is no folder ``experiments`` here, or a file of it cannot be loaded.
+        OutputError: `out` cannot be written.
+    """
+    from graphsched.calibration import local_platform
+    from graphsched.cli.experiments import print_figures
+    from graphsched.cli.output import print_json, say
+    from graphsched.files import check_folder
+
+    experiments = _experiments()
+    check_folder(out)
+    say("measuring this host, if it has not been measured yet …")
+    platform = local_platform(quick=True)
+    shown, files = [], []
+    for experiment in experiments:
+        values = sizes(experiment, platform)
+        if values is None:
+            say(f"{experiment.name}: no demonstration size; try 'graphsched run {experiment.name}'")
+            continue
+        figures, written = _run(experiment, platform, values, out)
+        shown.append({"experiment": experiment.name, "platform": platform.name, "cases": figures})
+        files += written
+        if not as_json:
+            print_figures(figures, title=f"{experiment.name} on {platform.name}: {experiment.title}")
+    if as_json:
+        print_json({"platform": platform.name, "experiments": shown, "files": files})
+    say(f"{len(files)} pictures, traces and recorded runs are in {out}")
+    return 1 if any("failure" in case for entry in shown for case in entry["cases"]) else 0
+
+
+def _experiments() -> tuple[Experiment, ...]:
+    folder = Path("experiments")
+    if not folder.is_dir():
+        raise ExperimentError(
+            "there is no folder 'experiments' here: call the demonstration in a checkout of graphsched"
+        )
+    found = discover(folder)
+    if found.errors:
+        raise found.errors[0]
+    return found.experiments
+
+
+def sizes(experiment: Experiment, platform: Platform) -> dict[str, Any] | None:
+    """Parameters of `experiment` for the demonstration on `platform`; None if there are none."""
+    if experiment.name not in SIZES:
+        return None
+    on_cpu, on_gpu = SIZES[experiment.name]
+    gpus = any(device.kind == "cuda" for device in platform.devices)
+    return experiment.values(**(on_gpu if gpus else on_cpu))
+
+
+def _run(
+    experiment: Experiment, platform: Platform, values: Mapping[str, Any], out: Path
+) -> tuple[list[dict[str, Any]], list[str]]:
+    from graphsched.cli.perform import Runner, check_cases
+    from graphsched.cli.request import Request, collect_cases
+
+    cases = collect_cases(experiment, values, platform, mode="eager", only=None)
+    request = Request(experiment, values, platform, platform.costs, cases)
+    check_cases(request)
+    outcomes, files = Runner(request, out, REPEATS).run()
+    return [outcome.figures() for outcome in outcomes], files

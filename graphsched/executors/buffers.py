@@ -1,0 +1,209 @@
+"""The memory of a program: inputs, states, results, and the buffers of copies to the host."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from graphsched.errors import SignatureError, WorkloadError
+from graphsched.executors.lanes import is_cuda
+from graphsched.plan import Plan
+from graphsched.workload import TensorSpec, Value
+
+
+def torch_device(name: str) -> Any:
+    """Torch's device for a platform's: workers compute in host memory.
+
+    Example:
+        >>> torch_device("worker:1")
+        device(type='cpu')
+    """
+    import torch
+
+    return torch.device(name if is_cuda(name) else "cpu")
+
+
+def new_tensor(spec: TensorSpec, device: str, *, pinned: bool = False) -> Any:
+    """An uninitialised tensor of this specification; contiguous if its elements would overlap (expanded ones)."""
+    import torch
+
+    dtype, where = getattr(torch, spec.dtype), torch_device(device)
+    make = functools.partial(torch.empty, dtype=dtype, device=where, pin_memory=pinned)
+    extent = _extent(spec)
+    if spec.stride is None or extent is None:
+        return make(spec.shape)
+    return make(extent).as_strided(spec.shape, spec.stride)
+
+
+def _extent(spec: TensorSpec) -> int | None:
+    """Elements from a tensor's first to its last; None where several lie in one place.
+
+    Example:
+        >>> _extent(TensorSpec((2, 3), stride=(1, 2))), _extent(TensorSpec((2, 3), stride=(1, 4)))
+        (6, 10)
+        >>> _extent(TensorSpec((2, 3), stride=(0, 1)))
+    """
+    if spec.stride is None or not spec.nbytes:
+        return math.prod(spec.shape)
+    reach = 0
+    for stride, size in sorted(zip(spec.stride, spec.shape, strict=True)):
+        if size > 1 and stride <= reach:
+            return None
+        reach += (size - 1) * stride
+    return reach + 1
+
+
+def copied(spec: TensorSpec) -> TensorSpec:
+    """What a copy of such a tensor is: like torch's own copies it keeps strides that leave no gaps.
+
+    Example:
+        >>> str(copied(TensorSpec((2, 3), stride=(1, 2)))), str(copied(TensorSpec((2, 3), stride=(1, 4))))
+        ('float32[2,3]@(1,2)', 'float32[2,3]')
+    """
+    dense = _extent(spec) == math.prod(spec.shape)
+    return spec if dense else TensorSpec(spec.shape, spec.dtype)
+
+
+class Buffers:
+    """Tensors by slot number; names of values and of inserted copies map to slots.
+
+    Inputs and states are clones of the user's tensors, which never change. Inputs and states in host
+    memory are pinned where the plan uses CUDA. What a copy brings to the host goes to two buffers in
+    turn, so that a returned tensor stays as it is until the run after next.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.pins = any(is_cuda(lane.device) for lane in plan.lanes)
+        self.slots: list[Any] = []
+        self.slot_of: dict[str, int] = {}
+        self._changed: set[str] = set()
+        self._results: list[int] = []
+        for value in plan.work.values.values():
+            if value.kind != "output":
+                self.slot_of[value.name] = self.constant(self._place(value))
+        self._given = dict(self.slot_of)
+        self._addresses = {_address(self.slots[slot]) for slot in self._given.values()}
+
+    def slot(self, name: str) -> int:
+        """The slot of a value or inserted copy."""
+        if name not in self.slot_of:
+            self.slot_of[name] = self.constant(None)
+            self._results.append(self.slot_of[name])
+        return self.slot_of[name]
+
+    def constant(self, thing: Any) -> int:
+        """A slot that holds `thing` for good."""
+        self.slots.append(thing)
+        return len(self.slots) - 1
+
+    def _place(self, value: Value) -> Any:
+        tensor = self.plan.work.tensors.get(value.name)
+        home = self.plan.homes[value.name]
+        assert value.spec is not None
+        if tensor is None and value.kind == "state":
+            raise WorkloadError(f"state {value.name!r} was given as a TensorSpec: give a tensor to run it")
+        placed = new_tensor(value.spec, home, pinned=self.pins and not is_cuda(home))
+        if tensor is None:
+            self._changed.add(value.name)
+            return placed
+        return placed.copy_(tensor.detach())
+
+    def host_pair(self, spec: TensorSpec, *, pinned: bool) -> itertools.cycle[Any]:
+        """Two host buffers for copies of such a tensor, to be used in turn."""
+        return itertools.cycle([new_tensor(copied(spec), "cpu", pinned=pinned and self.pins) for _ in range(2)])
+
+    def load(self, inputs: Mapping[str, Any]) -> None:
+        """Put the inputs of a run in place; those not given get their default.
+
+        Raises:
+            WorkloadError: A name is no input, one without default is missing, or shape or type differ.
+        """
+        work = self.plan.work
+        for name in inputs:
+            if name not in work.values or work.values[name].kind != "input":
+                known = [v.name for v in work.values.values() if v.kind == "input"]
+                raise WorkloadError(f"{name!r} is no input of this workload: it has {', '.join(known) or 'none'}")
+        for name in sorted(self._changed - set(inputs)):
+            if name not in work.tensors:
+                raise WorkloadError(f"input {name!r} has no default: give it to run({name}=tensor)")
+        for name, tensor in inputs.items():
+            _check_given(work.values[name], tensor)
+        changing = sorted(self._changed | set(inputs))
+        self._changed.update(inputs)
+        for name in changing:
+            self.slots[self.slot_of[name]].copy_(inputs.get(name, work.tensors.get(name)).detach())
+        self._changed = set(inputs)
+
+    def states(self) -> dict[str, Any]:
+        """Clones of the states as they are now."""
+        return {n: self.slots[self.slot_of[n]].clone() for n in self._state_names()}
+
+    def restore(self, states: Mapping[str, Any]) -> None:
+        """Set states to the given tensors.
+
+        Raises:
+            WorkloadError: A name is no state, or shape or type differ.
+        """
+        names = self._state_names()
+        for name, tensor in states.items():
+            if name not in names:
+                raise WorkloadError(f"{name!r} is no state of this workload: it has {', '.join(names) or 'none'}")
+            _check_given(self.plan.work.values[name], tensor)
+        for name, tensor in states.items():
+            self.slots[self.slot_of[name]].copy_(tensor.detach())
+
+    def _state_names(self) -> list[str]:
+        return [v.name for v in self.plan.work.values.values() if v.kind == "state"]
+
+    def results(self) -> dict[str, Any]:
+        """The returned values of the run that has just ended, by name; clones of what lies in inputs or states."""
+        found = {v.name: self.slots[self.slot(v.name)] for v in self.plan.work.returned()}
+        return {name: t.clone() if _address(t) in self._addresses else t for name, t in found.items()}
+
+    def clear(self) -> None:
+        """Drop every result; inputs and states stay."""
+        for i in self._results:
+            self.slots[i] = None
+
+    def renewed(self) -> Buffers:
+        """Inputs and states as they are now in memory of their own: for use while a lost task may still write here."""
+        new = Buffers(self.plan)
+        for name, slot in self._given.items():
+            new.slots[new.slot_of[name]].copy_(self.slots[slot])
+        new._changed = set(self._changed)
+        return new
+
+
+def _address(tensor: Any) -> int:
+    return int(tensor.untyped_storage().data_ptr())
+
+
+def _check_given(value: Value, tensor: Any) -> None:
+    if not hasattr(tensor, "untyped_storage"):
+        raise WorkloadError(f"{value.kind} {value.name!r} must be a tensor, got {type(tensor).__name__}")
+    found, spec = TensorSpec.of(tensor), value.spec
+    if spec is not None and (found.shape, found.dtype) != (spec.shape, spec.dtype):
+        raise WorkloadError(f"{value.kind} {value.name!r} must be {spec}, got {found}")
+
+
+def check_outputs(task: str, results: list[Any], outputs: tuple[Value, ...], device: Any) -> None:
+    """Make sure that a task returned what it declares, on the torch device `device`.
+
+    Raises:
+        SignatureError: Count, shape, type or device differ.
+    """
+    if len(results) != len(outputs):
+        raise SignatureError(f"task {task!r} declares {len(outputs)} outputs and returned {len(results)}")
+    for result, value in zip(results, outputs, strict=True):
+        spec = TensorSpec.of(result)
+        if value.spec is not None and (spec.shape, spec.dtype) != (value.spec.shape, value.spec.dtype):
+            raise SignatureError(f"task {task!r} declares {value.name}: {value.spec} and returned {spec}")
+        if result.device != device:
+            raise SignatureError(
+                f"task {task!r} ran on {device} and returned {value.name} on {result.device}: "
+                "values change their device by work.copy(...)"
+            )

@@ -1,0 +1,170 @@
+"""Tasks and copies as functions of no arguments over the slots of a program's buffers."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from operator import itemgetter
+from typing import Any
+
+from graphsched.errors import ExecutionError, TaskFailedError
+from graphsched.executors.buffers import Buffers, check_outputs, torch_device
+from graphsched.executors.clocks import new_event
+from graphsched.executors.lanes import CudaLane, is_cuda
+from graphsched.plan import Copy
+from graphsched.workload import Slot, Task, fill, returned_tensors
+
+Call = Callable[[], None]
+
+
+def task_call(task: Task, device: str, buffers: Buffers) -> Call:
+    """A function that runs `task` on `device`: arguments from their slots, results into theirs.
+
+    Its first call makes sure that the task returns what it declares.
+    """
+    assert task.operation is not None
+    assert task.operation.function is not None
+    slots, function = buffers.slots, task.operation.function
+    reads = [buffers.slot(buffers.plan.buffer(r, device)) for r in task.reads]
+    outputs = [buffers.slot(v.name) for v in task.outputs]
+    result = _result(function, task.operation.args, task.operation.kwargs, reads, buffers)
+    where, checked = torch_device(device), [False]
+
+    def store_first(out: Any) -> None:
+        results = returned_tensors(out)
+        check_outputs(task.name, results, task.outputs, where)
+        for slot, tensor in zip(outputs, results, strict=True):
+            slots[slot] = tensor
+        checked[0] = True
+
+    def one() -> None:
+        out = result()
+        if checked[0] and out.__class__ not in (tuple, list):
+            slots[output] = out
+        else:
+            store_first(out)
+
+    def several() -> None:
+        out = result()
+        if checked[0]:
+            for slot, tensor in zip(outputs, out, strict=True):
+                slots[slot] = tensor
+        else:
+            store_first(out)
+
+    def none() -> None:
+        out = result()
+        if not checked[0]:
+            store_first(out)
+
+    if len(outputs) == 1:
+        output = outputs[0]
+        return one
+    return several if outputs else none
+
+
+def _result(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    reads: list[int],
+    buffers: Buffers,
+) -> Callable[[], Any]:
+    """``function(*args, **kwargs)`` with slots looked up; the common flat case in few steps."""
+    slots = buffers.slots
+    if any(_nested(a) for a in (*args, *kwargs.values())):
+        return lambda: function(*fill(args, [slots[i] for i in reads]), **fill(kwargs, [slots[i] for i in reads]))
+    where = [reads[a.index] if isinstance(a, Slot) else buffers.constant(a) for a in args]
+    if any(isinstance(v, Slot) for v in kwargs.values()):
+        return lambda: function(*[slots[i] for i in where], **fill(kwargs, [slots[i] for i in reads]))
+    if kwargs:
+        function = functools.partial(function, **kwargs)
+    if not where:
+        return function
+    if len(where) == 1:
+        first = where[0]
+        return lambda: function(slots[first])
+    arguments = itemgetter(*where)
+    return lambda: function(*arguments(slots))
+
+
+def _nested(argument: Any) -> bool:
+    parts = argument.values() if isinstance(argument, Mapping) else argument
+    if not isinstance(argument, (list, tuple, Mapping)):
+        return False
+    return any(isinstance(p, Slot) or _nested(p) for p in parts)
+
+
+def copy_call(name: str, copy: Copy, buffers: Buffers) -> Call:
+    """A function that makes copy `name`, on the current streams of its devices."""
+    slots = buffers.slots
+    source = buffers.slot(copy.read.value.name)
+    output = buffers.slot(name)
+    if is_cuda(copy.target):
+        return _to_cuda(slots, source, output, copy)
+    if copy.memory == "fresh":
+
+        def fresh() -> None:
+            slots[output] = slots[source].to("cpu", copy=True)
+
+        return fresh
+    assert copy.read.value.spec is not None
+    lets_go = copy.memory == "pinned" and is_cuda(copy.source)
+    pair = buffers.host_pair(copy.read.value.spec, pinned=copy.memory == "pinned")
+
+    def to_host() -> None:
+        target = next(pair)
+        target.copy_(slots[source], non_blocking=lets_go)
+        slots[output] = target
+
+    return to_host
+
+
+def _to_cuda(slots: list[Any], source: int, output: int, copy: Copy) -> Call:
+    device = torch_device(copy.target)
+    # From a worker the copy is made by that lane's thread, which says that it is over when the call returns.
+    lets_go = copy.memory == "pinned" and (copy.source == "cpu" or is_cuda(copy.source))
+
+    def to_cuda() -> None:
+        slots[output] = slots[source].to(device, non_blocking=lets_go, copy=True)
+
+    return to_cuda
+
+
+def staged_calls(name: str, copy: Copy, lane: CudaLane, buffers: Buffers) -> Call:
+    """A copy between GPUs without peer access: through pinned host memory."""
+    import torch
+
+    slots = buffers.slots
+    source, output = buffers.slot(copy.read.value.name), buffers.slot(name)
+    assert copy.read.value.spec is not None
+    pair = buffers.host_pair(copy.read.value.spec, pinned=True)
+    target, device = lane.targets[copy.target], torch_device(copy.target)
+    out, there = new_event(), new_event()  # an event belongs to the device that records it first
+
+    def staged() -> None:
+        middle = next(pair)
+        middle.copy_(slots[source], non_blocking=True)
+        out.record(lane.stream)
+        target.wait_event(out)
+        torch.cuda.set_stream(target)
+        slots[output] = middle.to(device, non_blocking=True, copy=True)
+        there.record(target)
+        torch.cuda.set_stream(lane.stream)
+        lane.stream.wait_event(there)
+
+    return staged
+
+
+def failure_of(error: BaseException, name: str, task: Task | None, lane: str) -> BaseException:
+    """The error of an action that raised: it names the action, its lane and its inputs' shapes."""
+    if not isinstance(error, Exception) or isinstance(error, ExecutionError):
+        return error
+    shapes = ", ".join(f"{r}: {r.value.spec}" for r in task.reads) if task else ""
+    late = " (CUDA reports errors of earlier work late)" if "CUDA error" in str(error) else ""
+    failed = TaskFailedError(
+        f"{name!r} failed on lane {lane}{f' with inputs {shapes}' if shapes else ''}: "
+        f"{type(error).__name__}: {error}{late}"
+    )
+    failed.__cause__ = error
+    return failed

@@ -1,0 +1,209 @@
+"""A plan as a list of calls that one thread makes in order: eager mode.
+
+Each action becomes a few functions of no arguments (switch the stream, wait, call, record), put
+together once, so that a run is one loop over them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from graphsched.executors.buffers import Buffers
+from graphsched.executors.calls import Call, copy_call, failure_of, staged_calls, task_call
+from graphsched.executors.clocks import new_event
+from graphsched.executors.lanes import CpuLane, CudaLane, is_cuda
+from graphsched.executors.watch import Watch
+from graphsched.plan import Plan
+
+
+@dataclass
+class Stamps:
+    """Times of a timed run: columns of host seconds, and timing events of CUDA actions."""
+
+    size: int
+    issue_start: list[float] = field(init=False)
+    issue_end: list[float] = field(init=False)
+    start: list[float] = field(init=False)
+    end: list[float] = field(init=False)
+    events: dict[int, tuple[Any, Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("issue_start", "issue_end", "start", "end"):
+            setattr(self, name, [0.0] * self.size)
+
+
+def _stamp(column: list[float], i: int) -> Call:
+    clock = time.perf_counter
+
+    def stamp() -> None:
+        column[i] = clock()
+
+    return stamp
+
+
+@dataclass
+class Calls:
+    """The calls of a run in order, and the action that each belongs to."""
+
+    calls: list[Call] = field(default_factory=list)
+    owner: list[int] = field(default_factory=list)
+
+    def add(self, action: int, call: Call) -> None:
+        """Append one call of `action`."""
+        self.calls.append(call)
+        self.owner.append(action)
+
+
+class EagerCompiler:
+    """Turns a plan into `Calls`, once plain and once with stamps and timing events."""
+
+    def __init__(
+        self, plan: Plan, buffers: Buffers, cpu: dict[int, CpuLane], cuda: dict[int, CudaLane], watch: Watch
+    ) -> None:
+        import torch
+
+        self.plan, self.buffers, self.cpu, self.cuda, self.watch = plan, buffers, cpu, cuda, watch
+        self._set_stream = torch.cuda.set_stream
+        waited = {j for waits in plan.waits for j in waits}
+        self.events = {i: new_event() for i in sorted(waited) if plan.lane_of[i] in cuda}
+        self.done = {i: threading.Event() for i in range(len(plan)) if plan.lane_of[i] in cpu}
+        self.bodies = {i: self._body(i) for i in range(len(plan)) if plan.kinds[i] != "wait"}
+
+    def _body(self, i: int) -> Call:
+        plan, lane = self.plan, self.plan.lanes[self.plan.lane_of[i]]
+        copy = plan.copies.get(i)
+        if copy is None:
+            task = plan.work[plan.names[i]]
+            return task_call(task, lane.device, self.buffers)
+        between = is_cuda(copy.source) and is_cuda(copy.target) and copy.source != copy.target
+        if between and plan.platform.link(copy.source, copy.target).memory == "staged":
+            return staged_calls(plan.names[i], copy, self.cuda[plan.lane_of[i]], self.buffers)
+        return copy_call(plan.names[i], copy, self.buffers)
+
+    def compile(self, stamps: Stamps | None = None) -> Calls:
+        """The calls of one run; with `stamps`, every action's times are taken."""
+        calls = Calls()
+        current: int | None = None
+        for i, kind in enumerate(self.plan.kinds):
+            lane = self.plan.lane_of[i]
+            if stamps:
+                calls.add(i, _stamp(stamps.issue_start, i))
+            if kind == "wait":
+                for wait in self._host_waits(i):
+                    calls.add(i, wait)
+            elif lane in self.cpu:
+                calls.add(i, partial(self.cpu[lane].put, self._job(i, stamps)))
+            else:
+                self._cuda_action(calls, i, current, stamps)
+                current = lane
+            if stamps:
+                calls.add(i, _stamp(stamps.issue_end, i))
+        return calls
+
+    # -- the thread's own waits ------------------------------------------------------------------
+
+    def _host_waits(self, i: int) -> list[Call]:
+        return [self._host_wait(j, f"{self.plan.names[j]!r} (in {self.plan.names[i]!r})") for j in self.plan.waits[i]]
+
+    def _host_wait(self, j: int, what: str) -> Call:
+        what = f"{what} on lane {self.plan.lanes[self.plan.lane_of[j]].name}"
+        if j in self.events:
+            return partial(self.watch.poll, self.events[j].query, what)
+        return partial(self.watch.wait, self.done[j], what)
+
+    # -- CUDA lanes --------------------------------------------------------------------------------
+
+    def _cuda_action(self, calls: Calls, i: int, current: int | None, stamps: Stamps | None) -> None:
+        lane = self.cuda[self.plan.lane_of[i]]
+        for stream in self._switches(i, current):
+            calls.add(i, partial(self._set_stream, stream))
+        for j in self.plan.waits[i]:
+            if j in self.events:
+                calls.add(i, partial(lane.stream.wait_event, self.events[j]))
+            else:
+                calls.add(i, self._host_wait(j, repr(self.plan.names[j])))
+        if stamps:
+            stamps.events[i] = (new_event(timing=True), new_event(timing=True))
+            calls.add(i, partial(stamps.events[i][0].record, lane.stream))
+        calls.add(i, self.bodies[i])
+        if stamps:
+            calls.add(i, partial(stamps.events[i][1].record, lane.stream))
+        if i in self.events:
+            calls.add(i, partial(self.events[i].record, lane.stream))
+        if i in self.plan.frees:
+            calls.add(i, self._free(i))
+
+    def _switches(self, i: int, current: int | None) -> list[Any]:
+        """Streams to be made current for action `i`, the lane's own last: its device becomes current too."""
+        number, copy = self.plan.lane_of[i], self.plan.copies.get(i)
+        lane = self.cuda[number]
+        target = lane.targets.get(copy.target) if copy else None
+        if number == current and (target is None or self.plan.lanes[number].kind == "peer"):
+            return []
+        return [lane.stream] if target is None else [target, lane.stream]
+
+    def _free(self, i: int) -> Call:
+        slots, freed = self.buffers.slots, [self.buffers.slot(n) for n in self.plan.frees[i]]
+
+        def free() -> None:
+            for slot in freed:
+                slots[slot] = None
+
+        return free
+
+    # -- CPU lanes -----------------------------------------------------------------------------------
+
+    def _job(self, i: int, stamps: Stamps | None) -> Call:
+        """What the lane's thread does: wait, run, free, say that it is done."""
+        parts: list[Callable[[], None]] = []
+        for j in self.plan.waits[i]:
+            if j in self.events:  # without polling, which would keep the dispatching thread from the interpreter
+                parts.append(self.events[j].synchronize)
+            elif self.plan.lane_of[j] != self.plan.lane_of[i]:
+                parts.append(self._host_wait(j, repr(self.plan.names[j])))
+        if stamps:
+            parts.append(_stamp(stamps.start, i))
+        parts.append(self.bodies[i])
+        if stamps:
+            parts.append(_stamp(stamps.end, i))
+        if i in self.plan.frees:
+            parts.append(self._free(i))
+        watch, done = self.watch, self.done[i]
+        name, lane, task = self.plan.names[i], self.plan.lanes[self.plan.lane_of[i]].name, self.plan.task(i)
+
+        def job() -> None:
+            if watch.failure is None:
+                try:
+                    for part in parts:
+                        part()
+                except BaseException as error:
+                    watch.fail(failure_of(error, name, task, lane))
+            done.set()
+
+        return job
+
+    def begin(self) -> None:
+        """Before a run: nothing on a CPU lane is done yet."""
+        for event in self.done.values():
+            event.clear()
+
+    def unfinished(self, issued: int) -> list[str]:
+        """What a stuck run hangs on: tasks of CPU lanes that are under way, and CUDA lanes with work left.
+
+        Only the first `issued` actions of the plan have been handed over.
+        """
+        first: dict[int, int] = {}
+        for i in range(issued):
+            if i in self.done and not self.done[i].is_set():
+                first.setdefault(self.plan.lane_of[i], i)
+        running = [i for i in first.values() if all(self._over(j) for j in self.plan.waits[i])]
+        found = [f"{self.plan.names[i]!r} on lane {self.plan.lanes[self.plan.lane_of[i]].name}" for i in running]
+        return found + [f"lane {lane.name}" for lane in self.cuda.values() if not lane.stream.query()]
+
+    def _over(self, i: int) -> bool:
+        return self.done[i].is_set() if i in self.done else bool(self.events[i].query())

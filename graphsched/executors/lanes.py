@@ -1,0 +1,173 @@
+"""Lanes as they are: threads for CPU lanes, streams for CUDA lanes."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+from graphsched.errors import ExecutionError, ScheduleError
+from graphsched.plan import Plan
+
+os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")  # the default of 8 makes false dependencies
+
+STREAMS_PER_DEVICE = 32
+_streams: dict[int, list[Any]] = {}
+
+
+class CpuLane:
+    """A thread that runs what it is given, in order, with its own number of intra-op threads."""
+
+    def __init__(self, name: str, threads: int) -> None:
+        self.name = name
+        self._threads = threads
+        self._queue: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self.put = self._queue.put
+        self._thread = threading.Thread(target=self._work, name=f"graphsched {name}", daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        import torch
+
+        torch.get_num_threads()  # else the first operation sets the number that another thread set last
+        torch.set_num_threads(self._threads)
+        with torch.no_grad():
+            while (job := self._queue.get()) is not None:
+                job()
+
+    def drain(self, timeout_s: float) -> bool:
+        """Wait until all that was put before is done; False if it lasts too long."""
+        done = threading.Event()
+        self.put(done.set)
+        return done.wait(timeout_s)
+
+    def close(self) -> None:
+        """End the thread after what it was given."""
+        self.put(None)
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait for the end of the thread, after `close`; False if it lasts too long."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+
+def cpu_lanes(plan: Plan) -> dict[int, CpuLane]:
+    """Threads for the CPU lanes of `plan`, by lane number; the calling thread's intra-op threads stay as they are."""
+    import torch
+
+    threads = torch.get_num_threads()
+    lanes = {
+        number: CpuLane(lane.name, plan.platform.device(lane.device).threads)
+        for number, lane in enumerate(plan.lanes)
+        if lane.kind != "host" and not is_cuda(lane.device)
+    }
+    for lane in lanes.values():
+        lane.drain(10.0)
+    torch.set_num_threads(threads)  # the number that new threads begin with is the last one set
+    return lanes
+
+
+def close_lanes(lanes: dict[int, CpuLane], timeout_s: float = 1.0) -> None:
+    """End the threads of all lanes and wait for them, but not for one that hangs."""
+    until = time.perf_counter() + timeout_s
+    for lane in lanes.values():
+        lane.close()
+    for lane in lanes.values():
+        lane.join(max(0.0, until - time.perf_counter()))
+
+
+class CudaLane:
+    """A CUDA lane: its stream, and one on every other device it copies to, used for nothing else.
+
+    Such a copy allocates on its target under that device's current stream. What the lane gives back
+    must not go to another lane there, which need not be past the copy's readers.
+    """
+
+    def __init__(self, name: str, stream: Any) -> None:
+        self.name = name
+        self.stream = stream
+        self.targets: dict[str, Any] = {}
+
+
+def cuda_lanes(plan: Plan) -> dict[int, CudaLane]:
+    """Streams for the CUDA lanes of `plan`, by lane number; all of a device are distinct.
+
+    Raises:
+        ScheduleError: A device has more lanes than the stream pool holds.
+        ExecutionError: A device of the plan does not exist here.
+    """
+    used = [lane.device for lane in plan.lanes if lane.kind != "host"]
+    for device in dict.fromkeys([*used, *plan.homes.values()]):
+        if plan.platform.device(device).kind == "cuda":
+            device_index(device)
+    taken: dict[str, int] = {}
+    lanes = {
+        number: CudaLane(lane.name, _next_stream(lane.device, taken))
+        for number, lane in enumerate(plan.lanes)
+        if is_cuda(lane.device)
+    }
+    for i, copy in plan.copies.items():
+        lane = plan.lanes[plan.lane_of[i]]
+        if not (is_cuda(copy.source) and is_cuda(copy.target)) or copy.source == copy.target:
+            continue
+        if lane.device != copy.source:
+            raise ScheduleError(f"copy {plan.names[i]!r} is on lane {lane.name}: use a lane of {copy.source}")
+        targets = lanes[plan.lane_of[i]].targets
+        if copy.target not in targets:
+            targets[copy.target] = _next_stream(copy.target, taken)
+    return lanes
+
+
+def is_cuda(device: str) -> bool:
+    """Whether a device of this name is a GPU.
+
+    Example:
+        >>> is_cuda("cuda:0"), is_cuda("worker:0")
+        (True, False)
+    """
+    return device.partition(":")[0] == "cuda"
+
+
+def device_index(name: str) -> int:
+    """Number of CUDA device `name` on this host.
+
+    Raises:
+        ExecutionError: There is no such device here.
+    """
+    import torch
+
+    here = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    kind, _, number = name.partition(":")
+    if kind != "cuda" or not number.isdecimal() or int(number) >= here:
+        raise ExecutionError(
+            f"the plan runs on {name}, this host has {here} CUDA devices (cuda:0, …): schedule for gs.local_platform()"
+        )
+    return int(number)
+
+
+def _next_stream(device: str, taken: dict[str, int]) -> Any:
+    number = taken.get(device, 0)
+    if number >= STREAMS_PER_DEVICE:
+        raise ScheduleError(
+            f"the plan needs more than {STREAMS_PER_DEVICE} streams on {device}, where torch's pool begins to "
+            "repeat: use fewer lanes (each compute lane, copy lane and way to or from another GPU takes one)"
+        )
+    taken[device] = number + 1
+    return stream_pool(device_index(device))[number]
+
+
+def stream_pool(device: int) -> list[Any]:
+    """The distinct streams of CUDA device `device` that all programs of this process share."""
+    import torch
+
+    if device not in _streams:
+        found: dict[int, Any] = {}
+        make: Any = torch.cuda.Stream
+        for _ in range(2 * STREAMS_PER_DEVICE):
+            stream = make(device)
+            found.setdefault(stream.cuda_stream, stream)
+        _streams[device] = list(found.values())
+    return _streams[device]

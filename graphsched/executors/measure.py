@@ -1,0 +1,154 @@
+"""Running a plan for its timeline: repeats without timing events, then one with them."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from graphsched.executors.clocks import DeviceClock
+from graphsched.executors.eager import Stamps
+from graphsched.executors.obedience import check_obedience
+from graphsched.executors.program import Program
+from graphsched.plan import Plan
+from graphsched.timeline import Timeline
+
+TIMED_RUNS = 3
+ENOUGH = 5  # samples, where more would take too long
+
+
+def execute(
+    plan: Plan,
+    *,
+    mode: str | None = None,
+    repeats: int = 20,
+    inputs: dict[str, Any] | None = None,
+    warmup: int = 3,
+    timeout_s: float = 60.0,
+    at_most_s: float = math.inf,
+) -> Timeline:
+    """Run `plan` for real and measure it.
+
+    After `warmup` runs, `repeats` runs without timing events give the makespan (their median; all
+    samples are kept); three more with timing events give the spans: those of the run whose makespan
+    is the median. States and torch's random numbers are as before afterwards. Once the repeats have
+    taken `at_most_s` seconds, five are enough.
+
+    Raises:
+        TaskFailedError: A task raised.
+        StuckError: A run lasted longer than `timeout_s` seconds.
+        ObedienceError: Spans contradict the plan.
+    """
+    with Program(plan, mode=mode, timeout_s=timeout_s) as program, _random_numbers_kept(), _no_collector():
+        program.load(inputs or {})
+        for _ in range(warmup):
+            program.time_once()
+        samples = _samples(program, repeats, at_most_s)
+        if warmup:
+            program.time_spans()
+        timelines = [_timed(program, samples) for _ in range(TIMED_RUNS)]
+    timeline = sorted(timelines, key=lambda t: t.timed_makespan_s)[TIMED_RUNS // 2]
+    check_obedience(timeline)
+    return timeline
+
+
+def _samples(program: Program, repeats: int, at_most_s: float) -> list[float]:
+    samples: list[float] = []
+    while len(samples) < max(repeats, 1) and (len(samples) < ENOUGH or sum(samples) < at_most_s):
+        samples.append(program.time_once())
+    return samples
+
+
+def _timed(program: Program, samples: list[float]) -> Timeline:
+    clocks: dict[int, DeviceClock] = {}
+    for lane in program._cuda.values():
+        device = lane.stream.device.index
+        if device not in clocks:
+            clocks[device] = DeviceClock(lane.stream)
+    stamps, began, seconds = program.time_spans()
+    for clock in clocks.values():
+        clock.finish()
+    start, end = _on_host_clock(program, stamps, clocks)
+    return Timeline(
+        plan=program.plan,
+        source="measured",
+        issue_start_s=np.array(stamps.issue_start) - began,
+        issue_end_s=np.array(stamps.issue_end) - began,
+        start_s=start - began,
+        end_s=end - began,
+        makespan_s=statistics.median(samples),
+        timed_makespan_s=seconds,
+        samples_s=tuple(samples),
+        clock_uncertainty_s=max((c.uncertainty_s for c in clocks.values()), default=0.0),
+    )
+
+
+def _on_host_clock(program: Program, stamps: Stamps, clocks: dict[int, DeviceClock]) -> tuple[Any, Any]:
+    start, end = np.array(stamps.start), np.array(stamps.end)
+    for i, kind in enumerate(program.plan.kinds):
+        if kind == "wait":
+            start[i], end[i] = stamps.issue_start[i], stamps.issue_end[i]
+    for i, (first, last) in stamps.events.items():
+        clock = clocks[program._cuda[program.plan.lane_of[i]].stream.device.index]
+        start[i], end[i] = clock.host_s(first), clock.host_s(last)
+    return start, end
+
+
+def time_callable(function: Callable[[], Any], *, repeats: int = 20, warmup: int = 3) -> tuple[float, ...]:
+    """Seconds of each of `repeats` calls of `function`, all CUDA devices idle before and after.
+
+    Example:
+        >>> len(time_callable(lambda: None, repeats=3))
+        3
+    """
+    samples = []
+    with _no_collector():
+        for i in range(warmup + repeats):
+            _synchronize()
+            began = time.perf_counter()
+            function()
+            _synchronize()
+            if i >= warmup:
+                samples.append(time.perf_counter() - began)
+    return tuple(samples)
+
+
+def _synchronize() -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        for device in range(torch.cuda.device_count()):
+            torch.cuda.synchronize(device)
+
+
+@contextlib.contextmanager
+def _random_numbers_kept() -> Iterator[None]:
+    import torch
+
+    cpu = torch.get_rng_state()
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    try:
+        yield
+    finally:
+        torch.set_rng_state(cpu)
+        if cuda:
+            torch.cuda.set_rng_state_all(cuda)
+
+
+@contextlib.contextmanager
+def _no_collector() -> Iterator[None]:
+    """Keep Python's cyclic garbage collector from pausing a measured run."""
+    enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -1,0 +1,282 @@
+"""A plan made ready to run many times."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import weakref
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any
+
+from graphsched.errors import ExecutionError, ScheduleError, StuckError, TaskFailedError, WorkloadError
+from graphsched.executors.buffers import Buffers
+from graphsched.executors.calls import failure_of
+from graphsched.executors.eager import Calls, EagerCompiler, Stamps
+from graphsched.executors.lanes import CpuLane, close_lanes, cpu_lanes, cuda_lanes
+from graphsched.executors.watch import Watch
+from graphsched.plan import Plan
+
+MODES = ("eager",)
+GRACE_S = 1.0  # for what still runs when a run is stuck or interrupted
+
+
+class Program:
+    """A plan with memory, streams and threads of its own, to be run many times.
+
+    It owns clones of inputs and states: the user's tensors never change. Inputs are in place before
+    time 0; those on the CPU lie in pinned memory where the plan uses CUDA. A tensor that a copy
+    brought to the host is written again by the run after next. Random numbers come from torch's
+    global generators.
+
+    Raises:
+        ScheduleError: There is no such mode.
+        WorkloadError: A task has no code, or a state no tensor.
+        ExecutionError: A device of the plan does not exist here.
+
+    Example:
+        >>> import torch
+        >>> from graphsched.platform import Device, Link, Platform
+        >>> from graphsched.plan import Placement, build_plan
+        >>> from graphsched.workload import Workload
+        >>> work = Workload()
+        >>> x = work.input("x", torch.ones(2, 2))
+        >>> y = work.task(torch.mm, x, x, name="y")
+        >>> here = Platform("here", (Device("cpu", "cpu"),))
+        >>> plan = build_plan(work, here, None, Placement(["y"], {"y": "cpu/w0"}), scheduler="by hand")
+        >>> with Program(plan) as program:
+        ...     program.run(x=2 * torch.ones(2, 2))["y"]
+        tensor([[8., 8.],
+                [8., 8.]])
+
+    Not modelled: a run after a failed one starts from the states that the failed one left; see `reset`.
+    """
+
+    def __init__(self, plan: Plan, *, mode: str | None = None, timeout_s: float = 60.0) -> None:
+        mode = mode or plan.mode
+        if mode not in MODES:
+            raise ScheduleError(f"mode {mode!r} cannot be run: one of {', '.join(MODES)}")
+        if not plan.work.runnable:
+            raise WorkloadError(f"workload {plan.work.name!r} has tasks without code: it can be predicted, not run")
+        self.plan = plan
+        self._cuda = cuda_lanes(plan)
+        self.buffers = Buffers(plan)
+        self._cpu: dict[int, CpuLane] = {}
+        self._end = weakref.finalize(self, close_lanes, self._cpu)
+        self._timeout_s = timeout_s
+        self._initial = self.buffers.states()
+        self._start()
+
+    def _start(self) -> None:
+        """Make the CPU lanes and the calls that hand work to them."""
+        self._cpu.update(cpu_lanes(self.plan))
+        self.watch = Watch(self._timeout_s, yields=bool(self._cpu))
+        self._compiler = EagerCompiler(self.plan, self.buffers, self._cpu, self._cuda, self.watch)
+        self._calls = self._compiler.compile()
+        self._timed: tuple[Stamps, Calls] | None = None
+        self._tails = {lane: i for i, lane in enumerate(self.plan.lane_of) if lane in self._cpu}
+        self._at_rest = True
+        self.issue_s = 0.0  # of the last run: until all actions were issued
+
+    def _make_ready(self) -> None:
+        """Leave lanes that a stuck or interrupted run still occupies to themselves; start others.
+
+        Raises:
+            ExecutionError: The program is closed.
+        """
+        if not self._end.alive:
+            raise ExecutionError("this program is closed: make a new one")
+        if not self._at_rest:
+            close_lanes(self._cpu, timeout_s=0.0)
+            self.buffers = self.buffers.renewed()
+            self._start()
+
+    # -- running -----------------------------------------------------------------------------------
+
+    def run(self, /, **inputs: Any) -> dict[str, Any]:
+        """Run once with these inputs (default: those given to the workload) and wait for the end.
+
+        Returns:
+            The returned values by name: those that no task reads, and those kept.
+
+        Raises:
+            WorkloadError: An input is unknown, missing, or of another shape or type.
+            TaskFailedError: A task raised; the program can be run again.
+            StuckError: The run did not end within the time-out.
+        """
+        self.load(inputs)
+        self.time_once()
+        results = self.buffers.results()
+        self.buffers.clear()
+        return results
+
+    def load(self, inputs: dict[str, Any]) -> None:
+        """Put inputs in place; they stay for further runs."""
+        self._make_ready()
+        self.buffers.load(inputs)
+
+    def time_once(self) -> float:
+        """Run once and return the makespan in seconds; results stay in the buffers."""
+        self._make_ready()
+        return self._go(self._calls)
+
+    def time_spans(self) -> tuple[Stamps, float, float]:
+        """Run once with timing events: the stamps, time 0 on the host's clock, the makespan."""
+        self._make_ready()
+        if self._timed is None:
+            stamps = Stamps(len(self.plan))
+            self._timed = stamps, self._compiler.compile(stamps)
+        stamps, calls = self._timed
+        seconds = self._go(calls)
+        return stamps, self._began, seconds
+
+    def _go(self, calls: Calls) -> float:
+        import torch
+
+        self.buffers.clear()
+        position = 0
+        with _streams_as_they_were(self._devices()), torch.no_grad():
+            self._settle()
+            self._compiler.begin()
+            self.watch.begin()
+            self._at_rest = False
+            self._began = time.perf_counter()
+            try:
+                for position, call in enumerate(calls.calls):  # noqa: B007
+                    call()
+                position = len(calls.calls)
+                self.issue_s = time.perf_counter() - self._began
+                self._finish()
+                seconds = time.perf_counter() - self._began
+            except BaseException as error:
+                action = calls.owner[position] if position < len(calls.owner) else None
+                raise self._failed(error, action)  # noqa: B904 - it has its cause
+        self._at_rest = True
+        return seconds
+
+    def _devices(self) -> list[int]:
+        """Numbers of the CUDA devices in use."""
+        streams = [s for lane in self._cuda.values() for s in (lane.stream, *lane.targets.values())]
+        return sorted({s.device.index for s in streams})
+
+    def _settle(self) -> None:
+        import torch
+
+        for device in self._devices():
+            torch.cuda.synchronize(device)
+
+    def _finish(self) -> None:
+        """Wait for all lanes."""
+        for lane in self._cuda.values():
+            self.watch.poll(lane.stream.query, f"the end of lane {lane.name}")
+        for number, i in self._tails.items():
+            self.watch.wait(self._compiler.done[i], f"{self.plan.names[i]!r} on lane {self._cpu[number].name}")
+
+    # -- failing -----------------------------------------------------------------------------------
+
+    def _failed(self, error: BaseException, action: int | None) -> BaseException:
+        """Bring the lanes to rest after `error`; what to raise for it."""
+        failure = self._failure(error, action)
+        self._come_to_rest(failure)
+        return failure
+
+    def _failure(self, error: BaseException, action: int | None) -> BaseException:
+        """What to raise for `error`, which came while `action` was issued (None: at the end)."""
+        if not isinstance(error, Exception):
+            return error
+        found = self.watch.failure or error
+        if isinstance(found, StuckError):
+            return self._stuck(found, len(self.plan) if action is None else action)
+        if isinstance(found, ExecutionError) or not isinstance(found, Exception):
+            return found
+        if action is None:
+            failed = TaskFailedError(
+                f"a task on a CUDA lane failed: {type(found).__name__}: {found}: "
+                "run with CUDA_LAUNCH_BLOCKING=1 in the environment to have it named"
+            )
+            failed.__cause__ = found
+            return failed
+        lane = self.plan.lanes[self.plan.lane_of[action]].name
+        return failure_of(found, self.plan.names[action], self.plan.task(action), lane)
+
+    def _stuck(self, error: StuckError, issued: int) -> StuckError:
+        unfinished: list[str] = []
+        with contextlib.suppress(RuntimeError):  # of CUDA
+            unfinished = self._compiler.unfinished(issued)
+        return StuckError(f"{error}; not over: {', '.join(unfinished)}") if unfinished else error
+
+    def _come_to_rest(self, failure: BaseException) -> None:
+        """Wait for what still runs: as long as a run may last, but not if it is stuck or interrupted."""
+        self.watch.fail(failure)
+        until = time.perf_counter() + GRACE_S
+        if isinstance(failure, Exception) and not isinstance(failure, StuckError):
+            until = max(until, self.watch.deadline)
+        rests = [lane.drain(max(0.0, until - time.perf_counter())) for lane in self._cpu.values()]
+        with contextlib.suppress(RuntimeError):  # CUDA's errors stay: the next run meets them again
+            for lane in self._cuda.values():
+                while not lane.stream.query() and time.perf_counter() < until:
+                    time.sleep(1e-4)
+                rests.append(lane.stream.query())
+        self._at_rest = all(rests)
+        self.buffers.clear()
+        if self._at_rest:
+            self.watch.failure = None  # its traceback holds tensors
+
+    # -- state -------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Clones of the states as they are now, by name."""
+        self._make_ready()
+        return self.buffers.states()
+
+    def reset(self, states: dict[str, Any] | None = None) -> None:
+        """Set states back to `states`, default to what they were when the program was made.
+
+        Raises:
+            WorkloadError: A name is no state, or shape or type differ.
+        """
+        self._make_ready()
+        self.buffers.restore(self._initial if states is None else states)
+
+    def close(self) -> None:
+        """End the threads and give the memory back."""
+        if not self._end.alive:
+            return
+        self._end()
+        self._calls, self._timed, self._initial = Calls(), None, {}
+        del self._compiler, self.buffers
+
+    def __enter__(self) -> Program:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+@contextlib.contextmanager
+def _streams_as_they_were(devices: list[int]) -> Iterator[None]:
+    """Put the thread's current device, and its streams on `devices`, back afterwards."""
+    if not devices:
+        yield
+        return
+    import torch
+
+    device = torch.cuda.current_device()
+    before = [torch.cuda.current_stream(i) for i in devices]
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(RuntimeError):  # CUDA repeats the error that ended the run
+            _make_current(before, device)
+        raise
+    _make_current(before, device)
+
+
+def _make_current(streams: list[Any], device: int) -> None:
+    import torch
+
+    for stream in streams:
+        torch.cuda.set_stream(stream)
+    torch.cuda.set_device(device)

@@ -1,0 +1,67 @@
+"""Waiting with an end: what a run waits for, until when, and what has failed meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from graphsched.errors import StuckError
+
+
+@dataclass
+class Watch:
+    """The watchdog of one run, shared by the dispatching thread and the lanes' threads.
+
+    A wait that lasts beyond `timeout_s` ends the run with `StuckError`, naming what was waited for; a
+    failure on one lane ends every wait.
+    """
+
+    timeout_s: float
+    yields: bool = False
+    deadline: float = 0.0
+    failure: BaseException | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def begin(self) -> None:
+        """Start a run: forget old failures, set the deadline."""
+        self.failure = None
+        self.deadline = time.perf_counter() + self.timeout_s
+
+    def fail(self, error: BaseException) -> None:
+        """Record the first failure of the run."""
+        with self._lock:
+            if self.failure is None:
+                self.failure = error
+
+    def poll(self, done: Callable[[], bool], what: str) -> None:
+        """Wait until `done()`; polling sees the end of device work sooner than a blocking wait.
+
+        Raises:
+            StuckError: It lasted beyond the deadline.
+        """
+        while not done():
+            if self.yields:
+                time.sleep(0)
+            if self.failure is not None:
+                raise self.failure
+            if time.perf_counter() > self.deadline:
+                raise self.stuck(what)
+
+    def wait(self, event: threading.Event, what: str) -> None:
+        """Wait for a thread's event.
+
+        Raises:
+            StuckError: It lasted beyond the deadline.
+        """
+        if not event.wait(max(0.0, self.deadline - time.perf_counter())):
+            raise self.stuck(what)
+        if self.failure is not None:
+            raise self.failure
+
+    def stuck(self, what: str) -> StuckError:
+        """The error of a wait for `what` that lasted too long."""
+        return StuckError(
+            f"the run waited for {what} beyond {self.timeout_s:g} s: it may hang, or give a larger timeout_s"
+        )

@@ -1,0 +1,1 @@
+"""What others read: figures as text, traces for Perfetto, graphs for Graphviz."""

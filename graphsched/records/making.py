@@ -1,0 +1,80 @@
+"""Records of cases, made from what was predicted and measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from graphsched.costs import Costs
+from graphsched.plan import Plan
+from graphsched.records.model import COLUMNS, CaseRecord, Setup
+from graphsched.timeline import Timeline
+
+
+def record_case(
+    setup: Setup,
+    label: str,
+    predicted: Timeline,
+    measured: Timeline,
+    *,
+    scheduler: str,
+    options: Mapping[str, Any] | None = None,
+    reported_s: float | None = None,
+    metrics: Mapping[str, float] | None = None,
+) -> CaseRecord:
+    """The record of a case that was predicted and run; its setup keeps the costs that the plan uses."""
+    plan = measured.plan
+    return CaseRecord(
+        setup=replace(setup, platform=replace(setup.platform, costs=used_costs(plan))),
+        label=label,
+        scheduler=scheduler,
+        mode=plan.mode,
+        options=dict(options or {}),
+        predicted_s=predicted.makespan_s,
+        samples_s=measured.samples_s,
+        measured_s=measured.makespan_s,
+        spread=measured.spread,
+        reported_s=reported_s,
+        estimated=predicted.estimated,
+        metrics=dict(metrics or {}),
+        workload=plan.work.to_dict(),
+        plan_text=plan.text,
+        timed_makespan_s=measured.timed_makespan_s,
+        clock_uncertainty_s=measured.clock_uncertainty_s,
+        notes=measured.notes,
+        spans={name: getattr(measured, name) for name in COLUMNS},
+    )
+
+
+def record_baseline(
+    setup: Setup,
+    label: str,
+    samples_s: Sequence[float],
+    *,
+    reported_s: float | None = None,
+    metrics: Mapping[str, float] | None = None,
+) -> CaseRecord:
+    """The record of code of others: samples, no prediction."""
+    low, middle, high = (float(x) for x in np.percentile(samples_s, (25, 50, 75)))
+    return CaseRecord(
+        setup=replace(setup, platform=replace(setup.platform, costs=Costs())),
+        label=label,
+        scheduler=None,
+        mode="baseline",
+        samples_s=tuple(samples_s),
+        measured_s=middle,
+        spread=(high - low) / 2 / middle if len(samples_s) >= 4 and middle else None,
+        reported_s=reported_s,
+        metrics=dict(metrics or {}),
+    )
+
+
+def used_costs(plan: Plan) -> Costs:
+    """Those of a plan's costs that its tasks are filed under, on the models of its platform's devices."""
+    models = list(dict.fromkeys(device.model for device in plan.platform.devices))
+    signatures = dict.fromkeys(task.signature for task in plan.work.tasks if task.kind == "run")
+    keys = [(signature, model) for signature in signatures for model in models]
+    return Costs({key: plan.costs[key] for key in keys if key in plan.costs})

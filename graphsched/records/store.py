@@ -1,0 +1,253 @@
+"""Recorded runs as files: one JSON file an experiment, spans of large plans compressed beside it.
+
+``<experiment>.json`` holds the setup of the last run (environment, platform, seed, parameters, costs),
+``cases``, and the tables ``workloads`` and ``plans`` that cases refer to by digest, so that what several
+cases share is there once. Cases kept from a run with another setup refer to an entry of ``earlier``.
+The columns of a plan with more than 2,000 actions, its text and its workload are in
+``<experiment>.<digest>.spans.npz``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphsched.costs import Costs
+from graphsched.errors import FileFormatError, GraphschedError
+from graphsched.files import read_json, write_bytes, write_text
+from graphsched.platform import Platform
+from graphsched.records.model import COLUMNS, CaseRecord, RunRecord, Setup
+
+SCHEMA = 1
+INLINE_ACTIONS = 2000
+
+
+def run_file(folder: str | Path, experiment: str) -> Path:
+    """The file in `folder` that holds the runs of `experiment`."""
+    return Path(folder) / f"{experiment}.json"
+
+
+def find_runs(folders: Iterable[str | Path]) -> list[Path]:
+    """Files of recorded runs in `folders` and below, sorted; a file stands for itself.
+
+    Raises:
+        FileFormatError: A folder or file does not exist.
+    """
+    found: list[Path] = []
+    for folder in map(Path, folders):
+        if folder.is_dir():
+            found += sorted(p for p in folder.rglob("*.json") if not p.name.endswith(".perfetto.json"))
+        elif folder.is_file():
+            found.append(folder)
+        else:
+            raise FileFormatError(f"there is no file or folder {folder}: name recorded runs, or a folder of them")
+    return list(dict.fromkeys(found))
+
+
+# -- writing ---------------------------------------------------------------------------------
+
+
+def save_run(run: RunRecord, folder: str | Path) -> Path:
+    """Write `run` into `folder`; cases already there with other labels, schedulers or modes are kept.
+
+    Returns:
+        The file written.
+
+    Raises:
+        OutputError: It cannot be written.
+        FileFormatError: A file is there that is no recorded run of this version.
+    """
+    path = run_file(folder, run.experiment)
+    merged = merge(load_run(path), run) if path.exists() else run
+    latest = _united([case.setup for case in run.cases])
+    data, spans = _to_dict(merged, latest)
+    for name, content in spans.items():
+        write_bytes(path.parent / name, content)
+    write_text(path, _dump(data))
+    for stale in path.parent.glob(f"{run.experiment}.*.spans.npz"):
+        if stale.name not in spans:
+            stale.unlink()
+    return path
+
+
+def merge(old: RunRecord, new: RunRecord) -> RunRecord:
+    """`new`, with those cases of `old` that it does not replace, in the order of `old`."""
+    fresh = {case.key: case for case in new.cases}
+    cases = [fresh.pop(case.key, case) for case in old.cases]
+    return replace(new, cases=(*cases, *fresh.values()))
+
+
+def _united(setups: Sequence[Setup]) -> list[Setup]:
+    """Distinct setups, first come first; those that are the same become one with the costs of all."""
+    united: list[Setup] = []
+    for setup in setups:
+        for i, other in enumerate(united):
+            if other.same(setup):
+                united[i] = replace(other, platform=other.platform.with_costs(setup.platform.costs))
+                break
+        else:
+            united.append(setup)
+    return united
+
+
+def _to_dict(run: RunRecord, latest: list[Setup]) -> tuple[dict[str, Any], dict[str, bytes]]:
+    setups = _united([*latest, *(case.setup for case in run.cases)])
+    workloads: dict[str, Any] = {}
+    plans: dict[str, str] = {}
+    spans: dict[str, bytes] = {}
+    cases = []
+    for case in run.cases:
+        number = next(i for i, setup in enumerate(setups) if setup.same(case.setup))
+        data = case.figures() | ({"setup": number} if number else {}) | {"samples_s": list(case.samples_s)}
+        if case.workload is not None:
+            data |= _measured(case, run.experiment, workloads, plans, spans)
+        cases.append(data)
+    data = {"schema": SCHEMA, "experiment": run.experiment, "source": run.source}
+    data |= _setup_to_dict(setups[0]) if setups else {}
+    data |= {"cases": cases, "workloads": workloads, "plans": plans}
+    data["earlier"] = [_setup_to_dict(setup) for setup in setups[1:]]
+    return data, spans
+
+
+def _measured(
+    case: CaseRecord, experiment: str, workloads: dict[str, Any], plans: dict[str, str], spans: dict[str, bytes]
+) -> dict[str, Any]:
+    columns, text = case.spans or {}, case.plan_text or ""
+    data: dict[str, Any] = {
+        "timed_makespan_s": case.timed_makespan_s,
+        "clock_uncertainty_s": case.clock_uncertainty_s,
+        "notes": list(case.notes),
+    }
+    if len(columns.get("start_s", ())) > INLINE_ACTIONS:
+        content = _pack(case)
+        name = f"{experiment}.{hashlib.sha256(content).hexdigest()[:12]}.spans.npz"
+        spans[name] = content
+        return data | {"spans": name}
+    workload, plan = _digest(case.workload), _digest(text)
+    workloads[workload], plans[plan] = case.workload, text
+    listed = {name: np.asarray(columns[name]).tolist() for name in COLUMNS}
+    return data | {"workload": workload, "plan": plan, "spans": listed}
+
+
+def _pack(case: CaseRecord) -> bytes:
+    buffer = io.BytesIO()
+    columns = {name: np.asarray((case.spans or {})[name], dtype=np.float64) for name in COLUMNS}
+    texts = {"workload": json.dumps(case.workload), "plan": case.plan_text or ""}
+    packed = {name: np.frombuffer(text.encode(), dtype=np.uint8) for name, text in texts.items()}
+    np.savez_compressed(buffer, allow_pickle=False, **columns, **packed)
+    return buffer.getvalue()
+
+
+def _setup_to_dict(setup: Setup) -> dict[str, Any]:
+    return {
+        "environment": dict(setup.environment),
+        "platform": replace(setup.platform, costs=Costs()).to_dict(),
+        "seed": setup.seed,
+        "parameters": dict(setup.parameters),
+        "costs": setup.platform.costs.to_dict(),
+    }
+
+
+def _digest(thing: Any) -> str:
+    return hashlib.sha256(json.dumps(thing, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _dump(data: Mapping[str, Any]) -> str:
+    """JSON with a line for each entry of the top-level tables, so that a changed case is a changed line."""
+    parts = []
+    for key, value in data.items():
+        if isinstance(value, list) and value:
+            rows = ",\n".join(json.dumps(row) for row in value)
+            parts.append(f"{json.dumps(key)}: [\n{rows}\n]")
+        elif isinstance(value, dict) and value:
+            rows = ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in value.items())
+            parts.append(f"{json.dumps(key)}: {{\n{rows}\n}}")
+        else:
+            parts.append(f"{json.dumps(key)}: {json.dumps(value)}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+# -- reading ---------------------------------------------------------------------------------
+
+
+def load_run(path: str | Path) -> RunRecord:
+    """The recorded run of a file; needs neither torch nor the experiment's code.
+
+    Raises:
+        FileFormatError: The file is truncated, of another version or no recorded run, or its spans are missing.
+    """
+    path = Path(path)
+    data = read_json(path)
+    if not isinstance(data, dict) or "cases" not in data or data.get("schema") != SCHEMA:
+        found = data.get("schema") if isinstance(data, dict) else type(data).__name__
+        raise FileFormatError(
+            f"{path} is no recorded run of schema {SCHEMA} (found {found!r}): run the experiment again"
+        )
+    try:
+        setups = [_setup_from_dict(part) for part in (data, *data["earlier"])]
+        cases = tuple(_case_from_dict(entry, data, setups, path.parent) for entry in data["cases"])
+        return RunRecord(data["experiment"], data["source"], cases)
+    except GraphschedError as error:
+        raise FileFormatError(f"{path}: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise FileFormatError(f"{path} is no recorded run: {type(error).__name__}: {error}") from error
+
+
+def _setup_from_dict(data: Mapping[str, Any]) -> Setup:
+    platform = Platform.from_dict(data["platform"]).with_costs(Costs.from_dict(data["costs"]))
+    return Setup(data["environment"], platform, data["seed"], data["parameters"])
+
+
+def _case_from_dict(
+    entry: Mapping[str, Any], data: Mapping[str, Any], setups: Sequence[Setup], folder: Path
+) -> CaseRecord:
+    case = CaseRecord(
+        setup=setups[entry.get("setup", 0)],
+        label=entry["label"],
+        scheduler=entry["scheduler"],
+        mode=entry["mode"],
+        options=entry["options"],
+        predicted_s=entry["predicted_s"],
+        samples_s=tuple(entry["samples_s"]),
+        measured_s=entry["measured_s"],
+        spread=entry["spread"],
+        reported_s=entry["reported_s"],
+        estimated=tuple(entry["estimated"]),
+        metrics=entry["metrics"],
+    )
+    if "spans" not in entry:
+        return case
+    if isinstance(entry["spans"], str):
+        columns, workload, plan = _unpack(folder / entry["spans"])
+    else:
+        columns = {name: np.asarray(entry["spans"][name], dtype=np.float64) for name in COLUMNS}
+        workload, plan = data["workloads"][entry["workload"]], data["plans"][entry["plan"]]
+    return replace(
+        case,
+        workload=workload,
+        plan_text=plan,
+        timed_makespan_s=entry["timed_makespan_s"],
+        clock_uncertainty_s=entry["clock_uncertainty_s"],
+        notes=tuple(entry["notes"]),
+        spans=columns,
+    )
+
+
+def _unpack(path: Path) -> tuple[dict[str, Any], Any, str]:
+    try:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as packed:
+            columns = {name: packed[name] for name in COLUMNS}
+            texts = [packed[name].tobytes().decode() for name in ("workload", "plan")]
+    except OSError as error:
+        raise FileFormatError(f"the spans in {path.name} are missing: {error.strerror or error}") from error
+    except (zipfile.BadZipFile, KeyError, ValueError, EOFError) as error:
+        raise FileFormatError(f"the spans in {path.name} cannot be read: {error}") from error
+    return columns, json.loads(texts[0]), texts[1]

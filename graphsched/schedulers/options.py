@@ -1,0 +1,73 @@
+"""Options of schedulers: the keyword-only parameters of their functions, checked before they are called."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Mapping
+from typing import Any, Literal, Union, get_args, get_origin
+
+from graphsched.errors import ScheduleError
+from graphsched.schedulers.registry import Scheduler
+
+
+def options_of(function: Scheduler) -> dict[str, inspect.Parameter]:
+    """The options that a scheduler takes, in order, with types as objects."""
+    try:
+        signature = inspect.signature(function, eval_str=True)
+    except NameError:  # types that are imported for checkers only
+        signature = inspect.signature(function)
+    return {n: p for n, p in signature.parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+def check_options(name: str, function: Scheduler, given: Mapping[str, Any]) -> None:
+    """Make sure that scheduler `name` takes the options `given`, names and values.
+
+    Raises:
+        ScheduleError: It does not; the message lists the options that it has.
+    """
+    options = options_of(function)
+    for option, value in given.items():
+        if option not in options:
+            listed = ", ".join(map(_described, options.values())) or "none"
+            raise ScheduleError(f"scheduler {name!r} has no option {option!r}: its options are {listed}")
+        if not _fits(value, options[option].annotation):
+            raise ScheduleError(f"option {option}={value!r} of scheduler {name!r}: {_described(options[option])}")
+    for option, parameter in options.items():
+        if parameter.default is inspect.Parameter.empty and option not in given:
+            raise ScheduleError(f"scheduler {name!r} needs the option {_described(parameter)}")
+
+
+def described(name: str, function: Scheduler, given: Mapping[str, Any]) -> str:
+    """Name and options of a schedule for people: those that differ from the default, in the function's order."""
+    words = [f"{n}={given[n]}" for n, p in options_of(function).items() if n in given and given[n] != p.default]
+    return " ".join([name, *words])
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether `value` is of type `kind`; types that cannot be checked here fit."""
+    if get_origin(kind) in (Union, types.UnionType):
+        return any(_fits(value, part) for part in get_args(kind))
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if kind is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    if kind in (bool, str, type(None)):
+        return isinstance(value, kind)
+    return True
+
+
+def _described(parameter: inspect.Parameter) -> str:
+    kind = parameter.annotation
+    text = parameter.name if kind is inspect.Parameter.empty else f"{parameter.name}: {_type_text(kind)}"
+    return text if parameter.default is inspect.Parameter.empty else f"{text} = {parameter.default!r}"
+
+
+def _type_text(kind: Any) -> str:
+    if get_origin(kind) in (Union, types.UnionType):
+        return " | ".join(map(_type_text, get_args(kind)))
+    if get_origin(kind) is Literal:
+        return " | ".join(map(repr, get_args(kind)))
+    return "None" if kind is type(None) else getattr(kind, "__name__", str(kind))

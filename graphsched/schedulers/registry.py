@@ -1,0 +1,89 @@
+"""Schedulers by name: those of this package, and those that others bring by entry point."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from importlib import metadata
+
+from graphsched.errors import ScheduleError
+from graphsched.plan import Placement
+
+Scheduler = Callable[..., Placement]
+
+GROUP = "graphsched.schedulers"
+
+_REGISTERED: dict[str, Scheduler] = {}
+
+
+def register(name: str) -> Callable[[Scheduler], Scheduler]:
+    """Decorator: make a scheduler known as `name`.
+
+    Raises:
+        ScheduleError: Another scheduler has that name.
+    """
+
+    def keep(function: Scheduler) -> Scheduler:
+        if _REGISTERED.setdefault(name, function) is not function:
+            raise ScheduleError(
+                f"there are two schedulers {name!r}: {_place(_REGISTERED[name])} and {_place(function)}"
+            )
+        return function
+
+    return keep
+
+
+def schedulers() -> tuple[str, ...]:
+    """Names of all schedulers, in alphabetical order; those of entry points are not loaded.
+
+    Example:
+        >>> "heft" in schedulers()
+        True
+    """
+    return tuple(sorted({*_REGISTERED, *_entry_points()}))
+
+
+def find_scheduler(name: str) -> Scheduler:
+    """The scheduler of this name.
+
+    Raises:
+        ScheduleError: There is none, there are two, or the one of an entry point cannot be loaded.
+
+    Example:
+        >>> find_scheduler("sequential").__name__
+        'sequential'
+    """
+    points = _entry_points().get(name, ())
+    if len(points) > 1:
+        raise ScheduleError(f"there are two schedulers {name!r}: {points[0].value} and {points[1].value}: remove one")
+    if points:
+        return _loaded(points[0])
+    if name not in _REGISTERED:
+        raise ScheduleError(f"no scheduler {name!r}: there are {', '.join(schedulers())}")
+    return _REGISTERED[name]
+
+
+@functools.cache
+def _entry_points() -> dict[str, tuple[metadata.EntryPoint, ...]]:
+    """Entry points of the group by name; the same one found twice counts once."""
+    found: dict[str, dict[str, metadata.EntryPoint]] = {}
+    for point in metadata.entry_points(group=GROUP):
+        found.setdefault(point.name, {})[point.value] = point
+    return {name: tuple(points[value] for value in sorted(points)) for name, points in sorted(found.items())}
+
+
+def _loaded(point: metadata.EntryPoint) -> Scheduler:
+    try:
+        function = point.load()
+    except Exception as error:
+        raise ScheduleError(
+            f"scheduler {point.name!r} of entry point {point.value!r} cannot be loaded "
+            f"({type(error).__name__}: {error}): mend or remove the package that brings it"
+        ) from error
+    if not callable(function):
+        raise ScheduleError(f"scheduler {point.name!r} of entry point {point.value!r} is no function: {function!r}")
+    return register(point.name)(function)
+
+
+def _place(function: Scheduler) -> str:
+    return f"{function.__module__}:{getattr(function, '__qualname__', type(function).__qualname__)}"

@@ -1,0 +1,62 @@
+"""From a workload, a platform and the name of a scheduler to a plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphsched.costs import Costs
+from graphsched.errors import ScheduleError
+from graphsched.plan import Placement, Plan, build_plan
+from graphsched.platform import Platform
+from graphsched.schedulers.options import check_options, described
+from graphsched.schedulers.registry import find_scheduler
+from graphsched.workload import Workload
+
+MODES = ("eager",)
+
+
+def schedule(
+    work: Workload,
+    platform: Platform,
+    costs: Costs | None = None,
+    *,
+    scheduler: str = "heft",
+    mode: str = "eager",
+    **options: Any,
+) -> Plan:
+    """Decide what of `work` runs where and in which order; reads only, measures nothing.
+
+    Args:
+        work: What to run.
+        platform: What to run it on.
+        costs: Costs of its tasks; default those that the platform carries. What is missing is estimated.
+        scheduler: Name of one of `schedulers()`.
+        mode: How the plan is meant to run: ``eager``.
+        options: Options of the scheduler; all take ``copies``: copies that the workload asks for go to lanes
+            of their ``own`` (default), or to the ``compute`` lane that made the value.
+
+    Raises:
+        ScheduleError: The scheduler, an option or the mode does not exist, or no device may run a task.
+        PlatformError: A task or value names a device, or needs a link, that the platform does not have.
+        CostError: A task has durations, but none for a device where it may run.
+
+    Example:
+        >>> import networkx as nx
+        >>> from graphsched.platform import Device
+        >>> graph = nx.DiGraph([("a", "b")])
+        >>> nx.set_node_attributes(graph, 1.0, "duration_s")
+        >>> here = Platform("one", (Device("cuda:0", "cuda"),))
+        >>> plan = schedule(Workload.from_graph(graph), here, scheduler="round_robin", lanes=2)
+        >>> plan.scheduler, [action.lanes[0].name for action in plan]
+        ('round_robin lanes=2', ['cuda:0/s0', 'cuda:0/s1'])
+    """
+    if mode not in MODES:
+        raise ScheduleError(f"no mode {mode!r}: there is {', '.join(MODES)}")
+    function = find_scheduler(scheduler)
+    check_options(scheduler, function, options)
+    costs = platform.costs if costs is None else costs
+    placement = function(work, platform, costs, **options)
+    if not isinstance(placement, Placement):
+        raise ScheduleError(f"scheduler {scheduler!r} returned {type(placement).__name__}: a Placement is needed")
+    name = described(scheduler, function, options)
+    return build_plan(work, platform, costs, placement, scheduler=name, mode=mode)

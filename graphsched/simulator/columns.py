@@ -1,0 +1,274 @@
+"""A plan as the simulator reads it: for each action, what it costs whom and what it waits for.
+
+Columns are plain lists indexed by action, made once and read by every run of the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from graphsched.costs import TaskCost
+from graphsched.errors import PlanError
+from graphsched.plan import Lane, Plan
+from graphsched.platform import Dispatch
+from graphsched.simulator.durations import Durations
+from graphsched.simulator.model import Model, switched
+from graphsched.simulator.network import Route
+
+CUDA, CPU, WAIT = 0, 1, 2  # who carries an action out: a stream, a worker thread, the dispatching thread
+
+NEEDS_CPU = 1  # the thread must wait for results of CPU lanes before it issues the action
+BLOCKS = 2  # the thread waits until the action is over
+SEVERAL = 4  # more than one launch
+
+ALONE = -1  # the action shares nothing: its end is known as soon as its start is
+NETWORK = -2
+
+
+@dataclass(slots=True)
+class Lanes:
+    """What the engine knows of each lane, by lane number.
+
+    Attributes:
+        kind: `CUDA`, `CPU` or `WAIT`.
+        switch_s: Making its stream current; a copy between GPUs makes two so.
+        wake_s: From an action being ready to its start on the idle lane.
+        latency_s: ``latency_s[a][b]``: latency of a wait on lane a for an action of lane b.
+        queue: Which launch queue a lane's launches go through.
+        queues: Number of launch queues.
+    """
+
+    kind: list[int]
+    switch_s: list[float]
+    wake_s: list[float]
+    latency_s: list[list[float]]
+    queue: list[int]
+    queues: int
+
+
+@dataclass(slots=True)
+class Columns:
+    """Columns by action; times in seconds.
+
+    Attributes:
+        lane, kind: Lane number; `CUDA`, `CPU` or `WAIT`.
+        own_s: Host time before the action's waits.
+        call_s: Host time of the calls that launch it (for CPU lanes: of handing it over).
+        waits, joins: What it waits for, at a cost to the thread; what it waits for at none.
+        previous: The action before it on its lane, or -1.
+        before_s, after_s: Host time before and after its calls.
+        launches, work_s: Kernels; seconds alone.
+        flags: `NEEDS_CPU`, `BLOCKS`, `SEVERAL`.
+        resource: `ALONE`, `NETWORK` or the number of a pool.
+        curve_of, threads_of: Of actions in pools: place in `curves`; threads used.
+        routes: Of transfers that share capacities, or are made by a core.
+        held: Transfers that keep one of the shared cores busy.
+        pools: Number of pools; the last is that of the cores.
+    """
+
+    lanes: Lanes
+    dispatch: Dispatch
+    queue_depth: int | None
+    lane: list[int]
+    kind: list[int]
+    own_s: list[float]
+    call_s: list[float]
+    waits: Sequence[tuple[int, ...]]
+    launches: list[int]
+    work_s: list[float]
+    flags: list[int]
+    resource: list[int]
+    previous: list[int] = field(default_factory=list)
+    before_s: list[float] = field(default_factory=list)
+    after_s: list[float] = field(default_factory=list)
+    curves: list[TaskCost] = field(default_factory=list)
+    curve_of: dict[int, int] = field(default_factory=dict)
+    threads_of: dict[int, int] = field(default_factory=dict)
+    routes: dict[int, Route] = field(default_factory=dict)
+    held: dict[int, None] = field(default_factory=dict)
+    capacities: list[float] = field(default_factory=list)
+    cores: int = 1
+    pools: int = 1
+
+    def __len__(self) -> int:
+        return len(self.lane)
+
+
+def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
+    """The columns of `plan` under `model`, and the names of tasks whose costs are estimates.
+
+    Raises:
+        CostError: A task has durations for other devices only.
+        PlatformError: A link does not exist.
+        PlanError: An action is of a kind that is not simulated yet.
+    """
+    dispatch = switched(plan.platform.dispatch, model)
+    lanes = _lanes(plan, dispatch)
+    columns = Columns(
+        lanes=lanes,
+        dispatch=dispatch,
+        queue_depth=int(dispatch.queue_depth) if model.launch_queue else None,
+        lane=list(plan.lane_of),
+        kind=[lanes.kind[lane] for lane in plan.lane_of],
+        own_s=[0.0] * len(plan),
+        call_s=[0.0] * len(plan),
+        waits=plan.waits,
+        launches=[1] * len(plan),
+        work_s=[0.0] * len(plan),
+        flags=[0] * len(plan),
+        resource=[ALONE] * len(plan),
+        cores=plan.platform.cores,
+    )
+    durations = Durations(plan)
+    costs = _fill_runs(columns, durations, plan, model)
+    _fill_copies(columns, durations, plan, model)
+    if model.sharing:
+        _share_devices(columns, costs, plan)
+        _share_cores(columns, plan)
+    return columns, tuple(durations.estimated)
+
+
+def _lanes(plan: Plan, costs: Dispatch) -> Lanes:
+    kinds = [_lane_kind(lane, plan) for lane in plan.lanes]
+    queues: dict[str, int] = {}
+    return Lanes(
+        kind=kinds,
+        switch_s=[costs.switch_s * (2 if _joins_gpus(lane, plan) else 1) for lane in plan.lanes],
+        wake_s=[costs.wake_s if kind == CPU else 0.0 for kind in kinds],
+        latency_s=[[_latency_s(a, b, kinds[i], kinds[j], costs) for j, b in enumerate(plan.lanes)]
+                   for i, a in enumerate(plan.lanes)],
+        queue=[queues.setdefault(lane.device, len(queues)) if kind == CUDA else -1
+               for lane, kind in zip(plan.lanes, kinds, strict=True)],
+        queues=len(queues),
+    )  # fmt: skip
+
+
+def _joins_gpus(lane: Lane, plan: Plan) -> bool:
+    return lane.kind == "peer" and all(plan.platform.device(d).kind == "cuda" for d in (lane.device, lane.target))
+
+
+def _lane_kind(lane: Lane, plan: Plan) -> int:
+    if lane.kind == "host":
+        return WAIT
+    ends = (lane.device, lane.target) if lane.target else (lane.device,)
+    return CUDA if any(plan.platform.device(end).kind == "cuda" for end in ends) else CPU
+
+
+def _latency_s(waiting: Lane, other: Lane, kind: int, other_kind: int, costs: Dispatch) -> float:
+    if waiting == other or kind != CUDA or other_kind != CUDA:
+        return 0.0
+    shared = {waiting.device, waiting.target or waiting.device} & {other.device, other.target or other.device}
+    return costs.same_device_s if shared else costs.other_device_s
+
+
+def _fill_runs(columns: Columns, durations: Durations, plan: Plan, model: Model) -> dict[int, TaskCost]:
+    """Times of tasks; returns the costs of those on GPUs."""
+    handoff_s, run_s = columns.dispatch.handoff_s, columns.dispatch.run_s
+    devices = [plan.platform.device(lane.device) if lane.kind == "compute" else None for lane in plan.lanes]
+    tasks = dict(plan.work.graph.nodes(data="task"))
+    costs: dict[int, TaskCost] = {}
+    for i, kind in enumerate(plan.kinds):
+        if kind == "run":
+            device = devices[columns.lane[i]]
+            if device is None:
+                raise PlanError(f"task {plan.names[i]!r} is on {plan.lanes[columns.lane[i]].name}, no compute lane")
+            cost = durations.task(tasks[plan.names[i]], device)
+            columns.work_s[i] = cost.device_s
+            if columns.kind[i] == CPU:
+                columns.call_s[i] = handoff_s
+                continue
+            costs[i] = cost
+            columns.own_s[i] = run_s
+            columns.call_s[i] = cost.dispatch_s if model.dispatch else 0.0
+            if cost.launches > 1:
+                columns.launches[i] = cost.launches
+                columns.flags[i] = SEVERAL
+        elif kind == "collective":
+            raise PlanError(f"{plan.names[i]!r} is a collective, which cannot be predicted yet")
+    return costs
+
+
+def _fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Model) -> None:
+    """Times and blocking of copies; routes for those whose capacities other lanes use too."""
+    users: dict[str, set[int]] = {}
+    for i, copy in plan.copies.items():
+        for name in durations.link(copy).crosses:
+            users.setdefault(name, set()).add(columns.lane[i])
+    numbers = {name: k for k, name in enumerate(users)}
+    columns.capacities = [plan.platform.capacities[name] for name in users]
+    for i, copy in plan.copies.items():
+        link = durations.link(copy)
+        on_cpu = columns.kind[i] == CPU
+        route = durations.route(copy, tuple(numbers[name] for name in link.crosses), on_cpu)
+        columns.call_s[i] = columns.dispatch.handoff_s if on_cpu else columns.dispatch.copy_s
+        if link.blocking and model.blocking and not on_cpu:
+            columns.flags[i] |= BLOCKS
+        if not model.contention:
+            columns.work_s[i] = link.duration_s(copy.read.value.nbytes)
+            continue
+        columns.work_s[i] = route.alone_s(columns.capacities)
+        shared = any(len(users[name]) > 1 for name in link.crosses)
+        if shared:
+            columns.resource[i] = NETWORK
+        if shared or on_cpu:
+            columns.routes[i] = route
+
+
+def _share_devices(columns: Columns, costs: dict[int, TaskCost], plan: Plan) -> None:
+    """Give tasks on a GPU with several busy compute lanes to that GPU's pool."""
+    busy: dict[str, dict[int, None]] = {}
+    for i in costs:
+        busy.setdefault(plan.lanes[columns.lane[i]].device, {})[columns.lane[i]] = None
+    crowded = [lanes for lanes in busy.values() if len(lanes) > 1]
+    pool_of = {lane: k for k, lanes in enumerate(crowded) for lane in lanes}
+    columns.pools = len(crowded) + 1
+    curves: dict[tuple[tuple[int, float], ...], int] = {}
+    for i, cost in costs.items():
+        pool = pool_of.get(columns.lane[i])
+        if pool is None:
+            continue
+        columns.resource[i] = pool
+        columns.curve_of[i] = curves.setdefault(cost.concurrency, len(curves))
+        if len(curves) > len(columns.curves):
+            columns.curves.append(cost)
+
+
+def _share_cores(columns: Columns, plan: Plan) -> None:
+    """Give what CPU lanes do to the pool of the cores, if together they may want more than there are."""
+    threads = {
+        lane: plan.platform.device(plan.lanes[lane].device).threads if plan.lanes[lane].kind == "compute" else 1
+        for lane in dict.fromkeys(columns.lane)
+        if columns.lanes.kind[lane] == CPU
+    }
+    if sum(threads.values()) <= plan.platform.cores:
+        return
+    for i, kind in enumerate(columns.kind):
+        if kind == CPU:
+            columns.threads_of[i] = 1 if plan.kinds[i] == "copy" else threads[columns.lane[i]]
+            if i in columns.routes:
+                columns.resource[i] = NETWORK
+                columns.held[i] = None
+            else:
+                columns.resource[i] = columns.pools - 1
+
+
+def finish(columns: Columns, joins: dict[int, tuple[int, ...]], model: Model) -> None:
+    """Fill what follows from the waits; then add `joins`, waits that cost the thread nothing."""
+    n, kind, waits = len(columns), columns.kind, columns.waits
+    wait_s, record_s = columns.dispatch.wait_s, columns.dispatch.record_s
+    columns.before_s, columns.after_s = [0.0] * n, [0.0] * n
+    for i, before in enumerate(waits):
+        for j in before:
+            if kind[j] == CUDA:
+                columns.after_s[j] = record_s
+                if kind[i] == CUDA:
+                    columns.before_s[i] += wait_s
+            elif kind[j] == CPU and kind[i] == CUDA and model.blocking:
+                columns.flags[i] |= NEEDS_CPU
+    columns.previous = [-1] * n
+    last = [-1] * len(columns.lanes.kind)
+    for i, lane in enumerate(columns.lane):
+        columns.previous[i], last[lane] = last[lane], i
+    if joins:
+        columns.waits = [w + joins.get(i, ()) for i, w in enumerate(waits)]

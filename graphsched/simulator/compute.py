@@ -1,0 +1,149 @@
+"""Tasks that run side by side: on one GPU, or on the cores of the host.
+
+How they slow each other is behind `ComputeSharing`, which is told who starts and who ends and says how
+fast each goes. Two rules are here; a table of measured pairs or a queue of blocks needs no more.
+
+Not modelled: who came first (blocks of a GPU are placed first come, first served); which tasks slow
+which (a task of another kind counts as one of its own kind); copies and collectives beside compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import inf
+from typing import Protocol
+
+from graphsched.costs import TaskCost
+from graphsched.simulator.fluid import Progress, Timer, ended
+
+
+class ComputeSharing(Protocol):
+    """The rule by which tasks that run side by side on one device slow each other."""
+
+    def start(self, action: int) -> None:
+        """`action` starts on the device."""
+
+    def end(self, action: int) -> None:
+        """`action` is over."""
+
+    def rates(self) -> Sequence[tuple[int, float]]:
+        """(action, rate) of every running action; rate 1 is the speed alone, 0 stands still."""
+
+
+class CurveSharing:
+    """Beside k - 1 others a task goes at 1 / `TaskCost.slowdown(k)`.
+
+    Example:
+        >>> sharing = CurveSharing([TaskCost(1.0, concurrency=((2, 1.25),))], {7: 0, 8: 0})
+        >>> sharing.start(7), sharing.start(8)
+        (None, None)
+        >>> sharing.rates()
+        [(7, 0.8), (8, 0.8)]
+    """
+
+    def __init__(self, curves: Sequence[TaskCost], curve_of: Mapping[int, int]) -> None:
+        """`curve_of` gives each action's place in `curves`, the costs whose curves differ."""
+        self._curves = curves
+        self._curve_of = curve_of
+        self._running: dict[int, int] = {}
+        self._rates: dict[tuple[int, int], float] = {}
+
+    def start(self, action: int) -> None:
+        """`action` starts on the device."""
+        self._running[action] = self._curve_of[action]
+
+    def end(self, action: int) -> None:
+        """`action` is over."""
+        del self._running[action]
+
+    def rates(self) -> list[tuple[int, float]]:
+        """Rates at the present number of running actions."""
+        k = len(self._running)
+        return [(action, self._rate(curve, k)) for action, curve in self._running.items()]
+
+    def _rate(self, curve: int, k: int) -> float:
+        rate = self._rates.get((curve, k))
+        if rate is None:
+            rate = self._rates[curve, k] = 1.0 / self._curves[curve].slowdown(k)
+        return rate
+
+
+class CoreSharing:
+    """CPU lanes share the cores: each goes at min(1, cores / threads of all that run).
+
+    A task with more threads than cores was measured so, and goes at 1 when alone.
+
+    Example:
+        >>> sharing = CoreSharing({0: 2, 1: 1}, cores=2)
+        >>> sharing.start(0), sharing.start(1)
+        (None, None)
+        >>> round(sharing.share, 3)
+        0.667
+    """
+
+    def __init__(self, threads_of: Mapping[int, int], cores: int) -> None:
+        self._threads_of = threads_of
+        self._cores = cores
+        self._running: dict[int, int] = {}
+        self._demand = 0
+
+    def start(self, action: int) -> None:
+        """`action` starts on its lane."""
+        self._running[action] = self._threads_of[action]
+        self._demand += self._threads_of[action]
+
+    def end(self, action: int) -> None:
+        """`action` is over."""
+        self._demand -= self._running.pop(action)
+
+    @property
+    def share(self) -> float:
+        """Share of its speed alone that each running action has."""
+        cores = max(self._cores, max(self._running.values(), default=1))
+        return min(1.0, cores / self._demand) if self._demand else 1.0
+
+    def rates(self) -> list[tuple[int, float]]:
+        """The same rate for all."""
+        share = self.share
+        return [(action, share) for action in self._running]
+
+
+class Pool:
+    """The tasks that run on one device, at the rates that a `ComputeSharing` gives."""
+
+    def __init__(self, sharing: ComputeSharing, work_s: Mapping[int, float], timer: Timer) -> None:
+        """`work_s`: seconds of each action alone; one without an entry stays until `leave`."""
+        self.sharing = sharing
+        self._work_s = work_s
+        self._timer = timer
+        self._running: dict[int, Progress] = {}
+        self._token = 0
+
+    def enter(self, action: int, now: float) -> None:
+        """`action` starts."""
+        self._running[action] = Progress(self._work_s.get(action, inf), now)
+        self.sharing.start(action)
+
+    def leave(self, action: int) -> None:
+        """`action` is over."""
+        del self._running[action]
+        self.sharing.end(action)
+
+    def refresh(self, now: float) -> None:
+        """New rates, and a timer for whoever ends next."""
+        running = self._running
+        for action, rate in self.sharing.rates():
+            running[action].proceed(rate, now)
+        self._token += 1
+        first = min((progress.end_s for progress in running.values()), default=inf)
+        if first < inf:
+            self._timer(first, self, self._token)
+
+    def due(self, token: int, now: float) -> list[int]:
+        """Actions that end at `now`; they have left."""
+        if token != self._token:
+            return []
+        over = ended(self._running.items(), now)
+        for action in over:
+            self.leave(action)
+        return over

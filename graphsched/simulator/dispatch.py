@@ -1,0 +1,213 @@
+"""The thread that issues a plan's actions, one after another.
+
+It runs ahead, computing times only, until it needs the end of an action that is not known yet; the
+engine calls `Thread.advance` again when it may be.
+
+Not modelled: a task of several launches that is larger than what is left of the launch queue (it waits
+until all of it fits, or the queue is empty); the thread's own wake-up after a result of a CPU lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+
+from graphsched.simulator.columns import BLOCKS, CPU, CUDA, NEEDS_CPU, SEVERAL, Columns
+
+UNKNOWN = -1.0  # the end of an action that has not been found yet
+
+
+class LaunchQueue:
+    """Launches that a device has been given and that are not over."""
+
+    __slots__ = ("_depth", "_ends", "_held", "_open")
+
+    def __init__(self, depth: int) -> None:
+        self._depth = depth
+        self._held = 0  # launches in the queue, those that ended before the thread's time perhaps included
+        self._open = 0  # actions in it whose end is not known
+        self._ends: list[tuple[float, int]] = []
+
+    def admit(self, launches: int, at: float, now: float) -> float:
+        """Time, `at` or later, when so many launches fit in.
+
+        `UNKNOWN` if that hangs on ends that are not known; these are `now` or later.
+        """
+        ends = self._ends
+        while self._held and self._held + launches > self._depth:
+            if not ends or (self._open and ends[0][0] > max(at, now)):
+                return UNKNOWN
+            end, over = heappop(ends)
+            self._held -= over
+            if end > at:
+                at = end
+        self._held += launches
+        self._open += 1
+        return at
+
+    def over(self, launches: int, end: float) -> None:
+        """An action's launches are over at `end`."""
+        self._open -= 1
+        heappush(self._ends, (end, launches))
+
+    def next_end_s(self, now: float) -> float:
+        """First end in the queue that can make room, as known at `now`; `UNKNOWN` if none is."""
+        if not self._ends or self._ends[0][0] <= now:
+            return UNKNOWN
+        return self._ends[0][0]
+
+    def moves(self, now: float) -> bool:
+        """Whether `admit` may succeed where it did not before."""
+        return bool(self._ends) and (not self._open or self._ends[0][0] <= now)
+
+
+class Thread:
+    """The dispatching thread.
+
+    Attributes:
+        time: Its clock, in seconds from time 0: the end of what it has issued.
+        issue_start_s, issue_end_s: When it began and ended issuing each action.
+        ready_s: When each action may start at the earliest, by its issue.
+        floor_s: When each action of several launches ends at the earliest.
+        queue_of: By lane, the launch queue of its device; None where it can never be full.
+        needs: The action whose end it must know to go on, or -1.
+        full: The launch queue whose next end it must know to go on, or None.
+    """
+
+    def __init__(self, columns: Columns, end_s: list[float], place: Callable[[int], None], timed: bool) -> None:
+        """`end_s` is the engine's column of ends, `place` its entry for an action that has been issued."""
+        n = len(columns)
+        self.time = columns.dispatch.start_s
+        self.issue_start_s, self.issue_end_s, self.ready_s = [0.0] * n, [0.0] * n, [0.0] * n
+        self.floor_s: dict[int, float] = {}
+        self.queue_of = _queues(columns)
+        self.needs = -1
+        self.full: LaunchQueue | None = None
+        self._columns, self._end_s, self._place = columns, end_s, place
+        self._timed = timed
+        self._timed_s = columns.dispatch.timed_record_s if timed else 0.0
+        self._switch_s, self._launch_s = columns.lanes.switch_s, columns.dispatch.launch_s
+        self._lane, self._flags = columns.lane, columns.flags
+        self._own_s, self._before_s = columns.own_s, columns.before_s
+        self._call_s, self._after_s = columns.call_s, columns.after_s
+        self._next = 0
+        self._stream = -1
+        self._held = False  # the action before `_next` blocks the thread
+        self._now = 0.0
+
+    @property
+    def done(self) -> bool:
+        """Whether it has issued everything."""
+        return self._next == len(self._columns) and not self._held
+
+    def advance(self, now: float) -> None:
+        """Issue what can be issued; the ends that are not known are `now` or later."""
+        self._now, self.needs, self.full = now, -1, None
+        if self._held and not self._release():
+            return
+        issue = (self._launch, self._hand_over, self._wait)
+        kind, place, i = self._columns.kind, self._place, self._next
+        while i < len(kind) and issue[kind[i]](i):
+            place(i)
+            i = self._next = i + 1
+            if self._held and not self._release():
+                return
+
+    def _launch(self, i: int) -> bool:
+        """Issue an action to a stream."""
+        lane, flags, begun = self._lane[i], self._flags[i], self.time
+        time = begun + self._own_s[i]
+        if lane != self._stream:
+            time += self._switch_s[lane]
+        if flags & NEEDS_CPU:
+            time = self._results(i, time)
+            if time < 0.0:
+                return False
+        time += self._before_s[i]
+        queue = self.queue_of[lane]
+        if queue is not None:
+            time = queue.admit(self._columns.launches[i], time, self._now)
+            if time < 0.0:
+                self.full = queue
+                return False
+        self._stream = lane
+        self.issue_start_s[i] = begun
+        time += self._timed_s
+        call_s = self._call_s[i]
+        first = time + self._launch_s
+        if not self._timed:
+            first += call_s / self._columns.launches[i] if flags & SEVERAL else call_s
+        self.ready_s[i] = first
+        self.time = time + call_s
+        if flags & (SEVERAL | BLOCKS):
+            return self._finish_launch(i, flags)
+        self.time = self.issue_end_s[i] = self.time + self._timed_s + self._after_s[i]
+        return True
+
+    def _finish_launch(self, i: int, flags: int) -> bool:
+        if flags & SEVERAL:
+            c = self._columns
+            self.floor_s[i] = self.time + self._launch_s + c.work_s[i] / c.launches[i]
+        self._held = flags & BLOCKS != 0
+        if not self._held:
+            self._record(i)
+        return True
+
+    def _record(self, i: int) -> None:
+        """Record the events after action `i`."""
+        self.time += self._timed_s + self._after_s[i]
+        self.issue_end_s[i] = self.time
+
+    def _results(self, i: int, time: float) -> float:
+        """Time when the results of CPU lanes that action `i` needs are there; `UNKNOWN` if not known yet."""
+        for j in self._columns.waits[i]:
+            if self._columns.kind[j] == CPU:
+                end = self._end_s[j]
+                if end < 0.0:
+                    self.needs = j
+                    return UNKNOWN
+                time = max(time, end)
+        return time
+
+    def _hand_over(self, i: int) -> bool:
+        """Give an action to a worker thread."""
+        self.issue_start_s[i] = self.time
+        self.time += self._call_s[i]
+        self.issue_end_s[i] = self.ready_s[i] = self.time
+        return True
+
+    def _wait(self, i: int) -> bool:
+        """Wait for actions."""
+        time = self.time
+        for j in self._columns.waits[i]:
+            end = self._end_s[j]
+            if end < 0.0:
+                self.needs = j
+                return False
+            if end > time:
+                time = end
+        self.issue_start_s[i] = self.time
+        self.time = self.issue_end_s[i] = time + self._columns.dispatch.sync_s
+        return True
+
+    def _release(self) -> bool:
+        """Go on after the blocking copy that was issued last, if its end is known."""
+        i = self._next - 1
+        if self._end_s[i] < 0.0:
+            self.needs = i
+            return False
+        self.time = max(self.time, self._end_s[i])
+        self._record(i)
+        self._held = False
+        return True
+
+
+def _queues(columns: Columns) -> list[LaunchQueue | None]:
+    """The launch queue of each lane's device, where the plan has more launches than it holds."""
+    total = [0] * columns.lanes.queues
+    for lane, kind, launches in zip(columns.lane, columns.kind, columns.launches, strict=True):
+        if kind == CUDA:
+            total[columns.lanes.queue[lane]] += launches
+    depth = columns.queue_depth
+    queues = [LaunchQueue(depth) if depth is not None and launches > depth else None for launches in total]
+    return [queues[k] if k >= 0 else None for k in columns.lanes.queue]

@@ -1,0 +1,72 @@
+"""How long each task and transfer of a plan takes alone; every distinct one is looked up once."""
+
+from __future__ import annotations
+
+from graphsched.costs import TaskCost
+from graphsched.estimates import task_cost
+from graphsched.plan import Copy, Plan
+from graphsched.platform import Device, Link
+from graphsched.simulator.network import Route
+from graphsched.workload import Task
+
+
+class Durations:
+    """Costs of a plan's tasks and links.
+
+    Attributes:
+        estimated: Names of tasks whose costs are estimates, in plan order.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._tasks: dict[tuple[object, ...], TaskCost] = {}
+        self._links: dict[tuple[str, str, str], Link] = {}
+        self._routes: dict[tuple[str, str, str, int], Route] = {}
+        self.estimated: dict[str, None] = {}
+
+    def task(self, task: Task, device: Device) -> TaskCost:
+        """Cost of `task` alone on `device`."""
+        costs = self._plan.costs
+        key: tuple[object, ...] = (task.signature, device.name)
+        if isinstance(task.duration_s, float) and costs.get(task.signature, device.model) is None:
+            key = (task.duration_s, task.operation is None, device.kind)
+        elif task.duration_s is not None:
+            return task_cost(task, device, costs)
+        cost = self._tasks.get(key)
+        if cost is None:
+            cost = task_cost(task, device, costs)
+            if cost.source == "estimated":
+                self.estimated[task.name] = None
+                return cost
+            self._tasks[key] = cost
+        return cost
+
+    def link(self, copy: Copy) -> Link:
+        """The link that `copy` takes."""
+        key = (copy.source, copy.target, copy.memory)
+        link = self._links.get(key)
+        if link is None:
+            link = self._links[key] = self._plan.platform.link(*key)
+        return link
+
+    def route(self, copy: Copy, crosses: tuple[int, ...], on_cores: bool) -> Route:
+        """What `copy` asks of the network; alone and unhindered it takes `Link.duration_s`.
+
+        The bytes flow at the link's bandwidth at most; what the measured duration has beyond that is
+        latency. A measured duration that is shorter shortens the flow, not the latency.
+        """
+        nbytes = copy.read.value.nbytes
+        key = (copy.source, copy.target, copy.memory, nbytes)
+        route = self._routes.get(key)
+        if route is None:
+            route = self._routes[key] = _route(self.link(copy), nbytes, crosses, on_cores)
+        return route
+
+
+def _route(link: Link, nbytes: int, crosses: tuple[int, ...], on_cores: bool) -> Route:
+    whole_s, bandwidth = link.duration_s(nbytes), link.bandwidth_bytes_per_s
+    flow_s = min(nbytes / bandwidth, max(0.0, whole_s - link.latency_s))
+    if flow_s <= 0.0:
+        return Route(whole_s, 0.0, bandwidth, crosses, on_cores)
+    limit = bandwidth if flow_s == nbytes / bandwidth else nbytes / flow_s
+    return Route(whole_s - flow_s, float(nbytes), limit, crosses, on_cores)

@@ -1,0 +1,240 @@
+"""The engine: a plan's columns in, the spans of its actions out.
+
+An action starts when it has been issued, the one before it on its lane is over and so are its waits. As
+soon as these times are known its start is; if it shares nothing its end is too, and no event is spent on
+it. Actions that share a device or a link go through the clock of a SimPy environment, by callbacks: one
+event when they begin, one when the first of those that share ends. Ties are broken by plan order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import simpy
+from simpy.events import Timeout
+
+from graphsched.errors import DeadlockError
+from graphsched.simulator.columns import ALONE, CUDA, NETWORK, SEVERAL, WAIT, Columns
+from graphsched.simulator.compute import CoreSharing, CurveSharing, Pool
+from graphsched.simulator.dispatch import UNKNOWN, Thread
+from graphsched.simulator.fluid import Resource, Timer
+from graphsched.simulator.network import Network
+
+
+class Engine:
+    """One run of a plan.
+
+    Attributes:
+        thread: The dispatching thread, with its columns.
+        start_s, end_s: When each action ran, in seconds from time 0.
+    """
+
+    def __init__(self, columns: Columns, timed: bool) -> None:
+        """`timed`: with a timing event before and after every action on a stream."""
+        n = len(columns)
+        self.start_s, self.end_s = [0.0] * n, [UNKNOWN] * n
+        self.thread = Thread(columns, self.end_s, self._place, timed)
+        self._columns = columns
+        self._kind, self._lane, self._flags, self._resource = (
+            columns.kind,
+            columns.lane,
+            columns.flags,
+            columns.resource,
+        )
+        self._waits, self._previous, self._work_s = columns.waits, columns.previous, columns.work_s
+        self._ready_s, self._queue_of, self._wake_s = self.thread.ready_s, self.thread.queue_of, columns.lanes.wake_s
+        self._timed = timed
+        self._gap_s = columns.dispatch.timed_gap_s if timed else 0.0
+        self._env = simpy.Environment()
+        self._now = 0.0
+        self._horizon = 0.0  # what is on a stream and has no known end ends then or later
+        self._missing: dict[int, int] = {}  # action -> how many ends it needs that are not known
+        self._dependents: dict[int, list[int]] = {}
+        self._pools = _pools(columns, self._at)
+        self._core_sharing = CoreSharing(columns.threads_of, columns.cores)
+        self._cores = Pool(self._core_sharing, _work(columns, columns.pools - 1), self._at)
+        self._pools.append(self._cores)
+        self._network = Network(columns.routes, columns.capacities, self._at)
+        self._touched: dict[Resource, None] = {}
+        self._alarm_s = -1.0
+
+    def run(self) -> float:
+        """Run to the end; the makespan in seconds.
+
+        Raises:
+            DeadlockError: Actions wait for each other, so that not all can start.
+        """
+        self.thread.advance(0.0)
+        self._after_change()
+        self._env.run()
+        if not self.thread.done or self._missing:
+            stuck = next(iter(self._missing), self.thread.needs)
+            raise DeadlockError(f"action number {stuck} never ends: plan.check() says why")
+        last = max(self.end_s, default=0.0)
+        return max(self.thread.time, last) + self._columns.dispatch.sync_s
+
+    # -- what is known at once -----------------------------------------------------------------
+
+    def _place(self, i: int) -> None:
+        """Action `i` has been issued."""
+        if self._kind[i] == WAIT:
+            self.start_s[i], self.end_s[i] = self.thread.issue_start_s[i], self.thread.issue_end_s[i]
+            return
+        start = self._earliest(i)
+        if start >= 0.0:
+            self._begin(i, start)
+            return
+        needed = [j for j in (self._previous[i], *self._waits[i]) if j >= 0 and self.end_s[j] < 0.0]
+        self._missing[i] = len(needed)
+        for j in needed:
+            self._dependents.setdefault(j, []).append(i)
+
+    def _earliest(self, i: int) -> float:
+        """Time when action `i` may start; `UNKNOWN` if that hangs on an end not known yet."""
+        ends, start = self.end_s, self._ready_s[i]
+        waits = self._waits[i]
+        if waits:
+            lane_of = self._lane
+            latency_s = self._columns.lanes.latency_s[lane_of[i]]
+            for j in waits:
+                end = ends[j]
+                if end < 0.0:
+                    return UNKNOWN
+                end += latency_s[lane_of[j]]
+                if end > start:
+                    start = end
+        previous = self._previous[i]
+        if previous >= 0:
+            end = ends[previous]
+            if end < 0.0:
+                return UNKNOWN
+            if end >= start:
+                return end
+        return start + self._wake_s[self._lane[i]]
+
+    def _begin(self, i: int, start: float) -> None:
+        """Action `i` starts at `start`."""
+        self.start_s[i] = start
+        if self._timed and self._kind[i] == CUDA:
+            launched = self._ready_s[i] + self._columns.call_s[i] / self._columns.launches[i]
+            if launched > start:
+                start = launched
+        resource = self._resource[i]
+        if resource == ALONE:
+            self._end(i, start + self._work_s[i])
+        elif resource == NETWORK:
+            if i in self._columns.held:
+                self._arrive(i, start, self._cores)
+            self._arrive(i, start + self._columns.routes[i].latency_s, self._network)
+        else:
+            self._arrive(i, start, self._pools[resource])
+
+    def _end(self, i: int, end: float) -> None:
+        """The work of action `i` is over at `end`."""
+        if self._kind[i] == CUDA:
+            if self._flags[i] & SEVERAL:
+                end = max(end, self.thread.floor_s[i])
+            end += self._gap_s
+            queue = self._queue_of[self._lane[i]]
+            if queue is not None:
+                queue.over(self._columns.launches[i], end)
+        self.end_s[i] = end
+
+    def _settle(self, i: int) -> None:
+        """Start what waited for the end of action `i`, and what waited for the ends that follow from it."""
+        known = [i]
+        while known:
+            for k in self._dependents.pop(known.pop(), ()):
+                self._missing[k] -= 1
+                if not self._missing[k]:
+                    del self._missing[k]
+                    self._begin(k, self._earliest(k))
+                    if self.end_s[k] >= 0.0:
+                        known.append(k)
+
+    # -- what goes through the clock -------------------------------------------------------------
+
+    def _arrive(self, i: int, time: float, resource: Resource) -> None:
+        """Action `i` begins to use `resource` at `time`."""
+        if time <= self._now:
+            self._enter(i, resource)
+        else:
+            delay = max(0.0, time - self._env.now)
+            Timeout(self._env, delay, (time, resource, i)).callbacks.append(self._arrived)
+
+    def _arrived(self, event: Any) -> None:
+        time, resource, i = event.value
+        self._now = max(self._now, time)
+        self._enter(i, resource)
+        self._after_change()
+
+    def _enter(self, i: int, resource: Resource) -> None:
+        resource.enter(i, self._now)
+        self._touched[resource] = None
+
+    def _at(self, time: float, resource: Resource, token: int) -> None:
+        delay = max(0.0, time - self._env.now)
+        Timeout(self._env, delay, (time, resource, token)).callbacks.append(self._due)
+
+    def _due(self, event: Any) -> None:
+        time, resource, token = event.value
+        self._now = max(self._now, time)
+        over = resource.due(token, time)
+        if over:
+            self._touched[resource] = None
+        for i in over:
+            if i in self._columns.held:
+                self._cores.leave(i)
+                self._touched[self._cores] = None
+            self._end(i, time)
+        for i in over:
+            self._settle(i)
+        self._after_change()
+
+    def _after_change(self) -> None:
+        """Let the thread go on if it may, and set new rates once all that happens now has happened."""
+        thread = self.thread
+        horizon = self._horizon = max(self._horizon, self._now + self._gap_s)
+        if thread.needs >= 0:
+            moves = self.end_s[thread.needs] >= 0.0
+        else:
+            moves = thread.full is not None and thread.full.moves(horizon)
+        if moves:
+            thread.advance(horizon)
+        if thread.full is not None:
+            self._set_alarm(thread.full.next_end_s(horizon))
+        if self._touched and self._env.peek() > self._env.now:
+            self._refresh()
+
+    def _refresh(self) -> None:
+        touched, self._touched = self._touched, {}
+        if self._columns.held and self._cores in touched:
+            self._network.share_cores(self._core_sharing.share)
+            touched[self._network] = None
+        for resource in touched:
+            resource.refresh(self._now)
+
+    def _set_alarm(self, end: float) -> None:
+        """Wake the thread, held up by a full queue, at the first end that may make room."""
+        if end >= 0.0 and (self._alarm_s < 0.0 or end < self._alarm_s):
+            self._alarm_s = end
+            delay = max(0.0, end - self._gap_s - self._env.now)
+            Timeout(self._env, delay, end).callbacks.append(self._rung)
+
+    def _rung(self, event: Any) -> None:
+        end = event.value
+        self._now = max(self._now, end - self._gap_s)
+        self._horizon = max(self._horizon, end)
+        self._alarm_s = -1.0
+        self._after_change()
+
+
+def _pools(columns: Columns, timer: Timer) -> list[Pool]:
+    """A pool for every GPU with several busy lanes."""
+    return [
+        Pool(CurveSharing(columns.curves, columns.curve_of), _work(columns, k), timer) for k in range(columns.pools - 1)
+    ]
+
+
+def _work(columns: Columns, pool: int) -> dict[int, float]:
+    return {i: columns.work_s[i] for i, k in enumerate(columns.resource) if k == pool}

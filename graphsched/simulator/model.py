@@ -1,0 +1,52 @@
+"""What the simulator takes into account: one switch a term."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from graphsched.platform import Dispatch
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """Terms of the model; a switch that is off removes its term, so that its share of an error can be named.
+
+    Attributes:
+        dispatch: Host time of the thread that issues (calls, waits, records, hand-offs), and from a
+            launch to its start. Off: everything is issued at time 0, or when a wait ends.
+        launch_queue: A device's queue of launches is finite, the thread blocks when it is full.
+        waits: Latency of a wait on another lane, and of waking a worker lane.
+        contention: Transfers share capacities, max-min fair. Off: each takes the time it takes alone.
+        sharing: Tasks side by side on one device, or on the host's cores, slow each other. Off: each
+            runs as if alone.
+        timing: Timing events cost time in the run that spans are taken from.
+        blocking: Pageable copies, and results of CPU lanes that a GPU task needs, hold up the thread.
+
+    Example:
+        >>> Model(contention=False).contention
+        False
+    """
+
+    dispatch: bool = True
+    launch_queue: bool = True
+    waits: bool = True
+    contention: bool = True
+    sharing: bool = True
+    timing: bool = True
+    blocking: bool = True
+
+
+EVERYTHING = Model()
+
+
+def switched(costs: Dispatch, model: Model) -> Dispatch:
+    """The costs of dispatch that `model` leaves on, in seconds; the rest are 0."""
+    off: tuple[str, ...] = ()
+    if not model.dispatch:
+        off += ("run_s", "copy_s", "record_s", "wait_s", "switch_s", "timed_record_s", "sync_s", "handoff_s")
+        off += ("start_s", "launch_s")
+    if not model.waits:
+        off += ("wake_s", "same_device_s", "other_device_s")
+    if not model.timing:
+        off += ("timed_record_s", "timed_gap_s")
+    return replace(costs, **dict.fromkeys(off, 0.0))  # type: ignore[arg-type]  # queue_depth is not among them

@@ -1,0 +1,83 @@
+"""What a plan will take: `predict`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphsched.errors import DeadlockError, ScheduleError
+from graphsched.plan import Plan
+from graphsched.simulator.columns import Columns, finish, tabulate
+from graphsched.simulator.engine import Engine
+from graphsched.simulator.model import EVERYTHING, Model
+from graphsched.simulator.steps import repeat
+from graphsched.timeline import Timeline
+
+MODES = ("eager",)
+
+
+def predict(plan: Plan, *, mode: str | None = None, steps: int = 1, model: Model = EVERYTHING) -> Timeline:
+    """The timeline of `plan`, from the costs that it holds; nothing is measured.
+
+    Args:
+        mode: How it would be executed; default the plan's own mode.
+        steps: Runs submitted one after another without waiting for their ends. The makespans are those
+            of all of them, the spans those of the first.
+        model: Which terms count.
+
+    Returns:
+        Seconds from time 0, when the dispatching thread begins the first action. `makespan_s` is without
+        timing events; the spans and `timed_makespan_s` are with them.
+
+    Raises:
+        ScheduleError: There is no such mode, or `steps` is not a whole number above 0.
+        CostError: A task has durations for other devices only.
+        PlanError: The plan breaks a rule, so that it never ends.
+
+    Example:
+        >>> import networkx as nx
+        >>> from graphsched.plan import Placement, build_plan
+        >>> from graphsched.platform import Device, Dispatch, Platform
+        >>> from graphsched.workload import Workload
+        >>> graph = nx.DiGraph([("a", "b")])
+        >>> nx.set_node_attributes(graph, {"a": 1.0, "b": 2.0}, "duration_s")
+        >>> platform = Platform("two", (Device("cpu", "cpu"),), dispatch=Dispatch(sync_s=0, handoff_s=0, wake_s=0.5))
+        >>> lanes = Placement(["a", "b"], {"a": "cpu/w0", "b": "cpu/w1"})
+        >>> predict(build_plan(Workload.from_graph(graph), platform, None, lanes, scheduler="by hand"))
+        Timeline(predicted, 2 actions, makespan 4 s)
+
+    Not modelled: caches left warm by the task before; memory allocation; clock frequencies that fall
+    under load.
+    """
+    mode = mode if mode is not None else plan.mode
+    if mode not in MODES:
+        raise ScheduleError(f"no mode {mode!r} to predict: there is {', '.join(MODES)}")
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise ScheduleError(f"steps is {steps!r}: a whole number above 0 is needed")
+    columns, estimated = tabulate(plan, model)
+    finish(columns, repeat(columns, plan, steps) if steps > 1 else {}, model)
+    try:
+        return _timeline(plan, columns, estimated, model)
+    except DeadlockError:
+        plan.check()
+        raise
+
+
+def _timeline(plan: Plan, columns: Columns, estimated: tuple[str, ...], model: Model) -> Timeline:
+    n = len(plan)
+    plain = Engine(columns, timed=False)
+    makespan_s = plain.run()
+    timed, timed_makespan_s = plain, makespan_s
+    if model.timing:
+        timed = Engine(columns, timed=True)
+        timed_makespan_s = timed.run()
+    return Timeline(
+        plan=plan,
+        source="predicted",
+        issue_start_s=np.array(timed.thread.issue_start_s[:n]),
+        issue_end_s=np.array(timed.thread.issue_end_s[:n]),
+        start_s=np.array(timed.start_s[:n]),
+        end_s=np.array(timed.end_s[:n]),
+        makespan_s=makespan_s,
+        timed_makespan_s=timed_makespan_s,
+        estimated=estimated,
+    )

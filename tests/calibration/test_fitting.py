@@ -1,0 +1,76 @@
+"""Sizes, medians and fits, with transfers that only pretend to take time."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from graphsched.calibration.fitting import (
+    Points,
+    check_arrived,
+    fit,
+    link_of,
+    measure_points,
+    quantile,
+    transfer_sizes,
+)
+from graphsched.errors import PlatformError
+
+
+def affine(latency_s: float, rate: float):
+    """Time of a transfer by latency and rate."""
+    return lambda nbytes: latency_s + nbytes / rate
+
+
+def test_sizes_run_from_4_kb_to_1_gb_in_factors_of_4() -> None:
+    sizes = transfer_sizes(2**30)
+    assert sizes[0] == 4096
+    assert sizes[-1] == 2**30
+    assert {b // a for a, b in itertools.pairwise(sizes)} == {4}
+
+
+def test_fit_finds_latency_and_rate_of_affine_times() -> None:
+    points = measure_points(affine(1e-5, 5e10), transfer_sizes(2**30))
+    latency_s, rate = fit(points)
+    assert latency_s == pytest.approx(1e-5, rel=1e-6)
+    assert rate == pytest.approx(5e10, rel=1e-6)
+
+
+def test_link_keeps_its_points_and_meets_them() -> None:
+    points = measure_points(affine(2e-5, 1e9), transfer_sizes(2**20))
+    link = link_of("cpu", "cuda:0", "pageable", points, blocking=True)
+    assert link.blocking
+    assert link.sizes_bytes == points.sizes_bytes
+    assert [link.duration_s(n) for n in points.sizes_bytes] == pytest.approx(points.seconds)
+    assert link.duration_s(2**22) == pytest.approx(2e-5 + 2**22 / 1e9)
+
+
+def test_a_spike_does_not_move_the_median() -> None:
+    calls = iter([9.0, 1.0, 1.0, 50.0, 1.0, 1.0])
+    points = measure_points(lambda _: next(calls), [4096], repeats=lambda _: 5)
+    assert points.seconds == (1.0,)
+    assert points.spreads == (0.0,)
+
+
+def test_overhead_is_taken_off_but_never_all_of_a_time() -> None:
+    points = measure_points(lambda n: 10e-6 if n == 1 else 1e-3, [1, 2], repeats=lambda _: 1, overhead_s=20e-6)
+    assert points.seconds == pytest.approx((2e-6, 980e-6))
+
+
+def test_one_point_or_falling_times_give_a_rate_still() -> None:
+    assert fit(Points((1000,), (1e-6,), (0.0,))) == pytest.approx((0.0, 1e9))
+    latency_s, rate = fit(Points((1000, 2000), (3e-6, 2e-6), (0.0, 0.0)))
+    assert rate == pytest.approx(1e9)
+    assert latency_s == pytest.approx(2e-6)
+
+
+def test_quantiles_of_few_samples() -> None:
+    assert quantile([7.0], 0.25) == 7.0
+    assert quantile([3.0, 1.0], 0.75) == 2.5
+
+
+def test_changed_data_is_an_error_that_names_the_way() -> None:
+    check_arrived(True, "a", "b")
+    with pytest.raises(PlatformError, match="from cuda:0 to cpu arrived changed"):
+        check_arrived(False, "cuda:0", "cpu")

@@ -1,0 +1,91 @@
+"""This host's platform, measured quickly where there are no GPUs."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphsched.calibration import check_platform, measure_platform
+from graphsched.calibration import measuring as module
+from graphsched.calibration.checking import drift
+from graphsched.calibration.cuda_dispatch import first_slow
+from graphsched.calibration.host import HostFacts, host_facts, usable_cores
+from graphsched.errors import PlatformError
+from graphsched.platform import Device, Platform
+
+
+@pytest.fixture(scope="module")
+def here() -> Platform:
+    """This host as one without GPUs."""
+    facts = HostFacts("a CPU", usable_cores(), "2.13")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "host_facts", lambda: facts)
+        return measure_platform(quick=True)
+
+
+def test_cpu_and_workers_are_there(here: Platform) -> None:
+    assert [d.name for d in here.devices][:3] == ["cpu", "worker:0", "worker:1"]
+    assert here.accelerators(2) == ("worker:0", "worker:1")
+    assert {d.model for d in here.devices} == {"a CPU, 1 thread"}
+    assert here.device("cpu").lanes == 1
+    assert all(d.threads == 1 and d.flop_per_s > 0 for d in here.devices)
+
+
+def test_every_pair_of_devices_is_linked_by_memory_that_is_shared(here: Platform) -> None:
+    for source in here.devices:
+        for target in here.devices:
+            for kind in ("pinned", "pageable", "fresh"):
+                link = here.link(source.name, target.name, kind)
+                assert (link.source, link.target) == (source.name, target.name)
+                assert not link.blocking
+                assert link.crosses == ("host/memory",)
+                assert link.duration_s(2**24) > 0
+    assert here.capacities["host/memory"] > 0
+
+
+def test_lane_figures_are_measured_and_the_platform_survives_its_file(here: Platform) -> None:
+    dispatch = here.dispatch
+    assert dispatch.handoff_s > 0
+    assert dispatch.sync_s > 0
+    assert 0 < dispatch.run_s < 1e-3
+    assert Platform.from_dict(here.to_dict()) == here
+    assert here.provenance["quick"] is True
+    assert here.provenance["cuda_device_max_connections"]
+
+
+def test_report_names_the_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = HostFacts("a CPU", 2, "2.13")
+    monkeypatch.setattr(module, "host_facts", lambda: facts)
+    lines: list[str] = []
+    assert measure_platform(name="mine", quick=True, report=lines.append).name == "mine"
+    assert lines == ["memory copies", "arithmetic", "dispatch"]
+
+
+def test_a_check_measures_a_sample_again(here: Platform) -> None:
+    rows = {row.entry: row for row in check_platform(here)}
+    assert "dispatch handoff_s" in rows
+    assert "cpu>cpu (local), 16777216 bytes" in rows
+    assert all(row.ratio == pytest.approx(row.now / row.stored) for row in rows.values())
+
+
+def test_a_platform_of_another_host_cannot_be_checked() -> None:
+    other = Platform("other", (Device("cpu", "cpu"), Device("cuda:97", "cuda", "NVIDIA H200")))
+    with pytest.raises(PlatformError, match=r"cuda:97 is 'NVIDIA H200', this host has no such GPU"):
+        check_platform(other)
+
+
+def test_drift_takes_the_tolerance_both_ways() -> None:
+    assert not drift("x", 1e-3, 1.09e-3, 0.1).drifted
+    assert drift("x", 1e-3, 1.11e-3, 0.1).drifted
+    assert drift("x", 1e-3, 0.9e-3, 0.1).drifted
+    assert drift("x", 0.0, 1e-3, 0.1).drifted
+    assert not drift("x", 0.0, 0.0, 0.1).drifted
+
+
+def test_a_call_that_blocks_ends_the_count_of_launches(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = iter([0.0, 1e-6, 1e-6, 2e-6, 2e-6, 0.5])
+    monkeypatch.setattr("time.perf_counter", lambda: next(times))
+    assert first_slow(lambda: None, 10) == 2
+
+
+def test_worker_hosts_are_told_by_their_gpus() -> None:
+    assert host_facts().cores == usable_cores()

@@ -1,0 +1,211 @@
+"""Operations of workloads measured alone: what is chosen, with what arguments, and what stays as it was."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from graphsched.calibration import profile
+from graphsched.calibration import profiling as module
+from graphsched.calibration.choosing import missing, needed_for
+from graphsched.calibration.cuda_operations import counts_between
+from graphsched.calibration.serial_run import SerialRun, clone
+from graphsched.costs import Costs, TaskCost
+from graphsched.errors import PlatformError, TaskFailedError
+from graphsched.platform import Device, Platform
+from graphsched.workload import TensorSpec, Workload
+
+HERE = Platform("here", (Device("cpu", "cpu", "EPYC"), Device("worker:0", "worker", "EPYC")))
+TWO = Platform(
+    "two",
+    (Device("cpu", "cpu", "EPYC"), Device("cuda:0", "cuda", "H200"), Device("cuda:1", "cuda", "H200")),
+)
+
+
+def add_into(state: torch.Tensor, x: torch.Tensor) -> None:
+    """Adds in place."""
+    state.add_(x)
+
+
+def training() -> Workload:
+    """
+    x ──▶ y ──▶ update(w) ──▶ z ──▶ back
+    """
+    work = Workload()
+    x = work.input("x", torch.full((4, 4), 2.0))
+    w = work.state("w", torch.ones(4, 4))
+    y = work.task(torch.mm, x, x, name="y")
+    work.task(add_into, w, y, updates=w, name="update")
+    z = work.task(torch.relu, w, name="z")
+    work.copy(z, to="cpu", name="back")
+    return work
+
+
+def names(chosen: dict) -> dict[str, list[str]]:
+    return {device: [t.name for t in tasks] for device, tasks in chosen.items()}
+
+
+# -- choosing ----------------------------------------------------------------------------------------
+
+
+def test_each_signature_is_chosen_once_a_model() -> None:
+    """a and b are the same operation, c is another:  a   b ──▶ c"""
+    work = Workload()
+    x = work.input("x", torch.ones(2, 2))
+    work.task(torch.mm, x, x, name="a")
+    b = work.task(torch.mm, x, x, name="b")
+    work.task(torch.relu, b, name="c")
+    assert names(missing(work, TWO, Costs())) == {"cuda:0": ["a", "c"], "cpu": ["a", "c"]}
+    assert names(missing(work, HERE, Costs())) == {"cpu": ["a", "c"]}
+
+
+def test_constraints_given_durations_and_known_costs_leave_tasks_out() -> None:
+    """five tasks, no edges"""
+    work = Workload()
+    x = work.input("x", torch.ones(2, 2))
+    work.task(torch.mm, x, x, name="gpu", device="cuda:1")
+    work.task(torch.relu, x, name="host", device="cpu")
+    work.task(torch.exp, x, name="given", duration_s=1.0)
+    work.task(torch.sin, x, name="half", duration_s={"cuda": 1.0})
+    known = work.task(torch.cos, x, name="known")
+    costs = Costs({(work["known"].signature, model): TaskCost(1.0) for model in ("EPYC", "H200")})
+    assert known.producer == "known"
+    assert names(missing(work, TWO, costs)) == {"cuda:0": ["gpu"], "cpu": ["host", "half"]}
+
+
+def test_only_what_a_task_reads_is_run_before_it() -> None:
+    work = training()
+    assert [t.name for t in needed_for(work, [work["y"]])] == ["y"]
+    assert [t.name for t in needed_for(work, [work["z"]])] == ["y", "update", "z"]
+
+
+# -- the serial run -----------------------------------------------------------------------------------
+
+
+def test_arguments_are_the_real_ones_in_their_version() -> None:
+    """w is 1 before the update and 1 + 16 after it."""
+    work = training()
+    wanted = [work["update"], work["z"]]
+    seen = {s.task.name: [float(t[0, 0]) for t in s.tensors] for s in SerialRun(work, HERE, "cpu", wanted).steps()}
+    assert seen == {"update": [1.0, 16.0], "z": [17.0]}
+    assert float(work.tensors["w"][0, 0]) == 1.0
+
+
+def test_calls_of_a_step_act_on_clones() -> None:
+    work = training()
+    steps = SerialRun(work, HERE, "cpu", [work["update"]]).steps()
+    step = next(steps)
+    call = step.bound()
+    call()
+    call()
+    assert float(step.tensors[0][0, 0]) == 1.0
+
+
+def test_inputs_without_a_tensor_get_random_data() -> None:
+    """x ──▶ y"""
+    work = Workload()
+    work.task(torch.relu, work.input("x", TensorSpec((64,))), name="y")
+    (step,) = SerialRun(work, HERE, "cpu", [work["y"]]).steps()
+    assert step.tensors[0].std() > 0.1
+
+
+@pytest.mark.parametrize("stride", [(1, 4), (8, 2), (4, 1)])
+def test_clones_keep_strides(stride: tuple[int, int]) -> None:
+    tensor = torch.rand(64).as_strided((4, 4), stride)
+    copied = clone(tensor)
+    assert copied.stride() == stride
+    assert torch.equal(copied, tensor)
+    assert copied.data_ptr() != tensor.data_ptr()
+
+
+# -- measuring ------------------------------------------------------------------------------------------
+
+
+def test_costs_are_measured_kept_and_leave_everything_as_it_was() -> None:
+    work = training()
+    threads = torch.get_num_threads()
+    costs = profile(work, HERE)
+    assert {key[1] for key in costs} == {"EPYC"}
+    assert [key[0] for key in costs] == [work[n].signature for n in ("y", "update", "z")]
+    for key in costs:
+        cost = costs[key]
+        assert cost.samples >= 20
+        assert cost.quartiles_s is not None
+        assert 0 < cost.quartiles_s[0] <= cost.device_s <= cost.quartiles_s[1]
+    assert torch.equal(work.tensors["w"], torch.ones(4, 4))
+    assert torch.get_num_threads() == threads
+
+
+def test_measuring_draws_no_random_numbers_of_the_users() -> None:
+    """x ──▶ noise"""
+    work = Workload()
+    work.task(torch.rand_like, work.input("x", torch.ones(4)), name="noise")
+    torch.manual_seed(3)
+    state = torch.random.get_rng_state()
+    assert len(profile(work, HERE)) == 1
+    assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def test_kept_costs_are_used_again_until_refreshed(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def measure_on_cpu(ready: object, threads: int, repeats: int) -> TaskCost:
+        calls.append(repeats)
+        return TaskCost(float(len(calls)))
+
+    monkeypatch.setattr(module, "measure_on_cpu", measure_on_cpu)
+    work = training()
+    first = profile(work, HERE)
+    assert profile(work, HERE) == first
+    assert calls == [20, 20, 20]
+    assert profile(work, HERE, refresh=True, repeats=30) != first
+    assert calls == [20, 20, 20, 30, 30, 30]
+
+
+def test_profile_returns_only_what_the_workload_needs() -> None:
+    profile(training(), HERE)
+    work = Workload()
+    work.task(torch.relu, work.input("w", torch.ones(4, 4)), name="r")
+    assert [key[0] for key in profile(work, HERE)] == [work["r"].signature]
+
+
+def test_a_graph_of_durations_has_nothing_to_measure() -> None:
+    assert len(profile(Workload.from_dict(training().to_dict()), HERE)) == 0
+
+
+def test_a_failing_task_is_named_with_device_and_shapes() -> None:
+    """x ──▶ bad"""
+
+    def bad(x: torch.Tensor) -> torch.Tensor:
+        raise ValueError("no good")
+
+    work = Workload()
+    work.task(bad, work.input("x", torch.ones(2, 3)), name="bad", outputs=[TensorSpec((2, 3))])
+    with pytest.raises(TaskFailedError, match=r"'bad' failed on cpu with inputs x: float32\[2,3\]: ValueError"):
+        profile(work, HERE)
+
+
+def test_a_task_that_returns_something_else_is_named() -> None:
+    """x ──▶ bad"""
+
+    def bad(x: torch.Tensor) -> torch.Tensor:
+        return x[:1].clone()
+
+    work = Workload()
+    work.task(bad, work.input("x", torch.ones(2, 3)), name="bad", outputs=[TensorSpec((2, 3))])
+    with pytest.raises(TaskFailedError, match=r"'bad'.*returned float32\[1,3\]"):
+        profile(work, HERE)
+
+
+def test_a_gpu_that_is_not_here_is_refused() -> None:
+    """x ──▶ y"""
+    work = Workload()
+    work.task(torch.relu, work.input("x", torch.ones(2)), name="y", device="cuda:99")
+    elsewhere = Platform("far", (Device("cpu", "cpu", "EPYC"), Device("cuda:99", "cuda", "H200")))
+    with pytest.raises(PlatformError, match="platform 'far' says that cuda:99 is 'H200'"):
+        profile(work, elsewhere)
+
+
+def test_kernels_between_two_spins_are_one_steps() -> None:
+    assert counts_between(["warm", "spin", "a", "b", "spin", "warm", "spin", "spin"], "spin") == [2, 1]
+    assert counts_between(["a"], "spin") == []

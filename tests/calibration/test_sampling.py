@@ -1,0 +1,49 @@
+"""Numbers of calls, samples, sets and chains."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphsched.calibration.sampling import (
+    MOST_LAUNCHES,
+    calls_in_sample,
+    chain_length,
+    cost_of,
+    samples_wanted,
+    sets_wanted,
+    slowdowns,
+)
+
+
+@pytest.mark.parametrize("launches", [1, 7, 100, 5000])
+@pytest.mark.parametrize("call_s", [1e-6, 1e-4, 1e-2, 1.0])
+def test_no_sample_fills_the_launch_queue(call_s: float, launches: int) -> None:
+    calls = calls_in_sample(call_s, launches)
+    assert calls >= 1
+    assert calls == 1 or calls * launches <= MOST_LAUNCHES
+    assert chain_length(call_s, launches, 8) >= 2
+
+
+def test_a_short_call_is_repeated_until_a_sample_lasts() -> None:
+    assert calls_in_sample(25e-6) * 25e-6 >= 2e-4
+
+
+def test_there_are_never_fewer_samples_than_asked_for() -> None:
+    assert [samples_wanted(20, s) for s in (1e-6, 1e-3, 10.0)] == [100, 100, 20]
+    assert samples_wanted(200, 1e-6) == 200
+
+
+def test_sets_exceed_the_cache_within_their_limits() -> None:
+    assert sets_wanted(10**7, 6 * 10**7, 10**11) * 10**7 > 6 * 10**7
+    assert sets_wanted(10, 6 * 10**7, 10**11) == 8
+    assert sets_wanted(3 * 10**9, 6 * 10**7, 10**11) == 1
+
+
+def test_slowdowns_are_relative_and_never_below_one() -> None:
+    assert slowdowns([(1, 4.0), (2, 3.0), (4, 8.0)]) == ((1, 1.0), (2, 1.0), (4, 2.0))
+
+
+def test_a_cost_has_median_quartiles_and_count() -> None:
+    cost = cost_of([4.0, 1.0, 2.0, 3.0, 100.0], [1e-5, 3e-5, 2e-5], launches=3)
+    assert (cost.device_s, cost.quartiles_s, cost.samples) == (3.0, (2.0, 4.0), 5)
+    assert (cost.dispatch_s, cost.launches, cost.source) == (2e-5, 3, "measured")

@@ -1,0 +1,168 @@
+"""``list``, ``predict`` and ``run``."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from graphsched.records import load_run
+
+KEYS = {"label", "scheduler", "mode", "predicted_s", "measured_s", "spread", "reported_s", "error"}
+PREDICT = ("predict", "pair", "--platform", "two.json")
+RUN = ("run", "pair", "--platform", "two.json", "--repeats", "4", "--out", "out")
+
+
+def test_list_names_what_is_there(call, here):
+    (found,) = call("list", "--json").json["experiments"]
+    assert (found["name"], found["title"], found["source"]) == ("pair", "Multiply on two devices.", "a book")
+    assert found["needs"] == "2 accelerators"
+    assert found["parameters"] == {"size": 8, "fail": False}
+    called = call("list", "experiments/pair.py")
+    assert called.code == 0
+    assert "Multiply on two devices." in called.out
+    assert "size=8 fail=False" in called.out
+
+
+def test_list_goes_on_after_a_broken_file(call, here):
+    (here / "experiments" / "broken.py").write_text("def f(:\n")
+    called = call("list")
+    assert called.code == 2
+    assert "Multiply on two devices." in called.out
+    assert called.err.startswith("error: experiments/broken.py:1: syntax error")
+
+
+def test_a_prediction_has_the_keys_that_are_relied_on(call, here):
+    called = call(*PREDICT, "--json")
+    assert called.code == 0
+    assert called.err == ""
+    data = called.json
+    assert (data["experiment"], data["platform"]) == ("pair", "two")
+    assert [case["label"] for case in data["cases"]] == ["sequential, 2 workers", "heft, 2 workers", "plain PyTorch"]
+    first, _, plain = data["cases"]
+    assert first.keys() >= KEYS
+    assert first["predicted_s"] > 0
+    assert first["estimated"] == ["mm_0", "mm_1"]
+    assert (first["measured_s"], first["spread"], first["error"], first["reported_s"]) == (None, None, None, 0.5)
+    assert (plain["predicted_s"], plain["scheduler"], plain["mode"]) == (None, None, "baseline")
+
+
+def test_a_prediction_is_the_same_to_the_byte(here):
+    printed = []
+    for seed in ("1", "2"):
+        environment = os.environ | {"PYTHONHASHSEED": seed, "OMP_NUM_THREADS": "1"}
+        words = [sys.executable, "-m", "graphsched", *PREDICT, "--json"]
+        printed.append(subprocess.run(words, capture_output=True, env=environment, check=True).stdout)
+    assert printed[0] == printed[1]
+
+
+def test_estimates_are_marked_in_the_table(call, here):
+    out = call(*PREDICT).out
+    assert "~" in out
+    assert "~ rests on costs that are estimates" in out
+
+
+def test_parameters_and_the_filter_choose_what_is_predicted(call, here):
+    data = call(*PREDICT, "--json", "-p", "size=16", "--cases", "heft").json
+    assert data["parameters"] == {"size": 16, "fail": False}
+    assert [case["label"] for case in data["cases"]] == ["heft, 2 workers"]
+
+
+def test_a_prediction_can_be_drawn(call, here):
+    assert call(*PREDICT, "--out", "pictures").code == 0
+    names = sorted(path.name for path in (here / "pictures").iterdir())
+    assert names == [
+        "pair-1-sequential-2-workers.perfetto.json",
+        "pair-1-sequential-2-workers.png",
+        "pair-2-heft-2-workers.perfetto.json",
+        "pair-2-heft-2-workers.png",
+    ]
+
+
+def test_a_run_is_predicted_measured_recorded_and_drawn(call, here):
+    called = call(*RUN, "--json")
+    assert called.code == 0, called.err
+    data = called.json
+    first, _, plain = data["cases"]
+    assert first.keys() >= KEYS
+    assert first["error"] == pytest.approx(first["predicted_s"] / first["measured_s"] - 1)
+    assert first["estimated"] == []
+    assert plain["measured_s"] > 0
+    assert (plain["predicted_s"], plain["error"], plain["metrics"]) == (None, None, {"peak_bytes": 7})
+    assert data["files"][0] == "out/pair.json"
+    assert all((here / file).is_file() for file in data["files"])
+    assert {file.rpartition(".")[2] for file in data["files"]} == {"json", "png"}
+
+    recorded = load_run(here / "out" / "pair.json")
+    assert [case.figures() for case in recorded.cases] == data["cases"]
+    case = recorded.cases[0]
+    assert len(case.samples_s) == 4
+    assert case.repredict().makespan_s == case.predicted_s
+    assert case.setup.environment["torch"]
+    assert case.setup.parameters == {"size": 8, "fail": False}
+
+
+def test_a_case_that_fails_does_not_stop_the_others(call, here):
+    called = call(*RUN, "--json", "-p", "fail=true")
+    assert called.code == 1
+    cases = called.json["cases"]
+    assert [case["measured_s"] is not None for case in cases] == [True, False, True]
+    assert "out of luck" in cases[1]["failure"]
+    assert "failed: heft, 2 workers" in called.err
+    assert [case.label for case in load_run(here / "out" / "pair.json").cases] == [
+        "sequential, 2 workers",
+        "plain PyTorch",
+    ]
+    assert not list((here / "out").glob("pair-2-*"))
+
+
+def test_a_run_adds_to_what_is_recorded(call, here):
+    call(*RUN, "--cases", "sequential")
+    call(*RUN, "--cases", "heft")
+    labels = [case.label for case in load_run(here / "out" / "pair.json").cases]
+    assert labels == ["sequential, 2 workers", "heft, 2 workers"]
+
+
+def test_an_interrupt_keeps_the_cases_that_are_done(call, here, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("graphsched.executors.time_callable", interrupted)
+    called = call(*RUN)
+    assert (called.code, called.out) == (130, "")
+    assert called.err.splitlines()[-1] == "interrupted"
+    labels = [case.label for case in load_run(here / "out" / "pair.json").cases]
+    assert labels == ["sequential, 2 workers", "heft, 2 workers"]
+
+
+def test_a_damaged_record_is_found_before_anything_runs(call, here):
+    (here / "out").mkdir()
+    (here / "out" / "pair.json").write_text('{"schema": 1, "cas')
+    called = call(*RUN)
+    assert called.code == 2
+    assert "pair.json is no complete JSON file" in called.err
+    assert "[1]" not in called.err
+
+
+def test_gpus_that_are_not_here_cannot_be_run_on(call, here):
+    platform = json.loads((here / "two.json").read_text())
+    platform["devices"].append(platform["devices"][0] | {"name": "cuda:99", "kind": "cuda"})
+    (here / "two.json").write_text(json.dumps(platform))
+    called = call(*RUN)
+    assert called.code == 2
+    assert "platform 'two' has cuda:99" in called.err
+
+
+def test_a_graph_of_durations_cannot_be_run(call, here):
+    (here / "experiments" / "bare.py").write_text(
+        "import networkx as nx\nimport graphsched as gs\n@gs.experiment()\ndef bare(platform):\n"
+        "    graph = nx.DiGraph()\n    graph.add_node('a', duration_s=0.25)\n"
+        "    yield gs.Case('bare', gs.Workload.from_graph(graph))\n"
+    )
+    assert call("predict", "bare", "--platform", "two.json", "--json").json["cases"][0]["predicted_s"] >= 0.25
+    called = call("run", "bare", "--platform", "two.json", "--out", "out")
+    assert called.code == 2
+    assert "use predict instead of run" in called.err

@@ -1,0 +1,54 @@
+"""Platforms written by hand, and each experiment at a small size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from graphsched.cases import Case, Experiment, find
+from graphsched.plan import Plan
+from graphsched.platform import Device, Link, Platform
+from graphsched.schedulers import schedule
+
+FOLDER = Path(__file__).parents[2] / "experiments"
+SMALL: dict[str, dict[str, Any]] = {
+    "parallel_compute": {"size": 16, "products": 4},
+    "overlap": {"size": 16, "products": 4},
+    "cpu_gpu": {"size": 16, "products": 6, "cpu_products": 3},
+    "independent_ops": {"sizes": (16, 8), "products": 8},
+    "small_ops": {"sizes": (8, 16), "products": 8},
+    "complex_graph": {"size": 16, "layers": 3, "width": 4},
+    "async_frontend": {"n": (1, 10, 200)},
+}
+
+
+def load(name: str) -> Experiment:
+    """The experiment of this name in the checkout."""
+    return find(FOLDER / f"{name}.py")
+
+
+def hand_written(kind: str, count: int, *, lanes: int = 8) -> Platform:
+    """A host with `count` accelerators of `lanes` compute lanes, all of them linked."""
+    names = [f"{kind}:{i}" for i in range(count)]
+    devices = [Device("cpu", "cpu", "a CPU", lanes=8)]
+    devices += [Device(name, kind, f"a {kind}", lanes=lanes) for name in names]  # type: ignore[arg-type]
+    links = []
+    for name in names:
+        for memory, rate in (("pinned", 5e10), ("pageable", 1e10), ("fresh", 2e9)):
+            links.append(Link("cpu", name, memory, 1e-5, rate, blocking=memory != "pinned"))  # type: ignore[arg-type]
+            links.append(Link(name, "cpu", memory, 1e-5, rate, blocking=memory != "pinned"))  # type: ignore[arg-type]
+        links += [Link(name, other, "peer", 1e-5, 3e11) for other in names if other != name]
+    return Platform(f"{kind} x{count}", tuple(devices), tuple(links), cores=8)
+
+
+def cases(name: str, platform: Platform, **params: Any) -> dict[str, Case]:
+    """The cases of an experiment by label, small unless parameters are given; each label stands once."""
+    made = list(load(name).cases(platform, **(SMALL[name] | params)))
+    assert len({case.label for case in made}) == len(made)
+    return {case.label: case for case in made}
+
+
+def plan_of(case: Case, platform: Platform) -> Plan:
+    """The plan of a case that is no baseline."""
+    assert case.work is not None
+    return schedule(case.work, platform, scheduler=case.scheduler, **case.options)

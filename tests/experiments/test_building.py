@@ -1,0 +1,77 @@
+"""Every experiment can be built and scheduled on any host; none needs a GPU for that."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+
+from graphsched.cases import discover
+from tests.experiments.small import FOLDER, SMALL, cases, hand_written, load, plan_of
+
+HOSTS = [("cuda", 1), ("cuda", 2), ("cuda", 4), ("worker", 1), ("worker", 2)]
+
+
+@pytest.mark.parametrize(("kind", "count"), HOSTS)
+@pytest.mark.parametrize("name", SMALL)
+def test_plans_are_right_and_words_fit_the_host(name: str, kind: str, count: int) -> None:
+    platform = hand_written(kind, count)
+    for label, case in cases(name, platform).items():
+        assert ("GPU" in label) == (kind == "cuda" and "alone, CPU" not in label)
+        if case.work is not None:
+            plan = plan_of(case, platform)
+            plan.check()
+            used = {lane.device for lane in plan.lanes if lane.kind == "compute"} - {"cpu"}
+            promised = re.search(r"(\d) (GPU|worker)s?$", label)
+            if promised:
+                assert used <= set(platform.accelerators(int(promised[1])))
+            if promised and (name == "parallel_compute" or case.scheduler == "round_robin"):
+                assert len(used) == int(promised[1])
+
+
+def test_all_files_load_and_say_what_they_are() -> None:
+    found = discover(FOLDER)
+    assert not found.errors
+    assert sorted(e.name for e in found.experiments) == sorted(SMALL)
+    assert all(e.title.endswith(".") and e.source.startswith("d2l.ai 12.") for e in found.experiments)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_same_workloads_are_built_every_time(name: str) -> None:
+    platform = hand_written("cuda", 4)
+    first, second = cases(name, platform), cases(name, platform)
+    assert list(first) == list(second)
+    for label, case in first.items():
+        if case.work is not None:
+            assert case.work.digest() == second[label].work.digest()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_costs_are_filed_under_names_of_torch(name: str) -> None:
+    """So that costs measured on another host are found, whatever Python it ran."""
+    for case in cases(name, hand_written("cuda", 2)).values():
+        tasks = case.work.tasks if case.work else []
+        assert all(t.signature.startswith("torch.") and "#" not in t.signature for t in tasks if t.kind == "run")
+
+
+def test_inputs_of_one_shape_share_their_memory() -> None:
+    """50 inputs of 64 MB must not take 3.2 GB where they are only predicted."""
+    for case in load("overlap").cases(hand_written("cuda", 1), size=16, products=10):
+        assert len({t.data_ptr() for t in case.work.tensors.values()}) == 1  # type: ignore[union-attr]
+
+
+def test_lanes_that_the_device_does_not_have_are_left_out() -> None:
+    platform = hand_written("worker", 1, lanes=2)
+    for name in ("independent_ops", "small_ops"):
+        assert {c.options.get("lanes", 1) for c in cases(name, platform).values()} == {1, 2}
+
+
+def test_baselines_run_on_workers() -> None:
+    for name in ("independent_ops", "complex_graph", "async_frontend"):
+        baselines = [c for c in cases(name, hand_written("worker", 1)).values() if c.baseline is not None]
+        assert baselines
+        for case in baselines:
+            result = case.baseline()  # type: ignore[misc]
+            tensors = result.values() if isinstance(result, dict) else [result] if torch.is_tensor(result) else result
+            assert all(torch.isfinite(t).all() for t in tensors)

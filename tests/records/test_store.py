@@ -1,0 +1,237 @@
+"""Recorded runs: written, read, merged, and what is wrong with a file."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from graphsched.errors import FileFormatError, OutputError
+from graphsched.plan import Plan
+from graphsched.records import find_runs, load_run, record_baseline, run_file, save_run, store
+from graphsched.records.model import COLUMNS
+from tests.records.examples import PLATFORM, SETUP, case_of, chain, plan_of, run_of, two, with_cost
+
+
+def test_a_case_comes_back_as_it_was(tmp_path):
+    """t0 → t1 → t2 on one GPU."""
+    work = chain()
+    case = case_of(work, measured_s=3.0, spread=0.1)
+    (back,) = load_run(save_run(run_of(case), tmp_path)).cases
+    assert back.figures() == case.figures()
+    assert back.figures() == {
+        "label": "one GPU",
+        "scheduler": "one_stream",
+        "mode": "eager",
+        "predicted_s": 3.3,
+        "measured_s": 3.0,
+        "spread": pytest.approx(0.1),
+        "reported_s": 2.5,
+        "error": pytest.approx(0.1),
+        "options": {},
+        "metrics": {},
+        "estimated": [],
+    }
+    assert back.work.digest() == work.digest()
+    assert back.plan.text == plan_of(work).text
+    assert back.setup.platform.digest() == PLATFORM.digest()
+    assert back.setup.parameters == {"sizes": [1, 2]}
+    line = back.measured
+    assert isinstance(line.plan, Plan)
+    assert (line.timed_makespan_s, line.clock_uncertainty_s, line.notes) == (3.0 * 1.01, 1e-6, ("by hand",))
+    assert line.samples_s == case.samples_s
+    for name in COLUMNS:
+        assert getattr(line, name).tolist() == case.spans[name].tolist()
+
+
+def test_floats_are_kept_to_the_bit(tmp_path):
+    third = case_of(chain(), measured_s=1 / 3)
+    (back,) = load_run(save_run(run_of(third), tmp_path)).cases
+    assert back.measured_s == 1 / 3
+    assert back.measured.end_s[-1] == 1 / 3
+
+
+def test_what_cases_share_is_written_once(tmp_path):
+    work = chain()
+    path = save_run(run_of(case_of(work, label="a"), case_of(work, label="b"), case_of(two(), label="c")), tmp_path)
+    data = json.loads(path.read_text())
+    assert len(data["workloads"]) == len(data["plans"]) == 2
+    assert [case["workload"] for case in data["cases"]].count(work.digest()) == 2
+
+
+def test_only_costs_that_the_plan_uses_are_kept(tmp_path):
+    platform = with_cost(SETUP, 0.5).platform
+    case = case_of(chain(), setup=replace(SETUP, platform=platform))
+    other = case_of(two(), label="other", setup=replace(SETUP, platform=platform))
+    assert list(case.setup.platform.costs) == [("given t0", "GPU")]
+    assert not other.setup.platform.costs
+    run = load_run(save_run(run_of(other, case), tmp_path))
+    assert all(list(c.setup.platform.costs) == [("given t0", "GPU")] for c in run.cases)
+    assert "earlier" in json.loads(run_file(tmp_path, "exp").read_text())
+    assert json.loads(run_file(tmp_path, "exp").read_text())["earlier"] == []
+
+
+def test_a_baseline_has_samples_and_nothing_else(tmp_path):
+    case = record_baseline(SETUP, "plain PyTorch", (1.0, 2.0, 3.0, 4.0, 5.0), reported_s=2.0, metrics={"peak_bytes": 7})
+    (back,) = load_run(save_run(run_of(case), tmp_path)).cases
+    assert (back.measured_s, back.predicted_s, back.error, back.scheduler, back.mode) == (
+        3.0,
+        None,
+        None,
+        None,
+        "baseline",
+    )
+    assert back.spread == pytest.approx(1 / 3)
+    assert back.metrics == {"peak_bytes": 7}
+    with pytest.raises(FileFormatError, match="'plain PyTorch' is a baseline"):
+        _ = back.plan
+
+
+# -- many spans -------------------------------------------------------------------------------
+
+
+def test_spans_of_large_plans_are_in_a_file_beside(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "INLINE_ACTIONS", 2)
+    large, small = case_of(chain(3), label="large"), case_of(two(), label="small")
+    path = save_run(run_of(large, small), tmp_path)
+    (beside,) = tmp_path.glob("*.npz")
+    data = json.loads(path.read_text())
+    assert data["cases"][0]["spans"] == beside.name
+    assert list(data["plans"].values()) == [plan_of(two()).text]
+    back = load_run(path).cases[0]
+    assert back.plan.text == plan_of(chain(3)).text
+    assert np.array_equal(back.measured.end_s, large.spans["end_s"])
+
+
+def test_the_file_beside_is_replaced_with_its_case(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "INLINE_ACTIONS", 2)
+    save_run(run_of(case_of(chain(3), measured_s=1.0)), tmp_path)
+    (first,) = tmp_path.glob("*.npz")
+    path = save_run(run_of(case_of(chain(3), measured_s=2.0)), tmp_path)
+    (second,) = tmp_path.glob("*.npz")
+    assert first.name != second.name
+    assert load_run(path).cases[0].measured.end_s[-1] == 2.0
+
+
+@pytest.mark.parametrize("damage", ["missing", "truncated", "foreign"])
+def test_a_damaged_file_beside_is_named(tmp_path, monkeypatch, damage):
+    monkeypatch.setattr(store, "INLINE_ACTIONS", 2)
+    path = save_run(run_of(case_of(chain(3))), tmp_path)
+    (beside,) = tmp_path.glob("*.npz")
+    if damage == "missing":
+        beside.unlink()
+    elif damage == "truncated":
+        beside.write_bytes(beside.read_bytes()[:100])
+    else:
+        np.savez(beside, start_s=np.zeros(3))
+    with pytest.raises(FileFormatError, match=beside.name):
+        load_run(path)
+
+
+# -- merging ----------------------------------------------------------------------------------
+
+
+def test_another_mode_replaces_only_its_own_cases(tmp_path):
+    save_run(run_of(case_of(chain(), measured_s=1.0), case_of(two(), label="two")), tmp_path)
+    save_run(run_of(case_of(chain(), measured_s=2.0, mode="graph")), tmp_path)
+    path = save_run(run_of(case_of(chain(), measured_s=3.0)), tmp_path)
+    found = [(c.label, c.mode, c.measured_s) for c in load_run(path).cases]
+    assert found == [("one GPU", "eager", 3.0), ("two", "eager", 3.0), ("one GPU", "graph", 2.0)]
+
+
+def test_cases_kept_from_another_platform_keep_it(tmp_path):
+    bigger = replace(SETUP, platform=replace(PLATFORM, name="bigger", cores=8))
+    save_run(run_of(case_of(chain(), mode="graph", setup=bigger)), tmp_path)
+    path = save_run(run_of(case_of(chain())), tmp_path)
+    run = load_run(path)
+    assert {case.mode: case.setup.platform.name for case in run.cases} == {"graph": "bigger", "eager": "bench"}
+    assert all(case.measured.plan.platform is case.setup.platform for case in run.cases)
+    data = json.loads(path.read_text())
+    assert data["platform"]["name"] == "bench"
+    assert [setup["platform"]["name"] for setup in data["earlier"]] == ["bigger"]
+
+
+def test_costs_that_have_changed_since_make_another_setup(tmp_path):
+    save_run(run_of(case_of(chain(), mode="graph", setup=with_cost(SETUP, 1.0))), tmp_path)
+    run = load_run(save_run(run_of(case_of(chain(), setup=with_cost(SETUP, 2.0))), tmp_path))
+    kept = {case.mode: case.setup.platform.costs["given t0", "GPU"].device_s for case in run.cases}
+    assert kept == {"graph": 1.0, "eager": 2.0}
+
+
+def test_the_same_run_gives_the_same_bytes(tmp_path, monkeypatch):
+    monkeypatch.setattr(store, "INLINE_ACTIONS", 2)
+    contents = []
+    for _ in range(2):
+        path = save_run(run_of(case_of(chain(3)), case_of(two(), label="two")), tmp_path)
+        contents.append([file.read_bytes() for file in sorted(tmp_path.iterdir())])
+        assert path.name == "exp.json"
+    assert contents[0] == contents[1]
+
+
+# -- wrong files ------------------------------------------------------------------------------
+
+
+def test_a_truncated_file_is_named(tmp_path):
+    path = save_run(run_of(case_of(chain())), tmp_path)
+    path.write_text(path.read_text()[:-200])
+    with pytest.raises(FileFormatError, match=r"exp.json is no complete JSON file"):
+        load_run(path)
+
+
+@pytest.mark.parametrize("change", [{"schema": 2}, {"schema": None}, {"cases": None}, {"cases": [{}]}, {"seed": ...}])
+def test_another_version_or_missing_entries_are_refused(tmp_path, change):
+    path = save_run(run_of(case_of(chain())), tmp_path)
+    data = json.loads(path.read_text())
+    for key, value in change.items():
+        data.pop(key) if value is ... else data.update({key: value})
+    path.write_text(json.dumps(data))
+    with pytest.raises(FileFormatError, match=r"exp.json is no recorded run"):
+        load_run(path)
+
+
+def test_a_file_that_is_no_run_is_refused(tmp_path):
+    (tmp_path / "list.json").write_text("[1]")
+    with pytest.raises(FileFormatError, match="found 'list'"):
+        load_run(tmp_path / "list.json")
+    with pytest.raises(FileFormatError, match="cannot read"):
+        load_run(tmp_path / "none.json")
+
+
+def test_spans_of_another_length_are_refused(tmp_path):
+    case = case_of(chain(3))
+    short = replace(case, spans={name: column[:-1] for name, column in case.spans.items()})
+    with pytest.raises(FileFormatError, match="'one GPU' has 3 actions"):
+        _ = load_run(save_run(run_of(short), tmp_path)).cases[0].measured
+
+
+def test_a_folder_that_cannot_be_written_is_an_output_error(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputError, match="cannot write"):
+        save_run(run_of(case_of(chain())), tmp_path / "file")
+
+
+def test_runs_are_found_below_folders_but_traces_are_none(tmp_path):
+    save_run(run_of(case_of(chain())), tmp_path / "b")
+    save_run(run_of(case_of(chain())), tmp_path / "a")
+    (tmp_path / "a" / "exp-1.perfetto.json").write_text("{}")
+    assert find_runs([tmp_path]) == [tmp_path / "a" / "exp.json", tmp_path / "b" / "exp.json"]
+    assert find_runs([tmp_path / "a" / "exp.json", tmp_path / "a"]) == [tmp_path / "a" / "exp.json"]
+    with pytest.raises(FileFormatError, match="no file or folder"):
+        find_runs([tmp_path / "none"])
+
+
+def test_reading_a_run_needs_no_torch(tmp_path):
+    path = save_run(run_of(case_of(chain())), tmp_path)
+    code = f"""
+import sys
+from graphsched.records import load_run
+case = load_run({str(path)!r}).cases[0]
+print(case.measured, case.repredict())
+sys.exit('torch' in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,166 @@
+"""What `schedule` accepts, and schedulers that others bring."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import metadata
+
+import pytest
+
+from graphsched.errors import ScheduleError
+from graphsched.plan import Placement
+from graphsched.platform import Platform
+from graphsched.schedulers import register, registry, schedule, schedulers
+from graphsched.workload import Workload
+from tests.schedulers.graphs import graph, lanes_of, machine
+
+WORK = graph([("a", "b")], a=1.0, b=1.0)
+
+
+def backwards(
+    work: Workload, platform: Platform, costs: object, *, device: str = "cuda:0", speed: float = 1
+) -> Placement:
+    """A scheduler of somebody else: all on one lane."""
+    return Placement(list(work.graph), dict.fromkeys(work.graph, f"{device}/s7"))
+
+
+def demanding(work: Workload, platform: Platform, costs: object, *, seed: int) -> Placement:
+    """A scheduler with an option that must be given."""
+    return backwards(work, platform, costs)
+
+
+def broken(work: Workload, platform: Platform, costs: object) -> Placement:
+    """A scheduler that returns nothing."""
+    return None  # type: ignore[return-value]
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[metadata.EntryPoint]]:
+    """Entry points as if packages had brought them; names that they register are forgotten afterwards."""
+    points: list[metadata.EntryPoint] = []
+
+    def found(group: str) -> list[metadata.EntryPoint]:
+        return [p for p in points if p.group == group]
+
+    monkeypatch.setattr(registry.metadata, "entry_points", found)
+    monkeypatch.setattr(registry, "_REGISTERED", dict(registry._REGISTERED))
+    registry._entry_points.cache_clear()
+    yield points
+    registry._entry_points.cache_clear()
+
+
+def point(name: str, target: str) -> metadata.EntryPoint:
+    """An entry point for one of the schedulers above."""
+    return metadata.EntryPoint(name, f"{__name__}:{target}" if ":" not in target else target, registry.GROUP)
+
+
+def test_scheduler_by_entry_point(installed: list[metadata.EntryPoint]) -> None:
+    """It is listed, found, and takes its own options."""
+    installed.append(point("backwards", "backwards"))
+    assert "backwards" in schedulers()
+    plan = schedule(WORK, machine(2), scheduler="backwards", device="cuda:1", speed=2)
+    assert plan.scheduler == "backwards device=cuda:1 speed=2"
+    assert set(lanes_of(plan).values()) == {"cuda:1/s7"}
+    assert len(schedule(WORK, machine(2), scheduler="backwards")) == 2
+
+
+def test_same_entry_point_twice_is_one(installed: list[metadata.EntryPoint]) -> None:
+    """As with a package that is found in two folders."""
+    installed += [point("backwards", "backwards")] * 2
+    assert len(schedule(WORK, machine(1), scheduler="backwards")) == 2
+
+
+def test_broken_entry_point_hurts_only_who_asks(installed: list[metadata.EntryPoint]) -> None:
+    """The error names the entry point and the cause."""
+    installed.append(point("lost", "no_such_package:scheduler"))
+    installed.append(point("text", "GROUP_NAME"))
+    assert "lost" in schedulers()
+    assert len(schedule(WORK, machine(1), scheduler="heft")) == 2
+    with pytest.raises(ScheduleError, match=r"'lost' of entry point 'no_such_package:scheduler'.*No module named"):
+        schedule(WORK, machine(1), scheduler="lost")
+    with pytest.raises(ScheduleError, match=r"'text' of entry point .* is no function: 'not callable'"):
+        schedule(WORK, machine(1), scheduler="text")
+
+
+GROUP_NAME = "not callable"
+
+
+def test_two_schedulers_of_one_name(installed: list[metadata.EntryPoint]) -> None:
+    """One of ours, or of two packages: an error that names both."""
+    installed.append(point("heft", "backwards"))
+    installed += [point("twice", "backwards"), point("twice", "demanding")]
+    with pytest.raises(ScheduleError, match=r"two schedulers 'heft': graphsched.schedulers.heft:heft and .*:backwards"):
+        schedule(WORK, machine(1), scheduler="heft")
+    with pytest.raises(ScheduleError, match=r"two schedulers 'twice': .*:backwards and .*:demanding"):
+        schedule(WORK, machine(1), scheduler="twice")
+    with pytest.raises(ScheduleError, match="two schedulers 'one_stream'"):
+        register("one_stream")(backwards)
+
+
+def test_registered_in_place(installed: list[metadata.EntryPoint]) -> None:
+    """By the decorator."""
+    assert register("mine")(backwards) is backwards
+    assert "mine" in schedulers()
+    assert schedule(WORK, machine(1), scheduler="mine").scheduler == "mine"
+
+
+def test_unknown_scheduler() -> None:
+    """The message lists those there are."""
+    names = "heft, one_stream, round_robin, sequential, wavefront"
+    with pytest.raises(ScheduleError, match=f"no scheduler 'hefty': there are {names}"):
+        schedule(WORK, machine(1), scheduler="hefty")
+
+
+def test_unknown_mode() -> None:
+    """The message lists the modes."""
+    with pytest.raises(ScheduleError, match="no mode 'graphs': there is eager"):
+        schedule(WORK, machine(1), mode="graphs")
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "options", "message"),
+    [
+        (
+            "heft",
+            {"lane": 2},
+            r"'heft' has no option 'lane': its options are lanes: int = 1, copies: 'own' \| 'compute' =",
+        ),
+        (
+            "one_stream",
+            {"lanes": 2},
+            r"'one_stream' has no option 'lanes': its options are copies: 'own' \| 'compute' = 'own'",
+        ),
+        ("heft", {"lanes": "2"}, r"option lanes='2' of scheduler 'heft': lanes: int = 1"),
+        ("heft", {"lanes": True}, r"option lanes=True of scheduler 'heft': lanes: int"),
+        ("heft", {"lanes": 1.5}, r"option lanes=1.5"),
+        ("round_robin", {"lanes": "x"}, r"lanes: int \| None = None"),
+        ("wavefront", {"sync": 1}, r"option sync=1 of scheduler 'wavefront': sync: bool = False"),
+        ("heft", {"copies": "both"}, r"option copies='both' of scheduler 'heft': copies: 'own' \| 'compute'"),
+        ("heft", {"copies": ["own"]}, r"option copies=\['own'\]"),
+    ],
+)
+def test_wrong_options(scheduler: str, options: dict[str, object], message: str) -> None:
+    """What was wrong, the value, and what the scheduler has."""
+    with pytest.raises(ScheduleError, match=message):
+        schedule(WORK, machine(1), scheduler=scheduler, **options)
+
+
+def test_options_of_other_schedulers(installed: list[metadata.EntryPoint]) -> None:
+    """One that must be given, one of a wrong type, and none at all."""
+    installed += [point("demanding", "demanding"), point("backwards", "backwards"), point("broken", "broken")]
+    with pytest.raises(ScheduleError, match="'demanding' needs the option seed: int"):
+        schedule(WORK, machine(1), scheduler="demanding")
+    with pytest.raises(ScheduleError, match=r"option speed='fast' of scheduler 'backwards': speed: float = 1"):
+        schedule(WORK, machine(1), scheduler="backwards", speed="fast")
+    with pytest.raises(ScheduleError, match="'broken' has no option 'lanes': its options are none"):
+        schedule(WORK, machine(1), scheduler="broken", lanes=1)
+    with pytest.raises(ScheduleError, match="'broken' returned NoneType: a Placement is needed"):
+        schedule(WORK, machine(1), scheduler="broken")
+
+
+def test_text_names_options_that_are_not_the_default() -> None:
+    """In the scheduler's order, whatever the order given; defaults are left out."""
+    plan = schedule(WORK, machine(1), scheduler="wavefront", copies="compute", sync=False, lanes=2)
+    assert plan.scheduler == "wavefront lanes=2 copies=compute"
+    assert "scheduler wavefront lanes=2 copies=compute mode eager" in plan.text.splitlines()
+    assert schedule(WORK, machine(1), lanes=1).scheduler == "heft"

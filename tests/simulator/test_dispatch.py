@@ -1,0 +1,279 @@
+"""What the dispatching thread spends, and where it is held up. `ROUND` has powers of two throughout."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from graphsched.costs import Costs, TaskCost
+from graphsched.simulator import Model, predict
+from graphsched.simulator.dispatch import UNKNOWN, LaunchQueue
+from graphsched.timeline import Timeline
+from graphsched.workload import TensorSpec, Workload
+from graphsched.workload.signatures import operation_name, signature
+from tests.builders import FREE, ROUND, chain, operations, planned, platform, workload
+
+RUN, COPY, RECORD, WAIT, SWITCH, TIMED, GAP = 1, 2, 4, 8, 16, 32, 64
+SYNC, HANDOFF, WAKE, SAME, OTHER, LAUNCH = 128, 256, 512, 1024, 2048, 4096
+UNTIMED = Model(timing=False)
+
+
+def _nothing() -> None: ...
+
+
+NO_CALLS = Costs({(signature(operation_name(_nothing), (), {}, ()), "GPU"): TaskCost(0.0)})  # no host time
+
+
+def spans(timeline: Timeline) -> dict[str, tuple[float, float, float, float]]:
+    return {s.action: (s.issue_start_s, s.issue_end_s, s.start_s, s.end_s) for s in timeline}
+
+
+def test_issue_of_a_chain_across_streams():
+    """a -> b: cuda:0/s0, cuda:0/s1."""
+    work = workload({"a": 1.0, "b": 1.0}, [("a", "b", 0)])
+    timeline = predict(planned(work, platform(dispatch=ROUND), {"a": "cuda:0/s0", "b": "cuda:0/s1"}), model=UNTIMED)
+    a_called = RUN + SWITCH
+    a_issued = a_called + RECORD
+    b_issued = a_issued + RUN + SWITCH + WAIT
+    a_end = a_called + LAUNCH + 1
+    assert spans(timeline) == {
+        "a": (0, a_issued, a_called + LAUNCH, a_end),
+        "b": (a_issued, b_issued, a_end + SAME, a_end + SAME + 1),
+    }
+    assert timeline.makespan_s == a_end + SAME + 1 + SYNC
+
+
+def test_host_time_of_calls_and_no_switch_on_the_same_stream():
+    """Two independent operations of 50 s host time on one stream, 1 s each on the device: the host is the limit."""
+    work, costs = operations({"a": 0, "b": 0}, [TaskCost(1.0, dispatch_s=50.0)])
+    plan = planned(work, platform(dispatch=ROUND), {"a": "cuda:0/s0", "b": "cuda:0/s0"}, costs=costs)
+    timeline = predict(plan, model=UNTIMED)
+    first, second = SWITCH + RUN + 50, SWITCH + 2 * (RUN + 50)
+    assert spans(timeline) == {
+        "a": (0, first, first + LAUNCH, first + LAUNCH + 1),
+        "b": (first, second, second + LAUNCH, second + LAUNCH + 1),
+    }
+    assert predict(plan, model=replace(UNTIMED, dispatch=False)).makespan_s == 2
+
+
+def test_timing_events_cost_host_and_lane():
+    """a alone: the span is from the event before its call to the event after its work."""
+    work, costs = operations({"a": 0}, [TaskCost(1.0, dispatch_s=50.0)])
+    plan = planned(work, platform(dispatch=ROUND), {"a": "cuda:0/s0"}, costs=costs)
+    timeline = predict(plan)
+    event = SWITCH + RUN + TIMED
+    end = event + 50 + LAUNCH + 1 + GAP
+    assert spans(timeline) == {"a": (0, event + 50 + TIMED, event + LAUNCH, end)}
+    assert timeline.timed_makespan_s == end + SYNC
+    assert timeline.makespan_s == SWITCH + RUN + 50 + LAUNCH + 1 + SYNC
+    without = predict(plan, model=UNTIMED)
+    assert without.makespan_s == without.timed_makespan_s == timeline.makespan_s
+
+
+def test_copy_costs_its_own_issue():
+    """a -> copy -> b: cuda:0, cuda:1."""
+    work = workload({"a": 1.0, "b": 1.0}, [("a", "b", 100)])
+    timeline = predict(planned(work, platform(dispatch=ROUND), {"a": "cuda:0/s0", "b": "cuda:1/s0"}), model=UNTIMED)
+    a, copy, b = spans(timeline).values()
+    assert a[1] == RUN + SWITCH + RECORD
+    assert copy[1] - copy[0] == 2 * SWITCH + WAIT + COPY + RECORD  # a stream on each GPU
+    assert b[1] - b[0] == RUN + SWITCH + WAIT
+    assert copy[2] == a[3] + SAME
+    assert copy[3] == copy[2] + 1
+
+
+def test_task_of_several_launches_starts_with_the_first_and_ends_after_the_last():
+    """a: 4 launches of 25 s host time each, 40 s on the device; b: the same with 400 s on the device."""
+    work, costs = operations({"a": 0, "b": 1}, [TaskCost(40.0, 100.0, launches=4), TaskCost(400.0, 100.0, launches=4)])
+    plan = planned(work, platform(), {"a": "cuda:0/s0", "b": "cuda:1/s0"}, costs=costs)
+    timeline = predict(plan)
+    assert spans(timeline)["a"] == (0, 100, 0, 110)  # the event before it passes at 0, the last launch runs from 100
+    plain = predict(plan, model=UNTIMED)
+    assert spans(plain)["a"] == (0, 100, 25, 110)
+    assert spans(plain)["b"] == (100, 200, 125, 525)
+
+
+def test_full_launch_queue_blocks_the_thread():
+    """t0 -> t1 -> … of 10 s, a queue of 2: the thread issues t2 when t0 is over, and so on."""
+    plan = planned(
+        chain(5, 10.0), platform(dispatch=replace(FREE, queue_depth=2)), {f"t{i}": "cuda:0/s0" for i in range(5)}
+    )
+    assert [s.issue_end_s for s in predict(plan)] == [0, 0, 10, 20, 30]
+    assert [s.issue_end_s for s in predict(plan, model=Model(launch_queue=False))] == [0] * 5
+
+
+def test_launch_queue_counts_launches_of_all_streams():
+    """Tasks of 2 launches on two streams, a queue of 4: c is issued when a or b is over."""
+    work, costs = operations({"a": 0, "b": 1, "c": 0}, [TaskCost(10.0, launches=2), TaskCost(6.0, launches=2)])
+    lanes = {"a": "cuda:0/s0", "b": "cuda:0/s1", "c": "cuda:0/s0"}
+    here = platform(dispatch=replace(FREE, queue_depth=4))
+    alone = Model(sharing=False)
+    assert predict(planned(work, here, lanes, costs=costs), model=alone)[2].issue_end_s == 6
+    # Sharing by halves: b ends at 12, a at 16. The thread learns of it through the clock.
+    assert predict(planned(work, here, lanes, costs=costs))[2].issue_end_s == 12
+
+
+def test_full_queue_with_timing_events_goes_on_at_the_event_after():
+    """Chains of shared tasks on two streams behind a queue of 2, a gap of 1 s each: nothing gets stuck."""
+    work = workload({f"{lane}{i}": 2.0 for i in range(4) for lane in "ab"})
+    here = platform(dispatch=replace(FREE, queue_depth=2, timed_gap_s=1.0))
+    lanes = {t: f"cuda:0/s{int(t[0] == 'b')}" for t in work.graph}
+    timeline = predict(planned(work, here, lanes))
+    assert [s.issue_end_s for s in timeline] == [0, 0, 5, 5, 10, 10, 15, 15]
+    assert timeline.timed_makespan_s == 20
+    assert timeline.makespan_s == 16
+
+
+def test_thread_goes_on_at_an_end_that_is_known_while_others_are_not():
+    """back: a copy of 5 s; a, b of 10 s share the device; a queue of 3 makes d, of 10 s, wait for the copy.
+
+    a and b run at halves until 5 s, then all three at thirds: a, b to 27.5, and d, with 2.5 s left, to 30.
+    """
+    work = Workload()
+    x = work.input("x", TensorSpec((500,), "uint8"), device="cuda:0")
+    work.copy(x, to="cpu", pinned=True, name="back")
+    for name in "abd":
+        work.task(_nothing, name=name, outputs=[], duration_s=10.0)
+    lanes = {"a": "cuda:0/s0", "b": "cuda:0/s1", "d": "cuda:0/s2"}
+    plan = planned(work, platform(dispatch=replace(FREE, queue_depth=3)), lanes, costs=NO_CALLS)
+    assert spans(predict(plan)) == {
+        "back": (0, 0, 0, 5), "a": (0, 0, 0, 27.5), "b": (0, 0, 0, 27.5), "d": (0, 5, 5, 30),
+    }  # fmt: skip
+
+
+def test_one_record_serves_all_that_wait():
+    """a -> b, a -> c on three streams: a pays one record, b and c a wait each."""
+    work = workload(dict.fromkeys("abc", 1.0), [("a", "b", 0), ("a", "c", 0)])
+    lanes = {"a": "cuda:0/s0", "b": "cuda:0/s1", "c": "cuda:0/s2"}
+    issued = predict(planned(work, platform(dispatch=ROUND), lanes), model=UNTIMED).issue_end_s
+    assert issued.tolist() == [
+        SWITCH + RUN + RECORD,
+        2 * SWITCH + 2 * RUN + RECORD + WAIT,
+        3 * (SWITCH + RUN) + RECORD + 2 * WAIT,
+    ]
+
+
+def test_queue_waits_for_an_end_that_is_not_known():
+    queue = LaunchQueue(2)
+    assert queue.admit(1, 0.0, 0.0) == 0.0
+    assert queue.admit(1, 0.0, 0.0) == 0.0
+    assert queue.admit(1, 1.0, 0.0) == UNKNOWN
+    queue.over(1, 9.0)
+    assert queue.admit(1, 1.0, 3.0) == UNKNOWN  # the other may end between 3 and 9
+    assert not queue.moves(3.0)
+    assert queue.next_end_s(3.0) == 9.0
+    assert queue.moves(9.0)
+    assert queue.admit(1, 1.0, 9.0) == 9.0
+
+
+def _to_cpu(pinned: bool) -> Workload:
+    work = Workload()
+    x = work.input("x", TensorSpec((100,), "uint8"), device="cuda:0")
+    work.copy(x, to="cpu", pinned=pinned, name="back")
+    work.task(_nothing, name="next", outputs=[], duration_s=1.0)
+    return work
+
+
+def test_pageable_copy_blocks_the_thread():
+    """x -> copy to pageable memory (1 s); next, on another lane, is issued after it. Pinned, it is not."""
+    here = platform(blocking=True)
+    plan = planned(_to_cpu(pinned=False), here, {"next": "cuda:0/s0"}, costs=NO_CALLS)
+    assert spans(predict(plan)) == {"back": (0, 1, 0, 1), "next": (1, 1, 1, 2)}
+    assert predict(plan, model=Model(blocking=False)).makespan_s == 1
+    assert predict(planned(_to_cpu(pinned=True), here, {"next": "cuda:0/s0"}, costs=NO_CALLS)).makespan_s == 1
+
+
+def test_pageable_copy_behind_work_on_its_lane():
+    """a (3 s) -> copy into pageable memory on the same lane: the thread is blocked until 4 s; then `next`."""
+    work = Workload()
+    a = work.task(_nothing, name="a", outputs=[TensorSpec((100,), "uint8")], duration_s=3.0)
+    work.copy(a, to="cpu", name="back")
+    work.task(_nothing, name="next", outputs=[], duration_s=1.0)
+    lanes = {"a": "cuda:0/s0", "next": "cuda:0/s0"}
+    plan = planned(work, platform(blocking=True, shared={"bus": 100}), lanes, copies="compute", costs=NO_CALLS)
+    assert spans(predict(plan)) == {"a": (0, 0, 0, 3), "back": (0, 4, 3, 4), "next": (4, 4, 4, 5)}
+
+
+def test_cpu_lane_is_handed_its_task_and_woken():
+    """a -> b on cpu/w0, a -> c on cpu/w1: b follows at once, c is woken by the end of a."""
+    work = workload({"a": 1000.0, "b": 1000.0, "c": 1.0}, [("a", "b", 0), ("a", "c", 0)])
+    plan = planned(work, platform(dispatch=ROUND), {"a": "cpu/w0", "b": "cpu/w0", "c": "cpu/w1"})
+    end = HANDOFF + WAKE + 1000
+    assert spans(predict(plan)) == {
+        "a": (0, HANDOFF, HANDOFF + WAKE, end),
+        "b": (HANDOFF, 2 * HANDOFF, end, end + 1000),
+        "c": (2 * HANDOFF, 3 * HANDOFF, end + WAKE, end + WAKE + 1),
+    }
+    assert predict(plan).makespan_s == end + 1000 + SYNC
+    assert predict(plan, model=Model(waits=False, dispatch=False)).makespan_s == 2000
+
+
+def test_gpu_task_that_needs_a_cpu_result_holds_up_the_thread():
+    """a (cpu, 8 s) -> b (cuda:0); c (cuda:1), which needs nothing, is behind b in plan order."""
+    work = workload({"a": 8.0, "b": 1.0, "c": 1.0}, [("a", "b", 0)])
+    plan = planned(work, platform(), {"a": "cpu/w0", "b": "cuda:0/s0", "c": "cuda:1/s0"}, order=["a", "b", "c"])
+    assert spans(predict(plan)) == {"a": (0, 0, 0, 8), "b": (0, 8, 8, 9), "c": (8, 8, 8, 9)}
+    loose = predict(plan, model=Model(blocking=False))
+    assert spans(loose) == {"a": (0, 0, 0, 8), "b": (0, 0, 8, 9), "c": (0, 0, 0, 1)}
+
+
+def test_cpu_task_that_needs_a_gpu_result_waits_in_its_own_thread():
+    """a (cuda:0, 8 s) -> b (cpu); c (cuda:1) is issued meanwhile."""
+    work = workload({"a": 8.0, "b": 1.0, "c": 1.0}, [("a", "b", 0)])
+    plan = planned(work, platform(), {"a": "cuda:0/s0", "b": "cpu/w0", "c": "cuda:1/s0"}, order=["a", "b", "c"])
+    assert spans(predict(plan)) == {"a": (0, 0, 0, 8), "b": (0, 0, 8, 9), "c": (0, 0, 0, 1)}
+
+
+def test_wait_holds_up_the_thread():
+    """a; wait; b: b is issued after a, though on another device; each wait returns after sync_s."""
+    work = workload({"a": 8.0, "b": 1.0})
+    here = platform(dispatch=replace(FREE, sync_s=0.5))
+    plan = planned(work, here, {"a": "cuda:0/s0", "b": "cuda:1/s0"}, wait_after=["a"])
+    timeline = predict(plan)
+    assert spans(timeline) == {"a": (0, 0, 0, 8), "wait0": (0, 8.5, 0, 8.5), "b": (8.5, 8.5, 8.5, 9.5)}
+    assert timeline.makespan_s == 10
+
+
+def test_wait_for_what_is_over_costs_sync():
+    """a; wait; wait: the second finds a over."""
+    work = Workload()
+    work.task(_nothing, name="a", outputs=[], duration_s=8.0)
+    work.barrier("first")
+    work.barrier("second")
+    plan = planned(work, platform(dispatch=replace(FREE, sync_s=0.5)), {"a": "cuda:0/s0"}, costs=NO_CALLS)
+    assert [s.end_s for s in predict(plan)] == [8, 8.5, 9]
+
+
+def test_start_up():
+    plan = planned(chain(1), platform(dispatch=replace(FREE, start_s=3.0)), {"t0": "cuda:0/s0"})
+    assert predict(plan).makespan_s == 4
+
+
+def test_estimates_are_named():
+    """A task with neither a measured nor a given cost: bytes at the device's memory rate, and a launch."""
+    work = Workload()
+    work.task(_nothing, name="a", outputs=[TensorSpec((10_000_000_000,), "uint8")])
+    timeline = predict(planned(work, platform(), {"a": "cuda:0/s0"}), model=Model(dispatch=False))
+    assert timeline.estimated == ("a",)
+    assert timeline.makespan_s == pytest.approx(1.0 + 3e-6)
+
+
+A_END = SWITCH + RUN + LAUNCH + 1
+B_CALLED = 2 * SWITCH + 2 * RUN + RECORD + WAIT
+
+
+@pytest.mark.parametrize(
+    ("model", "makespan"),
+    [
+        (Model(), A_END + OTHER + 1 + SYNC),
+        (Model(dispatch=False), 1 + OTHER + 1),
+        (Model(waits=False), B_CALLED + LAUNCH + 1 + SYNC),
+        (Model(dispatch=False, waits=False), 2),
+    ],
+)
+def test_each_switch_removes_its_term_alone(model: Model, makespan: float):
+    """a -> b on two devices, 1 s each; without latency the host is the limit."""
+    work = workload({"a": 1.0, "b": 1.0}, [("a", "b", 0)])
+    plan = planned(work, platform(dispatch=ROUND), {"a": "cuda:0/s0", "b": "cuda:1/s0"})
+    assert predict(plan, model=model).makespan_s == makespan

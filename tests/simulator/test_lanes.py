@@ -1,0 +1,112 @@
+"""Lanes, waits and transfers that share nothing: times that add up by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphsched.errors import DeadlockError, ScheduleError
+from graphsched.plan import Plan
+from graphsched.platform import Dispatch, Link, Platform
+from graphsched.simulator import Model, predict
+from tests.builders import FREE, chain, diamond, planned, platform, workload
+
+
+def ends(plan: Plan, **options: object) -> dict[str, float]:
+    timeline = predict(plan, **options)  # type: ignore[arg-type]
+    return {span.action: span.end_s for span in timeline}
+
+
+def test_two_chains_on_two_devices():
+    """a0 -> a1 on cuda:0; b0 -> b1 -> b2 on cuda:1."""
+    work = workload(
+        {"a0": 1.0, "a1": 2.0, "b0": 4.0, "b1": 8.0, "b2": 16.0},
+        [("a0", "a1", 0), ("b0", "b1", 0), ("b1", "b2", 0)],
+    )
+    lanes = {t: f"cuda:{int(t[0] == 'b')}/s0" for t in work.graph}
+    timeline = predict(planned(work, platform(), lanes))
+    assert {s.action: (s.start_s, s.end_s) for s in timeline} == {
+        "a0": (0, 1), "a1": (1, 3), "b0": (0, 4), "b1": (4, 12), "b2": (12, 28),
+    }  # fmt: skip
+    assert timeline.makespan_s == timeline.timed_makespan_s == 28
+    assert timeline.source == "predicted"
+    assert timeline.estimated == ()
+
+
+def test_tasks_of_one_lane_run_in_plan_order():
+    """c and a, independent, on one lane: first c, as the plan says."""
+    work = workload({"a": 1.0, "c": 2.0})
+    timeline = predict(planned(work, platform(), {"a": "cuda:0/s0", "c": "cuda:0/s0"}, order=["c", "a"]))
+    assert [(s.action, s.start_s) for s in timeline] == [("c", 0), ("a", 2)]
+
+
+def test_diamond_waits_for_both_arms():
+    """a -> (b, c) -> d with c longer."""
+    work = workload({"a": 1.0, "b": 1.0, "c": 5.0, "d": 1.0}, list(diamond().graph.edges(data="nbytes")))
+    lanes = {"a": "cuda:0/s0", "b": "cuda:0/s0", "c": "cuda:1/s0", "d": "cuda:0/s0"}
+    assert ends(planned(work, platform(), lanes)) == {"a": 1, "b": 2, "c": 6, "d": 7}
+
+
+def test_copy_behind_product_and_overlap():
+    """p0, p1 on cuda:0, each copied to cuda:1 (2 s + 1 s latency) while the next is computed: p -> copy -> q."""
+    work = workload({"p0": 4.0, "p1": 4.0, "q0": 1.0, "q1": 1.0}, [("p0", "q0", 200), ("p1", "q1", 200)])
+    lanes = {"p0": "cuda:0/s0", "p1": "cuda:0/s0", "q0": "cuda:1/s0", "q1": "cuda:1/s0"}
+    plan = planned(work, platform(latency_s=1.0), lanes)
+    assert ends(plan) == {"p0": 4, "p1": 8, "p0>cuda:1": 7, "q0": 8, "p1>cuda:1": 11, "q1": 12}
+
+
+@pytest.mark.parametrize(("nbytes", "seconds"), [(10, 2.0), (150, 3.0), (200, 4.0), (300, 5.0)])
+def test_transfer_alone_takes_what_was_measured(nbytes: int, seconds: float):
+    """a -> copy -> b over a link with measured points (100 bytes: 2 s; 200: 4 s) and 100 bytes/s, 1 s latency."""
+    here = platform()
+    link = Link("cuda:0", "cuda:1", "peer", 2.0, 100.0, (), False, (10, 100, 200), (2.0, 2.0, 4.0))
+    here = Platform("hand", here.devices, (link,), {}, FREE)
+    work = workload({"a": 0.0, "b": 0.0}, [("a", "b", nbytes)])
+    plan = planned(work, here, {"a": "cuda:0/s0", "b": "cuda:1/s0"})
+    assert predict(plan).makespan_s == pytest.approx(seconds)
+    assert predict(plan, model=Model(contention=False)).makespan_s == seconds
+
+
+def test_latency_of_waits_on_same_and_other_device():
+    """a -> b (other stream, 0.25 s) and a -> c (other device, 4 s); none on the lane of a itself."""
+    costs = Dispatch(**{f: getattr(FREE, f) for f in FREE.__slots__} | {"same_device_s": 0.25, "other_device_s": 4.0})
+    work = workload(dict.fromkeys("abcd", 1.0), [("a", x, 0) for x in "bcd"])
+    lanes = {"a": "cuda:0/s0", "b": "cuda:0/s1", "c": "cuda:1/s0", "d": "cuda:0/s0"}
+    plan = planned(work, platform(dispatch=costs), lanes)
+    assert ends(plan, model=Model(sharing=False)) == {"a": 1, "b": 2.25, "c": 6, "d": 2}
+    assert ends(plan, model=Model(sharing=False, waits=False)) == {"a": 1, "b": 2, "c": 2, "d": 2}
+
+
+def test_peer_copy_is_near_both_its_devices():
+    """a on cuda:0 -> copy -> b on cuda:1: both waits are of the same device."""
+    costs = Dispatch(**{f: getattr(FREE, f) for f in FREE.__slots__} | {"same_device_s": 0.25, "other_device_s": 4.0})
+    work = workload({"a": 1.0, "b": 1.0}, [("a", "b", 100)])
+    plan = planned(work, platform(dispatch=costs), {"a": "cuda:0/s0", "b": "cuda:1/s0"})
+    assert ends(plan) == {"a": 1, "a>cuda:1": 2.25, "b": 3.5}
+
+
+def test_durations_by_kind_of_device():
+    """One task, 8 s on the CPU, 1 s on a GPU."""
+    work = workload({"a": {"cpu": 8.0, "cuda": 1.0}})
+    assert predict(planned(work, platform(), {"a": "cpu/w0"})).makespan_s == 8
+    assert predict(planned(work, platform(), {"a": "cuda:1/s0"})).makespan_s == 1
+
+
+def test_nothing_to_do():
+    timeline = predict(planned(workload({}), platform(), {}))
+    assert (len(timeline), timeline.makespan_s) == (0, 0)
+
+
+def test_unknown_mode_and_steps():
+    plan = planned(chain(1), platform(), {"t0": "cuda:0/s0"})
+    with pytest.raises(ScheduleError, match="no mode 'grpah' to predict: there is eager"):
+        predict(plan, mode="grpah")
+    with pytest.raises(ScheduleError, match="steps is 0"):
+        predict(plan, steps=0)
+
+
+def test_a_plan_that_cannot_end_is_refused():
+    """a on cuda:0, b on cuda:1; a waits for b and b for a."""
+    plan = planned(workload({"a": 1.0, "b": 1.0}), platform(), {"a": "cuda:0/s0", "b": "cuda:1/s0"})
+    plan.waits[0], plan.waits[1] = (1,), (0,)  # type: ignore[index]
+    with pytest.raises(DeadlockError, match=r"a -> b -> a|b -> a -> b"):
+        predict(plan)

@@ -1,0 +1,62 @@
+"""``import graphsched`` is light, and offers what it says."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import graphsched
+
+HEAVY = ("torch", "matplotlib", "simpy", "typer", "rich", "graphsched.executors", "graphsched.calibration")
+
+
+def _modules_after(code: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{code}\nprint(*sys.modules)"], capture_output=True, text=True, check=True
+    )
+    return set(done.stdout.split())
+
+
+def test_import_loads_nothing_heavy() -> None:
+    assert not _modules_after("import graphsched") & set(HEAVY)
+
+
+def test_planning_needs_no_torch() -> None:
+    code = "import graphsched as gs; gs.Workload, gs.Platform, gs.Plan, gs.Placement, gs.Costs, gs.Timeline, gs.Device"
+    assert not _modules_after(code) & set(HEAVY)
+
+
+def test_all_is_sorted_and_has_a_home_for_each_name() -> None:
+    assert graphsched.__all__ == sorted(graphsched.__all__)
+    assert graphsched.__all__ == list(graphsched._HOMES)
+    assert dir(graphsched) == graphsched.__all__
+
+
+def test_type_checkers_see_the_same_names() -> None:
+    tree = ast.parse(Path(graphsched.__file__).read_text(encoding="utf-8"))
+    guarded = next(n for n in tree.body if isinstance(n, ast.If))
+    seen = {
+        alias.name: str(node.module).removeprefix("graphsched.")
+        for node in guarded.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert seen == graphsched._HOMES
+
+
+@pytest.mark.parametrize("name", graphsched.__all__)
+def test_every_name_resolves_and_is_no_module(name: str) -> None:
+    assert importlib.util.find_spec(f"graphsched.{graphsched._HOMES[name]}") is not None
+    thing = getattr(graphsched, name)
+    assert callable(thing)
+    assert importlib.util.find_spec(f"graphsched.{name}") is None, "a module of a public function's name hides it"
+
+
+def test_an_unknown_name() -> None:
+    with pytest.raises(AttributeError, match="module 'graphsched' has no attribute 'Workloads'"):
+        graphsched.Workloads  # noqa: B018
