@@ -34,7 +34,7 @@ from graphsched.executors.clocks import new_event
 from graphsched.platform import Link
 
 PATTERN_BYTES = 4 * 2**20
-LARGEST_FRESH_BYTES = 2**28
+LARGEST_FRESH_BYTES = 2**26
 FLOWS_BYTES = 2**27
 Report = Callable[[str], None]
 

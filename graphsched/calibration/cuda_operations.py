@@ -1,7 +1,9 @@
 """An operation measured alone on a CUDA device, and beside copies of itself.
 
-Not modelled: an input that the operation before it has just left in the cache; sets of inputs are
-gone round, so that those above about an eighth of the L2 cache come from memory.
+Inputs below an eighth of the L2 cache are read again and again, and so come from it, as those that the
+operation before has just made; of larger ones several sets are gone round, so that they come from memory.
+
+Not modelled: a large input that is still in the cache, a small one that no longer is.
 """
 
 from __future__ import annotations
@@ -31,10 +33,11 @@ from graphsched.executors.clocks import new_event
 
 COPIES = (1, 2, 4, 8)
 CURVE_BELOW_S = 5e-3
-CURVE_SAMPLES = 5
+CURVE_SAMPLES = 3
 SEPARATOR_CYCLES = 2000
 COLD_CALLS = 2
-ROW_S = 0.03
+LONGEST_ROW = 400
+ROW_S, ROW_BYTES = 0.03, 2 * 10**9
 ROWS = 5
 
 
@@ -46,9 +49,9 @@ def measure_on_cuda(step: Step, spinner: Spinner, launches: int, repeats: int, *
         workspace_bytes = _workspace_bytes(step, spinner.device)
         calls = [step.bound() for _ in range(_sets(step, spinner.device))]
         torch.cuda.synchronize()
-        device_s, waits = _alone(calls, spinner, launches, repeats)
+        device_s = _alone(calls, spinner, launches, repeats)
         alone_s = median(device_s)
-        dispatch_s = _call_times_s(calls, spinner, alone_s, waits=waits)
+        dispatch_s = _call_times_s(calls, spinner.device, _row(step, alone_s))
         wanted = concurrency and alone_s < CURVE_BELOW_S
         curve = _curve(step, spinner, alone_s, median(dispatch_s), launches) if wanted else ()
         torch.cuda.synchronize()
@@ -86,10 +89,8 @@ def _workspace_bytes(step: Step, device: int) -> int:
 # -- alone ----------------------------------------------------------------------------------------
 
 
-def _alone(
-    calls: Sequence[Callable[[], Any]], spinner: Spinner, launches: int, repeats: int
-) -> tuple[list[float], bool]:
-    """Samples of device seconds of one call, and whether the call waits for the device."""
+def _alone(calls: Sequence[Callable[[], Any]], spinner: Spinner, launches: int, repeats: int) -> list[float]:
+    """Samples of device seconds of one call."""
     stream = new_stream(spinner.device)
     hold_s = 1e-3
     for _ in range(3):
@@ -101,29 +102,33 @@ def _alone(
         _batch_s(calls, stream, spinner, batch, hold_s)
         for _ in range(samples_wanted(repeats, batch * (rough_s + host_s)) + 1)
     ][1:]
-    return [s[0] for s in samples], waits
+    return [s[0] for s in samples]
 
 
-def _call_times_s(calls: Sequence[Callable[[], Any]], spinner: Spinner, alone_s: float, *, waits: bool) -> list[float]:
+def _call_times_s(calls: Sequence[Callable[[], Any]], device: int, row: int) -> list[float]:
     """Host seconds of single calls in a row, as a thread that only dispatches makes them.
 
-    The first calls of a row, which find the processor's caches cold, are left out.
+    What they return is kept until the end of the row, as a plan keeps what it returns. The first calls
+    of a row, which find the processor's caches cold, are left out.
     """
     import torch
 
-    row = COLD_CALLS + max(8, min(64, int(ROW_S / max(alone_s, 1e-6))))
-    stream, times, order = new_stream(spinner.device), [], [calls[i % len(calls)] for i in range(row)]
+    stream, times, order = new_stream(device), [], [calls[i % len(calls)] for i in range(row)]
     with torch.cuda.stream(stream):
         for _ in range(ROWS):
-            spinner.spin(0.0 if waits else row * CALL_S)
-            kept: deque[Any] = deque(maxlen=len(calls))
-            stamps = [time.perf_counter()]
+            kept, stamps = [], [time.perf_counter()]
             for call in order:
                 kept.append(call())
                 stamps.append(time.perf_counter())
-            torch.cuda.synchronize(spinner.device)
+            torch.cuda.synchronize(device)
             times += [after - before for before, after in pairwise(stamps)][COLD_CALLS:]
     return times
+
+
+def _row(step: Step, alone_s: float) -> int:
+    """Calls in a row: as many as take 30 ms on the device and return 2 GB, between 8 and 400."""
+    returned = sum(value.nbytes for value in step.task.outputs)
+    return COLD_CALLS + max(8, min(LONGEST_ROW, int(ROW_S / max(alone_s, 1e-6)), ROW_BYTES // max(returned, 1)))
 
 
 def _batch_s(

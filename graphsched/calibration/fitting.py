@@ -57,13 +57,13 @@ def repeats_for(nbytes: int) -> int:
 
 
 def fresh_repeats(nbytes: int) -> int:
-    """The same for fresh memory: fewer, as each allocation is kept until the size is done.
+    """The same for fresh memory, whose times scatter; each allocation is kept until the size is done.
 
     Example:
-        >>> fresh_repeats(4096), fresh_repeats(2**28)
-        (11, 3)
+        >>> fresh_repeats(4096), fresh_repeats(2**26)
+        (25, 15)
     """
-    return 11 if nbytes <= 2**20 else 5 if nbytes <= 2**26 else 3
+    return 25 if nbytes <= 2**20 else 15
 
 
 def quantile(samples: Sequence[float], q: float) -> float:

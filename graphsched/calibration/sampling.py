@@ -15,8 +15,8 @@ MOST_LAUNCHES = 400
 MOST_CALLS = 64
 MOST_SETS = 8
 MOST_SET_BYTES = 2 * 10**9
-CHAIN = 16
-CHAIN_TOTAL_S = 0.04
+CHAIN = 32
+CHAIN_TOTAL_S = 0.2
 
 
 def calls_in_sample(call_s: float, launches: int = 1) -> int:
@@ -45,23 +45,27 @@ def samples_wanted(repeats: int, sample_s: float) -> int:
 def sets_wanted(set_bytes: int, cache_bytes: int, free_bytes: int) -> int:
     """Sets of inputs to go round, so that they exceed the cache: at most 8, 2 GB and a quarter of free memory.
 
+    One, if a set is less than an eighth of the cache.
+
     Example:
         >>> sets_wanted(10**7, 6 * 10**7, 10**11), sets_wanted(10**3, 6 * 10**7, 10**11)
-        (7, 8)
+        (7, 1)
         >>> sets_wanted(10**9, 6 * 10**7, 10**11), sets_wanted(10**9, 6 * 10**7, 10**9)
         (2, 1)
     """
+    if set_bytes < cache_bytes // 8:
+        return 1
     exceeding = cache_bytes // max(set_bytes, 1) + 1
     fitting = min(MOST_SET_BYTES, free_bytes // 4) // max(set_bytes, 1)
     return max(1, min(max(2, exceeding), MOST_SETS, fitting))
 
 
 def chain_length(call_s: float, launches: int, copies: int) -> int:
-    """Calls in each of `copies` chains side by side: 16, fewer where they are long or launch much.
+    """Calls in each of `copies` chains side by side: 32, fewer where they are long or launch much.
 
     Example:
         >>> chain_length(1e-5, 1, 8), chain_length(4e-3, 1, 8), chain_length(1e-5, 10, 8)
-        (16, 2, 5)
+        (32, 6, 5)
     """
     in_time = int(CHAIN_TOTAL_S / (copies * max(call_s, 1e-9)))
     return max(2, min(CHAIN, in_time, MOST_LAUNCHES // (copies * max(launches, 1))))

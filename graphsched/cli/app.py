@@ -50,9 +50,7 @@ def main(args: Sequence[str] | None = None) -> int:
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has seen enough
             return DONE
-        except KeyboardInterrupt:
-            code = INTERRUPTED
-        except typer.Abort:
+        except (KeyboardInterrupt, typer.Abort):
             code = INTERRUPTED
         except Exception as error:
             return _usage(error)

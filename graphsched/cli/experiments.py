@@ -82,7 +82,8 @@ def run(
     params: Parameters = None,
     mode: Mode = "eager",
     cases: CaseFilter = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Timed runs a case.")] = 20,
+    repeats: Annotated[int, typer.Option(min=1, help="Timed runs a case; five, once they take 10 s.")] = 20,
+    pictures: Annotated[bool, typer.Option(help="Draw a Gantt chart and write a trace for each case.")] = True,
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder to write to; default build/runs/<platform>.")
     ] = None,
@@ -107,7 +108,7 @@ def run(
     folder = check_outputs(out or RUNS / on.name, found.name)
     request = Request(found, values, on, on.costs, collect_cases(found, values, on, mode=mode, only=cases))
     check_cases(request)
-    outcomes, files = Runner(request, folder, repeats).run()
+    outcomes, files = Runner(request, folder, repeats, pictures).run()
     show(found.name, on.name, values, [o.figures() for o in outcomes], as_json=as_json, files=files)
     return 1 if any(outcome.failure for outcome in outcomes) else 0
 

@@ -14,6 +14,7 @@ from graphsched.cli.output import NONE, figure, print_json, print_rows, say, uni
 from graphsched.errors import ExperimentError
 
 if TYPE_CHECKING:
+    from graphsched.cases import Experiment
     from graphsched.platform import Link, Platform
 
 
@@ -23,6 +24,10 @@ def measure(
     check: Annotated[bool, typer.Option("--check", help="Measure a sample again, and say what has changed.")] = False,
     kept: Annotated[bool, typer.Option("--kept", help="Measure nothing: show or write what was kept.")] = False,
     name: Annotated[str | None, typer.Option("--name", help="Name of the platform.")] = None,
+    costs: Annotated[
+        list[str] | None,
+        typer.Option("--costs", metavar="EXPERIMENT", help="Also measure what the tasks of this experiment cost."),
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Calibrate this host: transfers, dispatch and waits, beside the nominal figures.
@@ -30,15 +35,20 @@ def measure(
     The result is kept for later commands. A file written with --out also carries the costs of
     operations that are kept for this host.
     """
-    if kept and (quick or check):
-        raise ExperimentError("--kept measures nothing: leave out --quick and --check")
-    if check and (out or quick):
-        raise ExperimentError("--check compares with what was kept and writes nothing: leave out --out and --quick")
+    if kept and (quick or check or costs):
+        raise ExperimentError("--kept measures nothing: leave out --quick, --check and --costs")
+    if check and (out or quick or costs):
+        raise ExperimentError(
+            "--check compares with what was kept and writes nothing: leave out --out, --quick and --costs"
+        )
     if check:
         return _check(as_json)
     if out is not None:
         _check_output(out)
+    experiments = _experiments(costs or [])
     platform, file = _kept(name) if kept else _measured(name, quick)
+    for experiment in experiments:
+        _measure_costs(experiment, platform)
     if out is not None:
         from graphsched.calibration import kept_costs
 
@@ -64,6 +74,23 @@ def _measured(name: str | None, quick: bool) -> tuple[Platform, Path]:
     platform = measure_platform(name=name, quick=quick, report=say)
     platform.save(platform_path())
     return platform, platform_path()
+
+
+def _experiments(names: list[str]) -> list[Experiment]:
+    from graphsched.cases import find
+
+    return [find(name) for name in names]
+
+
+def _measure_costs(experiment: Experiment, platform: Platform) -> None:
+    """Measure and keep the costs of an experiment's tasks, at its default parameters."""
+    from graphsched.calibration import profile
+    from graphsched.cli.request import collect_cases
+
+    say(f"costs of {experiment.name}")
+    for _, case in collect_cases(experiment, experiment.values(), platform, mode="eager", only=None):
+        if case.work is not None:
+            profile(case.work, platform)
 
 
 def _kept(name: str | None) -> tuple[Platform, Path]:

@@ -21,6 +21,7 @@ from graphsched.platform import Platform
 from graphsched.records import CaseRecord, RunRecord, Setup, record_baseline, record_case, save_run
 from graphsched.timeline import Timeline
 
+REPEATS_TAKE_S = 10.0  # after which five repeats of a case are enough
 LEAST_TIMEOUT_S, TIMEOUT = 60.0, 20.0  # a run is stuck after this, and so many times the prediction
 
 
@@ -71,6 +72,7 @@ class Runner:
     request: Request
     out: Path
     repeats: int = 20
+    pictures: bool = True
     _costs: dict[str, Costs] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -123,7 +125,7 @@ class Runner:
         plan = make_plan(case, self.request.platform, self.costs(case))
         predicted = predict(plan)
         timeout_s = max(LEAST_TIMEOUT_S, TIMEOUT * predicted.makespan_s)
-        measured = execute(plan, repeats=self.repeats, timeout_s=timeout_s)
+        measured = execute(plan, repeats=self.repeats, timeout_s=timeout_s, at_most_s=REPEATS_TAKE_S)
         record = record_case(
             self.setup,
             case.label,
@@ -134,7 +136,8 @@ class Runner:
             reported_s=case.reported_s,
             metrics=_metrics(case),
         )
-        files = draw(self.out, stem(self.request.experiment.name, number, case.label), case.label, predicted, measured)
+        name = stem(self.request.experiment.name, number, case.label)
+        files = draw(self.out, name, case.label, predicted, measured) if self.pictures else ()
         return Outcome(number, case, record=record, files=files)
 
     def costs(self, case: Case) -> Costs:

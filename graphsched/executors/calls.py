@@ -133,8 +133,6 @@ def _to_cuda(slots: list[Any], source: int, output: int, copy: Copy) -> Call:
 
 def staged_calls(name: str, copy: Copy, lane: CudaLane, buffers: Buffers) -> Call:
     """A copy between GPUs without peer access: through pinned host memory."""
-    import torch
-
     slots = buffers.slots
     source, output = buffers.slot(copy.read.value.name), buffers.slot(name)
     assert copy.read.value.spec is not None
@@ -147,10 +145,8 @@ def staged_calls(name: str, copy: Copy, lane: CudaLane, buffers: Buffers) -> Cal
         middle.copy_(slots[source], non_blocking=True)
         out.record(lane.stream)
         target.wait_event(out)
-        torch.cuda.set_stream(target)
         slots[output] = middle.to(device, non_blocking=True, copy=True)
         there.record(target)
-        torch.cuda.set_stream(lane.stream)
         lane.stream.wait_event(there)
 
     return staged

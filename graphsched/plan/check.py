@@ -128,6 +128,8 @@ def _check_deadlock(plan: Plan) -> None:
             thread = i
     if not nx.is_directed_acyclic_graph(graph):
         cycle = [i for i, *_ in nx.find_cycle(graph)]
+        first = cycle.index(min(cycle))  # what stands before it in the circle is dispatched later: a wait
+        cycle = cycle[first:] + cycle[:first]
         path = " -> ".join(plan.names[i] for i in [*cycle, cycle[0]])
         raise DeadlockError(f"actions wait for each other: {path}: remove one of these waits", line_of(plan, cycle[0]))
     i, j = next((i, j) for i, waits in enumerate(plan.waits) for j in waits if j >= i)
@@ -141,7 +143,7 @@ def _check_dependencies(plan: Plan, clocks: Sequence[Clock]) -> None:
     for i, clock in enumerate(clocks):
         if plan.kinds[i] == "wait" and plan.names[i] not in plan.work.graph:
             continue  # a wait of the scheduler's own may wait for less
-        for j in required[i]:
+        for j in reversed(required[i]):  # the last one often stands for those before it
             late = j > i
             if late or (plan.lane_of[j] != plan.lane_of[i] and clock[plan.lane_of[j]] < j):
                 raise PlanError(

@@ -104,7 +104,7 @@ class Platform:
             PlatformError: There are fewer.
         """
         names = tuple(d.name for d in self.devices if d.is_accelerator)
-        if k is not None and k > len(names):
+        if k is not None and not 0 <= k <= len(names):
             raise PlatformError(
                 f"{k} accelerators asked for, platform {self.name!r} has {len(names)} ({', '.join(names) or 'none'})"
             )

@@ -173,8 +173,7 @@ class Workload:
         """The dispatching thread waits for all tasks so far before it goes on."""
         name = self._free_name(name or self._numbered("barrier"))
         ends = tuple(t for t in self._since_barrier if not self.graph.out_degree(t))
-        after = ends or ((self._barrier,) if self._barrier else ())
-        self._add(Task(name, "barrier", after=after))
+        self._add(Task(name, "barrier", after=ends))
 
     def keep(self, *values: Value) -> None:
         """Return these values from every run too; those that no task reads are returned anyway."""

@@ -35,7 +35,8 @@ def test_there_are_never_fewer_samples_than_asked_for() -> None:
 
 def test_sets_exceed_the_cache_within_their_limits() -> None:
     assert sets_wanted(10**7, 6 * 10**7, 10**11) * 10**7 > 6 * 10**7
-    assert sets_wanted(10, 6 * 10**7, 10**11) == 8
+    assert sets_wanted(8 * 10**6, 6 * 10**7, 10**11) == 8
+    assert sets_wanted(10, 6 * 10**7, 10**11) == 1
     assert sets_wanted(3 * 10**9, 6 * 10**7, 10**11) == 1
 
 

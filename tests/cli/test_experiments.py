@@ -166,3 +166,27 @@ def test_a_graph_of_durations_cannot_be_run(call, here):
     called = call("run", "bare", "--platform", "two.json", "--out", "out")
     assert called.code == 2
     assert "use predict instead of run" in called.err
+
+
+def test_random_numbers_are_the_same_every_time(call, here):
+    (here / "experiments" / "luck.py").write_text(
+        "import random\nimport networkx as nx\nimport numpy\nimport torch\nimport graphsched as gs\n"
+        "@gs.experiment()\ndef luck(platform):\n    graph = nx.DiGraph()\n"
+        "    for i, r in enumerate((random.random(), numpy.random.rand(), torch.rand(1).item())):\n"
+        "        graph.add_node(f't{i}', duration_s=r)\n    yield gs.Case('luck', gs.Workload.from_graph(graph))\n"
+    )
+    first, second = (call("predict", "luck", "--platform", "two.json", "--json").out for _ in range(2))
+    assert first == second
+
+
+def test_a_wrong_option_is_found_before_anything_runs(call, here):
+    text = (here / "experiments" / "pair.py").read_text()
+    text = text.replace(
+        "scheduler=scheduler,", "scheduler=scheduler, options={'heft': {'lanse': 2}}.get(scheduler, {}),"
+    )
+    (here / "experiments" / "pair.py").write_text(text)
+    called = call(*RUN)
+    assert called.code == 2
+    assert "no option 'lanse'" in called.err
+    assert "[1]" not in called.err
+    assert not list((here / "out").iterdir())

@@ -25,6 +25,7 @@ def test_measuring_keeps_the_platform_for_later_commands(call, here):
 def test_what_was_kept_is_written_with_the_costs_of_runs(call, here):
     call("measure", "--quick")
     call("run", "pair", "--repeats", "1", "--out", "out")
+    assert [case["estimated"] for case in call("predict", "pair", "--json").json["cases"]] == [[], [], []]
     called = call("measure", "--kept", "--name", "desk", "--out", "desk.json")
     assert called.code == 0
     assert "written: desk.json" in called.out

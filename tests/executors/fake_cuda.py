@@ -30,7 +30,7 @@ def merge(into: Clock, other: Clock) -> None:
         into[key] = max(into.get(key, 0), tick)
 
 
-class Race(AssertionError):
+class RaceError(AssertionError):
     """Memory used by two streams without an order between them."""
 
 
@@ -97,6 +97,8 @@ class FakeCuda:
         self.live: dict[int, Block] = {}
         self.log: list[str] = []
         self.reused = 0
+        self.homes: set[Any] = set()  # streams under which memory was allocated
+        self.staged = False
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         """Replace what the executor takes from torch."""
@@ -112,6 +114,8 @@ class FakeCuda:
         patch.setattr(lanes, "device_index", lambda name: int(name.partition(":")[2]))
         patch.setattr(lanes, "stream_pool", lambda device: self.pools[device])
         patch.setattr(program, "Buffers", lambda plan: traced(self, plan))
+        staged_calls = eager.staged_calls
+        patch.setattr(eager, "staged_calls", lambda *given: self.through_host(staged_calls(*given)))
         body = eager.EagerCompiler._body
         patch.setattr(eager.EagerCompiler, "_body", lambda compiler, i: self.action(compiler, i, body(compiler, i)))
 
@@ -152,6 +156,16 @@ class FakeCuda:
 
         return traced_body
 
+    def through_host(self, body: Any) -> Any:
+        """A staged copy: from the host to the target it is made on the target's current stream."""
+
+        def staged() -> None:
+            self.staged = True
+            body()
+            self.staged = False
+
+        return staged
+
     def read(self, tensor: torch.Tensor) -> None:
         block = self.live.get(address(tensor))
         if block is not None:
@@ -168,7 +182,7 @@ class FakeCuda:
 
     def ordered(self, stream: Stream, before: tuple[Any, int] | None, what: str) -> None:
         if before is not None and stream.clock.get(before[0], 0) < before[1]:
-            raise Race(f"{stream} {what} {before[0]}; {self.log[-8:]}")
+            raise RaceError(f"{stream} {what} {before[0]}; {self.log[-8:]}")
 
     def made(self, tensor: torch.Tensor, home: str) -> None:
         """A tensor is put into a slot of a buffer at `home`: new memory, host memory or a view."""
@@ -177,7 +191,9 @@ class FakeCuda:
         if known is None or not is_cuda(home):
             known = self.allocate(self.current[int(home[5:])] if is_cuda(home) else "host", address(tensor))
             target = known.home
-            if isinstance(target, Stream) and target.device.index != self.device:  # a copy between GPUs: both wait
+            if self.staged:
+                self.write(known, target)
+            elif isinstance(target, Stream) and target.device.index != self.device:  # a copy between GPUs: both wait
                 merge(here.clock, target.clock)
                 self.write(known, here)
                 merge(target.clock, here.clock)
@@ -189,6 +205,7 @@ class FakeCuda:
     def allocate(self, home: Any, at: int) -> Block:
         if home == "host":
             return self.live.setdefault(at, Block(home, holders=1))
+        self.homes.add(home)
         self.reused += bool(self.free[home])
         self.live[at] = self.free[home].pop() if self.free[home] else Block(home)
         return self.live[at]

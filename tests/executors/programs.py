@@ -62,7 +62,7 @@ def total(parts: Any, *, more: Any = ()) -> Any:
 
 
 def step_(w: Any, g: Any) -> None:
-    w.add_(g).remainder_(7)
+    w.add_(torch.clone(torch.as_tensor(g))).remainder_(7)
 
 
 def top(a: Any) -> Any:
@@ -124,7 +124,8 @@ def random_workload(seed: int, devices: Sequence[str], tasks: int = 14, memories
             values.append(work.task(wide, part, name=f"wide{i}"))
         elif kind in (7, 8) and memories:
             host = rng.choice([{}, {"pinned": True}, {"fresh": True}])
-            values.append(work.copy(a, to=rng.choice([*devices, "cpu"]), name=f"copy{i}", **host))
+            targets = [*devices] if a.device == "cpu" else [*devices, "cpu"]
+            values.append(work.copy(a, to=rng.choice(targets), name=f"copy{i}", **host))
         elif kind == 9 and i % 3 == 0:
             work.barrier(f"barrier{i}")
         elif kind == 10:

@@ -73,14 +73,15 @@ def test_nothing_that_needs_a_failed_task_runs() -> None:
     assert calls == []
 
 
-def test_the_other_lanes_finish_what_they_are_at_before_the_error_comes() -> None:
+def test_the_other_lanes_finish_what_they_are_at_before_the_error_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     """t0 raises while t1 sleeps on another lane: no task runs on behind the user's back."""
+    monkeypatch.setattr(program_module, "GRACE_S", 0.01)
     over: list[int] = []
     started = threading.Event()
 
     def slow(x: torch.Tensor) -> torch.Tensor:
         started.set()
-        time.sleep(program_module.GRACE_S / 4)
+        time.sleep(0.2)
         over.append(1)
         return x
 
@@ -145,7 +146,7 @@ def release() -> Iterator[threading.Event]:
     event.set()
 
 
-@pytest.mark.parametrize("lanes", ["0", "01"])
+@pytest.mark.parametrize("lanes", ["0", "010"])
 def test_a_run_that_hangs_is_ended_and_says_what_it_waits_for(release: threading.Event, lanes: str) -> None:
     """x ──▶ t0 ──▶ t1 (hangs) ──▶ t2."""
     switch = Switch(lambda x: release.wait(60) and x)
@@ -167,7 +168,7 @@ def test_a_hanging_task_before_a_wait_of_the_thread(release: threading.Event) ->
     work.task(lambda t: release.wait(60) and t, x, name="t0", outputs=ONE)
     work.barrier("gate")
     work.task(torch.neg, x, name="t1")
-    with Program(by_hand(work, WORKERS, "cpu/w0"), timeout_s=0.2) as program:
+    with Program(by_hand(work, WORKERS, {"t0": "cpu/w0", "t1": "cpu/w1"}), timeout_s=0.2) as program:
         message = r"waited for 't0' \(in 'gate'\) on lane cpu/w0 .* not over: 't0' on lane cpu/w0$"
         with pytest.raises(StuckError, match=message):
             program.run()
@@ -274,13 +275,23 @@ def test_ctrl_c_while_a_task_hangs(
 
 
 def test_ctrl_c_is_not_hidden_by_a_failing_task(interrupt: Callable[[float], None]) -> None:
-    """x ──▶ t0 (Ctrl-C comes, then it raises)."""
+    """t0 sleeps on w0, which the thread waits for; t1 has failed on w1 when Ctrl-C comes."""
+    failed = threading.Event()
 
     def failing(x: torch.Tensor) -> None:
-        time.sleep(0.3)
-        raise ValueError("late")
+        failed.set()
+        raise ValueError("early")
 
-    with Program(chain(failing)) as program:
-        interrupt(0.1)
+    def sleeping(x: torch.Tensor) -> torch.Tensor:
+        assert failed.wait(10)
+        time.sleep(0.5)
+        return x
+
+    work = Workload()
+    x = work.input("x", torch.ones(1))
+    work.task(sleeping, x, name="t0", outputs=ONE)
+    work.task(failing, x, name="t1", outputs=ONE)
+    with Program(by_hand(work, WORKERS, {"t0": "cpu/w0", "t1": "cpu/w1"})) as program:
+        interrupt(0.2)
         with pytest.raises(KeyboardInterrupt):
             program.run()

@@ -199,15 +199,16 @@ def test_closing_ends_the_threads_and_the_program() -> None:
 
 
 def test_a_program_that_nobody_holds_ends_its_threads() -> None:
-    """Never closed."""
-    before = set(lane_threads())
-    program = Program(adder())
+    """Never closed; the plan is still in use."""
+    before, plan = set(lane_threads()), adder()
+    program = Program(plan)
     program.run()
     threads = set(lane_threads()) - before
     assert len(threads) == 3
     del program
     gc.collect()
     assert not any(t.is_alive() for t in threads)
+    assert len(plan) == 3
 
 
 def test_a_program_is_closed_when_its_block_fails() -> None:

@@ -55,7 +55,8 @@ def actions(plan: Plan) -> str:
 @st.composite
 def plans(draw: st.DrawFn, max_tasks: int = 14) -> Plan:
     """A plan of a random workload, placed anywhere it may run, in a random order, with random waits of the thread."""
-    work, placed = _workload(draw, draw(st.integers(1, max_tasks)))
+    devices = draw(st.sampled_from([["cuda:0"], ["cpu", "cuda:1"], ["cuda:0", "cuda:1"], ["cpu", *GPUS]]))
+    work, placed = _workload(draw, draw(st.integers(1, max_tasks)), st.sampled_from(devices))
     lanes = {
         name: f"{device}/{'w' if device == 'cpu' else 's'}{draw(st.integers(0, 1))}" for name, device in placed.items()
     }
@@ -65,9 +66,9 @@ def plans(draw: st.DrawFn, max_tasks: int = 14) -> Plan:
     return build_plan(work, hand_platform(), None, Placement(order, lanes, waits, copies), scheduler="random")
 
 
-def _workload(draw: st.DrawFn, n: int) -> tuple[Workload, dict[str, str]]:
+def _workload(draw: st.DrawFn, n: int, device: st.SearchStrategy[str]) -> tuple[Workload, dict[str, str]]:
     """Tasks that read, update and look into what is there; and the device of each that runs."""
-    work, device = Workload("random"), st.sampled_from(["cpu", *GPUS])
+    work = Workload("random")
     homes = {"w": draw(device), "m": draw(device)}
     values: list[Any] = [work.input("x", MATRIX), work.input("g", MATRIX, device="cuda:0")]
     states = [work.state("w", MATRIX, device=draw(st.sampled_from([None, homes["w"]]))), work.state("m", MATRIX)]

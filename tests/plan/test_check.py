@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -84,19 +85,13 @@ def test_what_came_before_a_wait_of_the_thread_is_over_after_it() -> None:
     assert known(plan)[2][number["cuda:0/s0"]] == 0
 
 
-class _Counted(tuple[int, ...]):
-    """A clock that counts how often it is compared."""
-
-
 def _steps(n: int) -> int:
     """Function calls that building and checking a plan of n tasks takes: the work done, without a clock."""
-    import sys
-
     graph = nx.DiGraph()
     for i in range(n):
         graph.add_node(i, duration_s=1.0)
         if i:
-            graph.add_edge(i - 1 - i % 2, i, nbytes=8)  # an even one feeds the odd one after it and the next even one
+            graph.add_edge(i - 1 if i % 2 else i - 2, i, nbytes=8)  # even ones feed the next even one and an odd one
     work = Workload.from_graph(graph)
     lanes = {t: f"cuda:0/s{int(t) % 2}" for t in work.graph}  # the even lane never hears of the odd one
     calls = 0

@@ -14,7 +14,7 @@ from graphsched.plan.dependencies import Columns, merge, reduce_waits
 from graphsched.workload import Workload
 from tests.plan.hand import MATRIX, actions, add, plan_of, plans, sink
 
-any_plan = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+any_plan = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def _over(plan: Plan) -> list[set[int]]:
@@ -214,9 +214,35 @@ def test_a_view_into_one_of_two_copies_keeps_both() -> None:
     v = work.task(lambda x: x.t(), x, name="v")
     t = work.task(lambda x, v: v[0], x, v, name="t")
     sink(work, "end", t)
-    plan = plan_of(work, {"v": "cuda:0/s0", "t": "cuda:1/s0", "end": "cuda:1/s0"})
+    work.barrier()
+    for name, device in (("y", "cpu"), ("z", "cuda:0")):  # the lanes of both copies go on
+        sink(work, f"last_{name}", work.input(name, MATRIX, device=device))
+    plan = plan_of(work, {"v": "cuda:0/s0"} | dict.fromkeys(("t", "end", "last_y", "last_z"), "cuda:1/s0"))
     freed = {name for names in plan.frees.values() for name in names}
     assert not freed & {"x>cuda:1", "v>cuda:1", "t"}
+
+
+def test_views_are_freed_with_the_memory_that_they_look_into() -> None:
+    """a ─▶ v (a view) ─▶ vv (a view of it) ─▶ end, then last; all on one lane"""
+    work = Workload()
+    v = work.task(lambda a: a.t(), add(work, "a", work.input("x", MATRIX, device="cuda:0")), name="v")
+    sink(work, "end", work.task(lambda v: v[0], v, name="vv"))
+    sink(work, "last")
+    plan = plan_of(work, dict.fromkeys(("a", "v", "vv", "end", "last"), "cuda:0/s0"))
+    assert plan.frees == {3: ("a", "v", "vv")}
+
+
+def test_a_lane_that_knows_of_one_reader_does_not_know_of_the_next() -> None:
+    """a (s0) ─▶ b, c (s1); a, b ─▶ d (s0), which waits for b and knows nothing of c"""
+    work = Workload()
+    a = add(work, "a", work.input("x", MATRIX, device="cuda:0"))
+    b = add(work, "b", a)
+    sink(work, "c", a)
+    sink(work, "d", a, b)
+    sink(work, "e", work.values["x"])
+    plan = plan_of(work, {t: f"cuda:0/s{t in 'bc':d}" for t in "abcde"})
+    assert plan.waits == [(), (0,), (), (1,), ()]
+    assert plan.frees == {}
 
 
 def test_waits_are_reduced_through_lanes_and_other_waits() -> None:

@@ -164,11 +164,11 @@ def _swap(i: int, j: int) -> Callable[[list[str]], None]:
         (_line(5, None), 5, "'lanes' is expected"),
         # lanes
         (_line(8, "  s0"), 8, "lane 's0' is neither"),
-        (_line(8, "  cuda:9/s0"), 8, "no device 'cuda:9'"),
-        (_line(9, "  cuda:0>cuda:9"), 9, "no device 'cuda:9'"),
+        (_line(8, "  cuda:9/s0\n  cuda:0/s0"), 8, "no device 'cuda:9'"),
+        (_line(8, "  cuda:0>cuda:9\n  cuda:0/s0"), 8, "no device 'cuda:9'"),
         (_line(10, "  cuda:0/s0"), 10, "lane 'cuda:0/s0' is listed twice"),
         (_line(10, None), 16, "lane 'cuda:1/s0' is not listed under 'lanes'"),
-        (_line(13, None), 13, "lane 'copy x>cuda:0 from cpu to cuda:0 pinned on cuda:0/h2d' is neither"),
+        (_line(13, None), 19, "the line 'actions' is missing"),
         # lines that cannot be read
         (_line(15, "  run"), 15, "cannot read 'run'"),
         (_line(15, ""), 15, "cannot read ''"),
@@ -199,8 +199,10 @@ def _swap(i: int, j: int) -> Callable[[list[str]], None]:
         (_line(18, "  copy back from cuda:1 to cpu pageable on cuda:1/d2h"), 18, "depends on 'b'"),
         (_line(19, "  wait stop on host/py"), 19, "depends on 'back'"),
         (_line(20, "  run c on cuda:1/s1 after stop"), 20, "a wait of the thread"),
-        (_line(14, None), 14, "reads x on cuda:0, but no action before it copies it there: add 'copy x>cuda:0"),
-        (_line(16, None), 16, "'b' reads a on cuda:1, but no action before it copies it"),
+        (_line(14, None), 14, "it waits for 'x>cuda:0', which is no action"),
+        (_line(14, "  wait z on host/py"), 15, "it waits for 'x>cuda:0', which is no action"),
+        (_line(16, "  wait a>cuda:1 on host/py after a"), 17, "a wait of the thread"),
+        (_line(17, "  run b on cuda:1/s0 after back"), 17, "wait for each other: b -> back -> b"),
         (_swap(14, 15), 14, "'a' waits for 'x>cuda:0', which is dispatched later"),
         (_swap(19, 20), 19, "'c' depends on|'c' .* waits"),
         (_line(14, "  copy x>cuda:0 from cpu to cuda:0 pinned on cuda:0/h2d after back"), 14, "wait for each other"),
@@ -220,6 +222,13 @@ def test_a_wrong_line(change: Callable[[list[str]], None], line: int, message: s
         _again(plan, "\n".join(lines) + "\n")
     assert caught.value.line == line
     assert str(caught.value).startswith(f"line {line}: ")
+
+
+def test_a_copy_that_is_missing_is_asked_for_where_it_is_read() -> None:
+    plan = _chain()
+    text = "\n".join(line for line in plan.text.splitlines() if "copy a>" not in line).replace(" after a>cuda:1", "")
+    with pytest.raises(PlanError, match=r"^line 16: 'b' reads a on cuda:1, .* add 'copy a>cuda:1 from cuda:0 to"):
+        _again(plan, text)
 
 
 def test_a_buffer_is_freed_once() -> None:
@@ -261,7 +270,7 @@ def test_a_circle_of_waits_across_lanes_is_printed() -> None:
     text = plan.text.replace("run a on cuda:0/s0", "run a on cuda:0/s0 after d")
     with pytest.raises(PlanError, match="'a' waits for 'd', which is dispatched later"):
         _again(plan, text)
-    with pytest.raises(DeadlockError, match=r"^line 9: actions wait for each other: a -> b -> c -> d -> a: remove"):
+    with pytest.raises(DeadlockError, match=r"^line 10: actions wait for each other: a -> b -> c -> d -> a: remove"):
         _again(plan, text.replace("run c on cuda:0/s1", "run c on cuda:0/s1 after b"))
 
 
@@ -286,5 +295,5 @@ def test_a_state_updated_on_two_devices_in_the_text() -> None:
 
 @pytest.mark.parametrize("text", ["", "\n", "hello", "graphsched plan 1", "\x00"])
 def test_what_is_no_plan(text: str) -> None:
-    with pytest.raises(PlanError, match="^line [12]: "):
+    with pytest.raises(PlanError, match=r"^line [12]: "):
         _again(_chain(), text)

@@ -323,6 +323,16 @@ def test_a_view_that_is_read_after_an_update_reads_the_new_version(work: Workloa
     assert _edges(work) == {("view", "u1"): 0, ("u1", "r"): 16}
 
 
+def test_a_view_that_is_made_after_an_update_is_read_from_its_maker(work: Workload) -> None:
+    """u ──▶ view ──▶ r"""
+    w = work.state("w", MATRIX)
+    _step(work, "u", w)
+    v = work.task(operator.getitem, w, 0, name="view")
+    work.task(torch.relu, v, name="r")
+    assert _edges(work) == {("u", "view"): BYTES, ("view", "r"): 16}
+    assert str(work["r"].reads[0]) == "view@1"
+
+
 def test_an_update_through_a_view_of_a_view(work: Workload) -> None:
     """v ──▶ vv ──▶ u ──▶ r; r reads w itself"""
     w = work.state("w", MATRIX)
@@ -530,6 +540,7 @@ def test_conflicting_accesses_are_ordered(steps: list[tuple[Any, ...]]) -> None:
     for i, late in enumerate(tasks):
         for early in tasks[:i]:
             written = [{v.root for v in t.updates} | {v.name for v in t.outputs} for t in (early, late)]
-            touched = [w | {r.value.root for r in t.reads} for w, t in zip(written, (early, late), strict=True)]
+            read = [{n for r in t.reads for n in (r.value.name, r.value.root)} for t in (early, late)]
+            touched = [w | r for w, r in zip(written, read, strict=True)]
             if written[0] & touched[1] or written[1] & touched[0]:
                 assert reachable.has_edge(early.name, late.name), (early, late)

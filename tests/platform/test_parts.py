@@ -1,0 +1,148 @@
+"""Devices, links and dispatch costs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphsched.errors import PlatformError
+from graphsched.platform import Device, Dispatch, Link, check_number
+
+SIZES, SECONDS = (1000, 2000, 10_000), (2.0, 3.0, 19.0)
+
+
+def _link(**more: Any) -> Link:
+    """1 s and 1000 bytes a second, with measured points that are slower."""
+    measured = {"sizes_bytes": SIZES, "seconds": SECONDS}
+    return Link("cpu", "cuda:0", "pinned", 1.0, 1000.0, **(measured | more))
+
+
+@pytest.mark.parametrize("number", [0, 1, 2.5])
+def test_numbers_that_are_fine(number: float) -> None:
+    assert check_number(number, "x") == number
+
+
+@pytest.mark.parametrize("number", [-1, math.nan, math.inf, "1", None, True, [1]])
+def test_numbers_that_are_not(number: Any) -> None:
+    with pytest.raises(PlatformError, match=r"^rate is "):
+        check_number(number, "rate")
+
+
+def test_zero_is_not_positive() -> None:
+    with pytest.raises(PlatformError, match=r"rate is 0: it must be above 0"):
+        check_number(0, "rate", positive=True)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"kind": "tpu"},
+        {"name": ""},
+        {"name": "cuda 0"},
+        {"name": "cuda/0"},
+        {"name": "a>b"},
+        {"name": "a,b"},
+        {"name": "a@1"},
+        {"name": "a\nb"},
+        {"name": "a\u2028b"},
+        {"memory_bytes": -1},
+        {"threads": 0},
+        {"lanes": 0},
+        {"lanes": -1},
+        {"flop_per_s": 0.0},
+        {"flop_per_s": math.nan},
+        {"bytes_per_s": -1.0},
+        {"bytes_per_s": math.inf},
+    ],
+)
+def test_a_device_that_makes_no_sense(wrong: dict[str, Any]) -> None:
+    with pytest.raises(PlatformError):
+        Device(**({"name": "cuda:0", "kind": "cuda"} | wrong))
+
+
+def test_accelerators_are_all_but_cpus() -> None:
+    kinds = ("cuda", "worker", "cpu")
+    assert [Device("d", kind).is_accelerator for kind in kinds] == [True, True, False]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"latency_s": -1.0}, "latency_s of link"),
+        ({"latency_s": math.nan}, "latency_s of link"),
+        ({"bandwidth_bytes_per_s": 0.0}, "bandwidth_bytes_per_s of link"),
+        ({"bandwidth_bytes_per_s": math.inf}, "bandwidth_bytes_per_s of link"),
+        ({"seconds": (1.0,)}, "3 sizes and 1 times"),
+        ({"sizes_bytes": (2000, 1000, 10_000)}, "must ascend"),
+        ({"sizes_bytes": (1000, 1000, 10_000)}, "must ascend"),
+        ({"sizes_bytes": (-1, 1000, 10_000)}, "sizes_bytes"),
+        ({"seconds": (1.0, 0.0, 2.0)}, "seconds"),
+        ({"seconds": (1.0, math.nan, 2.0)}, "seconds"),
+    ],
+)
+def test_a_link_that_makes_no_sense(wrong: dict[str, Any], message: str) -> None:
+    given = {"latency_s": 1.0, "bandwidth_bytes_per_s": 1.0, "sizes_bytes": SIZES, "seconds": SECONDS}
+    with pytest.raises(PlatformError, match=message):
+        Link("cpu", "cuda:0", "pinned", **(given | wrong))
+
+
+def test_a_link_without_points_is_latency_and_rate() -> None:
+    link = _link(sizes_bytes=(), seconds=())
+    assert [link.duration_s(n) for n in (0, 1000, 5000)] == [1.0, 2.0, 6.0]
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "seconds"),
+    [(0, 1.0), (500, 1.5), (1000, 2), (1500, 2.5), (2000, 3), (6000, 11), (10_000, 19), (11_000, 20)],
+)
+def test_a_link_with_points_goes_through_them(nbytes: int, seconds: float) -> None:
+    assert _link().duration_s(nbytes) == pytest.approx(seconds)
+
+
+def test_a_link_with_one_point() -> None:
+    link = _link(sizes_bytes=(1000,), seconds=(4.0,))
+    assert [link.duration_s(n) for n in (0, 1000, 3000)] == [2.0, 4.0, 6.0]
+
+
+def test_a_point_of_no_bytes_on_a_link_without_latency() -> None:
+    link = Link("a", "b", "peer", 0.0, 1000.0, sizes_bytes=(0, 1000), seconds=(1.0, 2.0))
+    assert [link.duration_s(n) for n in (0, 500, 2000)] == [1.0, 1.5, 3.0]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 10**9), st.floats(1e-6, 1.0)), min_size=1, max_size=8, unique_by=lambda p: p[0]),
+    st.integers(0, 2 * 10**9),
+    st.integers(0, 10**6),
+)
+def test_more_bytes_never_take_less_time_where_the_points_say_so(
+    points: list[tuple[int, float]], nbytes: int, more: int
+) -> None:
+    sizes = tuple(sorted(n for n, _ in points))
+    seconds = tuple(sorted(s for _, s in points))
+    link = Link("a", "b", "peer", 1e-6, 1e9, sizes_bytes=sizes, seconds=seconds)
+    assert link.duration_s(nbytes) <= link.duration_s(nbytes + more) * (1 + 1e-12)
+    for size, time in zip(sizes, seconds, strict=True):
+        assert link.duration_s(size) == pytest.approx(time)
+    below = seconds[0] / (1e-6 + sizes[0] / 1e9) * 1e-9  # seconds a byte, below and above the points
+    slopes = [(b - a) / (y - x) for (x, a), (y, b) in pairwise(zip(sizes, seconds, strict=True))]
+    for end in (sizes[0], sizes[-1]):  # no step where measured points begin and end
+        steps = [abs(link.duration_s(end + d) - link.duration_s(end)) for d in (-1, 1)]
+        assert max(steps) <= max(below, 1e-9, *slopes) * 1.001 + 1e-15
+
+
+@pytest.mark.parametrize("name", [f.name for f in fields(Dispatch)])
+def test_dispatch_costs_are_numbers(name: str) -> None:
+    for wrong in (-1, math.nan, "1"):
+        with pytest.raises(PlatformError, match=f"dispatch {name} is "):
+            Dispatch(**{name: wrong})
+
+
+def test_a_queue_holds_something() -> None:
+    with pytest.raises(PlatformError, match="queue_depth"):
+        Dispatch(queue_depth=0)
