@@ -32,7 +32,7 @@ def _measure(calls: Sequence[Callable[[], Any]], threads: int, repeats: int) -> 
             first_s = _sample(call, 1)
         batch = max(1, int(SHORT_S / max(first_s, 1e-9)))
         count = samples_wanted(repeats, first_s * batch)
-        return cost_of([_sample(calls[i % len(calls)], batch) for i in range(count)], ())
+        return cost_of([_sample(calls[i % len(calls)], batch) for i in range(count)])
 
 
 def _sample(call: Callable[[], Any], batch: int) -> float:

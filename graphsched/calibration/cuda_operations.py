@@ -51,11 +51,13 @@ def measure_on_cuda(step: Step, spinner: Spinner, launches: int, repeats: int, *
         torch.cuda.synchronize()
         device_s = _alone(calls, spinner, launches, repeats)
         alone_s = median(device_s)
-        dispatch_s = _call_times_s(calls, spinner.device, _row(step, alone_s))
+        dispatch_s = _call_s(calls, spinner.device, _row(step, alone_s))
         wanted = concurrency and alone_s < CURVE_BELOW_S
-        curve = _curve(step, spinner, alone_s, median(dispatch_s), launches) if wanted else ()
+        curve = _curve(step, spinner, alone_s, dispatch_s, launches) if wanted else ()
         torch.cuda.synchronize()
-    return cost_of(device_s, dispatch_s, launches=launches, workspace_bytes=workspace_bytes, concurrency=curve)
+    return cost_of(
+        device_s, dispatch_s=dispatch_s, launches=launches, workspace_bytes=workspace_bytes, concurrency=curve
+    )
 
 
 def _sets(step: Step, device: int) -> int:
@@ -105,15 +107,16 @@ def _alone(calls: Sequence[Callable[[], Any]], spinner: Spinner, launches: int, 
     return [s[0] for s in samples]
 
 
-def _call_times_s(calls: Sequence[Callable[[], Any]], device: int, row: int) -> list[float]:
-    """Host seconds of single calls in a row, as a thread that only dispatches makes them.
+def _call_s(calls: Sequence[Callable[[], Any]], device: int, row: int) -> float:
+    """Host seconds of one call among many in a row, as a thread that only dispatches makes them.
 
     What they return is kept until the end of the row, as a plan keeps what it returns. The first calls
-    of a row, which find the processor's caches cold, are left out.
+    of a row, which find the processor's caches cold, are left out; the figure is the median of the row
+    that the host disturbed least.
     """
     import torch
 
-    stream, times, order = new_stream(device), [], [calls[i % len(calls)] for i in range(row)]
+    stream, medians, order = new_stream(device), [], [calls[i % len(calls)] for i in range(row)]
     with torch.cuda.stream(stream):
         for _ in range(ROWS):
             kept, stamps = [], [time.perf_counter()]
@@ -121,8 +124,8 @@ def _call_times_s(calls: Sequence[Callable[[], Any]], device: int, row: int) -> 
                 kept.append(call())
                 stamps.append(time.perf_counter())
             torch.cuda.synchronize(device)
-            times += [after - before for before, after in pairwise(stamps)][COLD_CALLS:]
-    return times
+            medians.append(median([after - before for before, after in pairwise(stamps)][COLD_CALLS:]))
+    return min(medians)
 
 
 def _row(step: Step, alone_s: float) -> int:

@@ -13,7 +13,7 @@ from graphsched.calibration.cpu_dispatch import lane_figures
 from graphsched.calibration.cpu_links import copy_points, cpu_links, shared_memory, worker_links
 from graphsched.calibration.host import HostFacts, cpu_model, host_facts, host_memory_bytes, platform_name
 from graphsched.calibration.own_time import own_time_s
-from graphsched.calibration.rates import cpu_flop_per_s, cuda_flop_per_s
+from graphsched.calibration.rates import cpu_flop_per_s, cpu_threads, cuda_flop_per_s
 from graphsched.platform import Device, Dispatch, Link, Platform
 
 FULL_BYTES = 2**30
@@ -139,9 +139,9 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
 
 
 def _cpu_device(facts: HostFacts, bytes_per_s: float) -> Device:
-    model = cpu_model(facts.processor, facts.cores)
-    flops, memory = cpu_flop_per_s(facts.cores), host_memory_bytes()
-    return Device("cpu", "cpu", model, memory, facts.cores, lanes=1, flop_per_s=flops, bytes_per_s=bytes_per_s)
+    threads, flops = cpu_threads(facts.cores)
+    model, memory = cpu_model(facts.processor, threads), host_memory_bytes()
+    return Device("cpu", "cpu", model, memory, threads, lanes=1, flop_per_s=flops, bytes_per_s=bytes_per_s)
 
 
 def _cuda_links(bench: Any, largest: int, overhead_s: float, say: Report) -> tuple[list[Link], dict[str, float]]:

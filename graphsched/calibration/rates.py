@@ -12,6 +12,7 @@ from graphsched.calibration.fitting import median
 
 CUDA_SIZE = 4096
 CPU_SIZE = 512
+FEW_CORES = 4
 
 
 def product_flop_per_s(size: int, seconds: float) -> float:
@@ -39,6 +40,22 @@ def cpu_flop_per_s(threads: int, repeats: int = 5) -> float:
     with torch_threads(threads):
         samples = [_seconds(product) for _ in range(repeats + 2)][2:]
     return product_flop_per_s(size, median(samples))
+
+
+def cpu_threads(cores: int, rate: Callable[[int], float] = cpu_flop_per_s) -> tuple[int, float]:
+    """Threads for one CPU lane on `cores` hardware threads, and its fp32 arithmetic with them, operations/s.
+
+    All of them, or half where that is as fast to within a tenth: hardware threads that share a core add
+    little, and a product on every one of them is held up by whatever else the host does.
+
+    Example:
+        >>> cpu_threads(8, rate={8: 100.0, 4: 95.0}.get), cpu_threads(8, rate={8: 100.0, 4: 60.0}.get)
+        ((4, 95.0), (8, 100.0))
+    """
+    if cores < FEW_CORES:
+        return cores, rate(cores)
+    whole, half = rate(cores), rate(cores // 2)
+    return (cores // 2, half) if half >= 0.9 * whole else (cores, whole)
 
 
 def _product(size: int, device: str) -> Callable[[], Any]:

@@ -215,12 +215,14 @@ def test_a_run_waits_for_what_the_user_has_under_way() -> None:
         assert program.run(x=x)["y"].tolist() == [-3.0] * 4
 
 
-def lanes_of(count: int) -> Plan:
-    """x ──▶ t0, t1, …: each on a stream of its own."""
+def lanes_of(count: int, copies: int = 0) -> Plan:
+    """x ──▶ t0, t1, …: each on a stream of its own; x ──▶ copies on the host."""
     work = Workload()
     x = work.input("x", torch.ones(1), device="cuda:0")
     for k in range(count):
         work.task(torch.neg, x, name=f"t{k}")
+    for k in range(copies):
+        work.copy(x, to="cpu", name=f"copy{k}")
     return by_hand(work, GPU, {f"t{k}": f"cuda:0/s{k}" for k in range(count)})
 
 
@@ -232,9 +234,9 @@ def test_all_streams_of_the_pool_are_distinct() -> None:
 
 
 def test_more_lanes_than_the_pool_has_streams_are_refused() -> None:
-    """33 lanes of one GPU."""
+    """32 lanes that compute and one that copies."""
     with pytest.raises(ScheduleError, match="more than 32 streams on cuda:0"):
-        Program(lanes_of(33))
+        Program(lanes_of(32, copies=1))
 
 
 def test_a_gpu_that_is_not_here_is_refused() -> None:
@@ -415,7 +417,7 @@ def test_ctrl_c_while_a_stream_is_busy() -> None:
                 program.run()
             assert program.run(x=torch.zeros(1))["back"].item() == 1.0
     finally:
-        timer.join()
+        timer.cancel()
         signal.signal(signal.SIGINT, before)
 
 

@@ -139,8 +139,9 @@ def test_a_failed_run_keeps_the_updates_that_came_before() -> None:
 
 
 @pytest.fixture
-def release() -> Iterator[threading.Event]:
+def release(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """An event that hanging tasks wait for; set at the end of the test."""
+    monkeypatch.setattr(program_module, "GRACE_S", 0.1)
     event = threading.Event()
     yield event
     event.set()
@@ -236,6 +237,7 @@ def interrupt() -> Iterator[Callable[[float], None]]:
 
     yield after
     for timer in timers:
+        timer.cancel()
         timer.join()
     signal.signal(signal.SIGINT, before)
 
@@ -276,15 +278,15 @@ def test_ctrl_c_while_a_task_hangs(
 
 def test_ctrl_c_is_not_hidden_by_a_failing_task(interrupt: Callable[[float], None]) -> None:
     """t0 sleeps on w0, which the thread waits for; t1 has failed on w1 when Ctrl-C comes."""
-    failed = threading.Event()
+    started = threading.Event()
 
     def failing(x: torch.Tensor) -> None:
-        failed.set()
+        assert started.wait(10)
         raise ValueError("early")
 
     def sleeping(x: torch.Tensor) -> torch.Tensor:
-        assert failed.wait(10)
-        time.sleep(0.5)
+        started.set()
+        time.sleep(0.8)
         return x
 
     work = Workload()
@@ -292,6 +294,6 @@ def test_ctrl_c_is_not_hidden_by_a_failing_task(interrupt: Callable[[float], Non
     work.task(sleeping, x, name="t0", outputs=ONE)
     work.task(failing, x, name="t1", outputs=ONE)
     with Program(by_hand(work, WORKERS, {"t0": "cpu/w0", "t1": "cpu/w1"})) as program:
-        interrupt(0.2)
+        interrupt(0.3)
         with pytest.raises(KeyboardInterrupt):
             program.run()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from graphsched.errors import TaskFailedError
+from graphsched.errors import ScheduleError, TaskFailedError
 from graphsched.executors import Program, eager
 from graphsched.workload import Workload
 from tests.executors.fake_cuda import FakeCuda, RaceError, Stream
@@ -131,3 +131,18 @@ def test_calls_of_an_action_across_streams(cuda: Callable[[int], FakeCuda]) -> N
         names = [program.plan.names[i] for i in calls.owner]
     # a: switch, call, record; b: switch, wait, call; c: call; step: switch, call
     assert names == ["a"] * 3 + ["b"] * 3 + ["c"] + ["step"] * 2
+
+
+def test_more_lanes_than_the_pool_has_streams_are_refused(cuda: Callable[[int], FakeCuda]) -> None:
+    """x ──▶ t0, t1, … t31, each on a stream of its own, and a copy to the host on one more."""
+    cuda(1)
+    work = Workload()
+    x = work.input("x", torch.ones(2), device="cuda:0")
+    for k in range(32):
+        work.task(torch.neg, x, name=f"t{k}")
+    place = {f"t{k}": f"cuda:0/s{k}" for k in range(32)}
+    with Program(by_hand(work, machine("cuda:0"), place)) as program:
+        assert len(program.run()) == 32
+    work.copy(x, to="cpu", name="copy")
+    with pytest.raises(ScheduleError, match="more than 32 streams on cuda:0"):
+        Program(by_hand(work, machine("cuda:0"), place))
