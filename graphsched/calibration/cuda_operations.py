@@ -13,7 +13,6 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from itertools import pairwise
 from typing import Any
 
 from graphsched.calibration.cuda_clock import CALL_S, Spinner, elapsed_s, new_stream, on_streams
@@ -38,7 +37,7 @@ SEPARATOR_CYCLES = 2000
 COLD_CALLS = 2
 LONGEST_ROW = 400
 ROW_S, ROW_BYTES = 0.03, 2 * 10**9
-ROWS = 5
+ROWS = 7
 
 
 def measure_on_cuda(step: Step, spinner: Spinner, launches: int, repeats: int, *, concurrency: bool) -> TaskCost:
@@ -111,21 +110,21 @@ def _call_s(calls: Sequence[Callable[[], Any]], device: int, row: int) -> float:
     """Host seconds of one call among many in a row, as a thread that only dispatches makes them.
 
     What they return is kept until the end of the row, as a plan keeps what it returns. The first calls
-    of a row, which find the processor's caches cold, are left out; the figure is the median of the row
-    that the host disturbed least.
+    of a row, which find the processor's caches cold, are left out. The figure is the mean of a row, for
+    now and then a call takes longer, and the median of several rows.
     """
     import torch
 
-    stream, medians, order = new_stream(device), [], [calls[i % len(calls)] for i in range(row)]
+    stream, means, order = new_stream(device), [], [calls[i % len(calls)] for i in range(row)]
     with torch.cuda.stream(stream):
         for _ in range(ROWS):
-            kept, stamps = [], [time.perf_counter()]
-            for call in order:
+            kept = [call() for call in order[:COLD_CALLS]]
+            began = time.perf_counter()
+            for call in order[COLD_CALLS:]:
                 kept.append(call())
-                stamps.append(time.perf_counter())
+            means.append((time.perf_counter() - began) / (row - COLD_CALLS))
             torch.cuda.synchronize(device)
-            medians.append(median([after - before for before, after in pairwise(stamps)][COLD_CALLS:]))
-    return min(medians)
+    return median(means)
 
 
 def _row(step: Step, alone_s: float) -> int:
