@@ -27,9 +27,11 @@ MOST_LAUNCHES = 5000
 
 
 def cuda_dispatch(spinners: Sequence[Spinner]) -> dict[str, float]:
-    """Fields of `Dispatch` measured on the first GPU (``other_device_s`` on the first two), in seconds."""
+    """Fields of `Dispatch` measured on the first GPU (those between GPUs on the first two), in seconds."""
     first = spinners[0]
     figures = host_calls(first) | chain_figures(spinners) | idle_figures(first)
+    if len(spinners) > 1:
+        figures |= peer_calls(first, spinners[1])
     depth = queue_depth(first)
     return figures | ({"queue_depth": depth} if depth else {})
 
@@ -57,6 +59,22 @@ def host_calls(spinner: Spinner) -> dict[str, float]:
             "switch_s": burst(lambda i: torch.cuda.set_stream(pair[i % 2])),
             "copy_s": _copy_s(device, burst),
         }
+
+
+def peer_calls(here: Spinner, there: Spinner) -> dict[str, float]:
+    """Host time of a small copy to another GPU, and of going from a stream of one GPU to one of another."""
+    import torch
+
+    stream, other = new_stream(here.device), new_stream(there.device)
+    value = torch.empty(1024, device=f"cuda:{here.device}").fill_(1)
+    target = torch.device(f"cuda:{there.device}")
+    torch.cuda.synchronize(here.device)
+    with torch.cuda.stream(other):
+        copy_s = host_burst_s(here, stream, lambda _: value.to(target, non_blocking=True, copy=True), burst=BURST)
+        pair = (other, stream)
+        switch_s = host_burst_s(here, stream, lambda i: torch.cuda.set_stream(pair[i % 2]), burst=BURST)
+    torch.cuda.synchronize(there.device)
+    return {"peer_copy_s": copy_s, "device_switch_s": switch_s}
 
 
 def _events(stream: Any, *, timing: bool) -> list[Any]:

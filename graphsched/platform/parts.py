@@ -138,9 +138,9 @@ class Dispatch:
 
     Attributes:
         run_s: Own time of the executor for one task beside the task's calls.
-        copy_s: Issuing one copy.
+        copy_s, peer_copy_s: Issuing one copy between host and GPU; between GPUs.
         record_s, wait_s: Recording an event; making a lane wait for one.
-        switch_s: Making another stream current.
+        switch_s, device_switch_s: Making another stream current, of the same GPU; of another.
         timed_record_s: Recording a timing event (host); two an action when spans are measured.
         timed_gap_s: What two timing events around an action add to its lane.
         sync_s: The thread's return from waiting for one finished device.
@@ -155,9 +155,11 @@ class Dispatch:
 
     run_s: float = 2e-6
     copy_s: float = 8e-6
+    peer_copy_s: float = 2.5e-5
     record_s: float = 1.2e-6
     wait_s: float = 1.3e-6
     switch_s: float = 1.1e-6
+    device_switch_s: float = 1.1e-6
     timed_record_s: float = 2.2e-6
     timed_gap_s: float = 2e-6
     sync_s: float = 1e-5

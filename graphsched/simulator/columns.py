@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from graphsched.costs import TaskCost
 from graphsched.errors import PlanError
-from graphsched.plan import Lane, Plan
+from graphsched.plan import Copy, Lane, Plan
 from graphsched.platform import Dispatch
 from graphsched.simulator.durations import Durations
 from graphsched.simulator.model import Model, switched
@@ -32,7 +32,7 @@ class Lanes:
 
     Attributes:
         kind: `CUDA`, `CPU` or `WAIT`.
-        switch_s: Making its stream current; a copy between GPUs makes two so.
+        switch_s: ``switch_s[a][b]``: making lane a's stream current after lane b's; b = -1 where there was none.
         wake_s: From an action being ready to its start on the idle lane.
         latency_s: ``latency_s[a][b]``: latency of a wait on lane a for an action of lane b.
         queue: Which launch queue a lane's launches go through.
@@ -40,7 +40,7 @@ class Lanes:
     """
 
     kind: list[int]
-    switch_s: list[float]
+    switch_s: list[list[float]]
     wake_s: list[float]
     latency_s: list[list[float]]
     queue: list[int]
@@ -134,7 +134,7 @@ def _lanes(plan: Plan, costs: Dispatch) -> Lanes:
     queues: dict[str, int] = {}
     return Lanes(
         kind=kinds,
-        switch_s=[costs.switch_s * (2 if _joins_gpus(lane, plan) else 1) for lane in plan.lanes],
+        switch_s=[[_switch_s(lane, before, plan, costs) for before in (*plan.lanes, None)] for lane in plan.lanes],
         wake_s=[costs.wake_s if kind == CPU else 0.0 for kind in kinds],
         latency_s=[[_latency_s(a, b, kinds[i], kinds[j], costs) for j, b in enumerate(plan.lanes)]
                    for i, a in enumerate(plan.lanes)],
@@ -146,6 +146,19 @@ def _lanes(plan: Plan, costs: Dispatch) -> Lanes:
 
 def _joins_gpus(lane: Lane, plan: Plan) -> bool:
     return lane.kind == "peer" and all(plan.platform.device(d).kind == "cuda" for d in (lane.device, lane.target))
+
+
+def _switch_s(lane: Lane, before: Lane | None, plan: Plan, costs: Dispatch) -> float:
+    """Host time to leave lane `before` for `lane`; a copy between GPUs makes a stream of each current."""
+    if _joins_gpus(lane, plan):
+        return 2 * costs.device_switch_s
+    return costs.switch_s if before is None or before.device == lane.device else costs.device_switch_s
+
+
+def _copy_call_s(copy: Copy, plan: Plan, costs: Dispatch) -> float:
+    ends = (copy.source, copy.target)
+    between = copy.source != copy.target and all(plan.platform.device(end).kind == "cuda" for end in ends)
+    return costs.peer_copy_s if between else costs.copy_s
 
 
 def _lane_kind(lane: Lane, plan: Plan) -> int:
@@ -201,7 +214,7 @@ def _fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Mode
         link = durations.link(copy)
         on_cpu = columns.kind[i] == CPU
         route = durations.route(copy, tuple(numbers[name] for name in link.crosses), on_cpu)
-        columns.call_s[i] = columns.dispatch.handoff_s if on_cpu else columns.dispatch.copy_s
+        columns.call_s[i] = columns.dispatch.handoff_s if on_cpu else _copy_call_s(copy, plan, columns.dispatch)
         if link.blocking and model.blocking and not on_cpu:
             columns.flags[i] |= BLOCKS
         if not model.contention:

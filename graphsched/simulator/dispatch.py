@@ -118,7 +118,7 @@ class Thread:
         lane, flags, begun = self._lane[i], self._flags[i], self.time
         time = begun + self._own_s[i]
         if lane != self._stream:
-            time += self._switch_s[lane]
+            time += self._switch_s[lane][self._stream]
         if flags & NEEDS_CPU:
             time = self._results(i, time)
             if time < 0.0:

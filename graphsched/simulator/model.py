@@ -43,7 +43,8 @@ def switched(costs: Dispatch, model: Model) -> Dispatch:
     """The costs of dispatch that `model` leaves on, in seconds; the rest are 0."""
     off: tuple[str, ...] = ()
     if not model.dispatch:
-        off += ("run_s", "copy_s", "record_s", "wait_s", "switch_s", "timed_record_s", "sync_s", "handoff_s")
+        off += ("run_s", "copy_s", "peer_copy_s", "record_s", "wait_s", "switch_s", "device_switch_s")
+        off += ("timed_record_s", "sync_s", "handoff_s")
         off += ("start_s", "launch_s")
     if not model.waits:
         off += ("wake_s", "same_device_s", "other_device_s")

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from graphsched.calibration import check_platform, measure_platform, profile
-from graphsched.platform import Platform
+from graphsched.platform import Dispatch, Platform
 from graphsched.workload import Workload
 
 pytestmark = pytest.mark.gpu
@@ -44,6 +44,13 @@ def test_the_platform_survives_its_file_and_a_check(here: Platform) -> None:
     entries = [row.entry for row in check_platform(here)]
     assert "cpu>cuda:0 (pinned), 67108864 bytes" in entries
     assert "dispatch record_s" in entries
+
+
+@pytest.mark.multigpu
+def test_calls_that_join_gpus_are_measured(here: Platform) -> None:
+    for field in ("peer_copy_s", "device_switch_s", "other_device_s"):
+        assert 0 < getattr(here.dispatch, field) < 1e-3, field
+        assert getattr(here.dispatch, field) != getattr(Dispatch(), field), field
 
 
 @pytest.mark.multigpu

@@ -71,6 +71,17 @@ def test_timing_events_cost_host_and_lane():
     assert without.makespan_s == without.timed_makespan_s == timeline.makespan_s
 
 
+def test_copy_between_gpus_and_streams_of_another_gpu_have_costs_of_their_own():
+    """a -> copy -> b: cuda:0, cuda:1. The copy makes a stream of each GPU current, b one of the other GPU."""
+    work = workload({"a": 0.0, "b": 0.0}, [("a", "b", 100)])
+    costs = replace(ROUND, peer_copy_s=0.25, device_switch_s=0.5)
+    timeline = predict(planned(work, platform(dispatch=costs), {"a": "cuda:0/s0", "b": "cuda:1/s0"}), model=UNTIMED)
+    issued = {name: span[1] for name, span in spans(timeline).items()}
+    assert issued["a"] == RUN + SWITCH + RECORD
+    assert issued["a>cuda:1"] - issued["a"] == 2 * 0.5 + WAIT + 0.25 + RECORD
+    assert issued["b"] - issued["a>cuda:1"] == RUN + 0.5 + WAIT
+
+
 def test_copy_costs_its_own_issue():
     """a -> copy -> b: cuda:0, cuda:1."""
     work = workload({"a": 1.0, "b": 1.0}, [("a", "b", 100)])
