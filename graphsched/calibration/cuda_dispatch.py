@@ -62,19 +62,35 @@ def host_calls(spinner: Spinner) -> dict[str, float]:
 
 
 def peer_calls(here: Spinner, there: Spinner) -> dict[str, float]:
-    """Host time of a small copy to another GPU, and of going from a stream of one GPU to one of another."""
+    """Host time of a small copy to another GPU, and of going from a stream of one GPU to one of another.
+
+    The latter is what alternating between GPUs adds to a call beyond alternating between streams of one,
+    making the stream current included.
+    """
     import torch
 
-    stream, other = new_stream(here.device), new_stream(there.device)
+    stream, second, other = new_stream(here.device), new_stream(here.device), new_stream(there.device)
     value = torch.empty(1024, device=f"cuda:{here.device}").fill_(1)
     target = torch.device(f"cuda:{there.device}")
+    values = (value.to(target), value)
     torch.cuda.synchronize(here.device)
+
+    def burst(call: Callable[[int], Any]) -> float:
+        return host_burst_s(here, stream, call, burst=BURST)
+
+    def alternating(streams: Sequence[Any], tensors: Sequence[Any]) -> float:
+        def call(i: int) -> None:
+            torch.cuda.set_stream(streams[i % 2])
+            tensors[i % 2].neg_()
+
+        return burst(call)
+
     with torch.cuda.stream(other):
-        copy_s = host_burst_s(here, stream, lambda _: value.to(target, non_blocking=True, copy=True), burst=BURST)
-        pair = (other, stream)
-        switch_s = host_burst_s(here, stream, lambda i: torch.cuda.set_stream(pair[i % 2]), burst=BURST)
+        copy_s = burst(lambda _: value.to(target, non_blocking=True, copy=True))
+        switch_s = burst(lambda i: torch.cuda.set_stream((second, stream)[i % 2]))
+        extra_s = alternating((other, stream), values) - alternating((second, stream), (value, value))
     torch.cuda.synchronize(there.device)
-    return {"peer_copy_s": copy_s, "device_switch_s": switch_s}
+    return {"peer_copy_s": copy_s, "device_switch_s": switch_s + max(0.0, extra_s)}
 
 
 def _events(stream: Any, *, timing: bool) -> list[Any]:

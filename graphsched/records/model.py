@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from graphsched.errors import FileFormatError
 from graphsched.plan import Plan
+from graphsched.plan.model import HEAD_LINES
 from graphsched.platform import Platform
 from graphsched.timeline import Timeline
 from graphsched.workload import Workload
@@ -136,8 +137,8 @@ class CaseRecord:
             FileFormatError: The case is a baseline.
             PlanError: The text does not fit the workload or platform.
         """
-        work = self.work
-        return Plan.from_text(self.plan_text or "", work, self.setup.platform, self.setup.platform.costs)
+        work, platform = self.work, self.setup.platform
+        return Plan.from_text(_with_digests(self.plan_text or "", work, platform), work, platform, platform.costs)
 
     @cached_property
     def measured(self) -> Timeline:
@@ -195,6 +196,18 @@ class RunRecord:
             "platform": self.platform,
             "cases": [case.figures() for case in self.cases],
         }
+
+
+def _with_digests(text: str, work: Workload, platform: Platform) -> str:
+    """A recorded plan's text with the digests that its workload and platform have now.
+
+    They stand in the same file, so the plan is theirs; a field that the model has gained since changes
+    the digests of both, and has its default.
+    """
+    lines = text.split("\n")
+    if len(lines) > HEAD_LINES:
+        lines[1], lines[2] = f"workload {work.digest()} {work.name}", f"platform {platform.digest()} {platform.name}"
+    return "\n".join(lines)
 
 
 def error_of(predicted_s: float | None, measured_s: float | None) -> float | None:

@@ -151,7 +151,7 @@ def _joins_gpus(lane: Lane, plan: Plan) -> bool:
 def _switch_s(lane: Lane, before: Lane | None, plan: Plan, costs: Dispatch) -> float:
     """Host time to leave lane `before` for `lane`; a copy between GPUs makes a stream of each current."""
     if _joins_gpus(lane, plan):
-        return 2 * costs.device_switch_s
+        return costs.switch_s + costs.device_switch_s
     return costs.switch_s if before is None or before.device == lane.device else costs.device_switch_s
 
 

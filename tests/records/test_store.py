@@ -12,6 +12,7 @@ import pytest
 
 from graphsched.errors import FileFormatError, OutputError
 from graphsched.plan import Plan
+from graphsched.platform import Dispatch
 from graphsched.records import find_runs, load_run, record_baseline, run_file, save_run, store
 from graphsched.records.model import COLUMNS
 from tests.records.examples import PLATFORM, SETUP, case_of, chain, plan_of, run_of, two, with_cost
@@ -53,6 +54,25 @@ def test_floats_are_kept_to_the_bit(tmp_path):
     (back,) = load_run(save_run(run_of(third), tmp_path)).cases
     assert back.measured_s == 1 / 3
     assert back.measured.end_s[-1] == 1 / 3
+
+
+def test_a_run_recorded_before_the_model_gained_a_field_is_still_read(tmp_path):
+    path = save_run(run_of(case_of(chain())), tmp_path)
+    data = json.loads(path.read_text())
+    for platform in find_platforms(data):
+        del platform["dispatch"]["peer_copy_s"]
+    data = json.loads(json.dumps(data).replace(PLATFORM.digest(), "0123456789abcdef"))
+    path.write_text(json.dumps(data))
+    (back,) = load_run(path).cases
+    assert back.setup.platform.dispatch.peer_copy_s == Dispatch().peer_copy_s
+    assert back.repredict().makespan_s > 0
+
+
+def find_platforms(thing):
+    """Every platform's object in a file."""
+    if isinstance(thing, dict):
+        return ([thing] if "dispatch" in thing else []) + [p for v in thing.values() for p in find_platforms(v)]
+    return [p for v in thing for p in find_platforms(v)] if isinstance(thing, list) else []
 
 
 def test_what_cases_share_is_written_once(tmp_path):

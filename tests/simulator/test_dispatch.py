@@ -78,7 +78,7 @@ def test_copy_between_gpus_and_streams_of_another_gpu_have_costs_of_their_own():
     timeline = predict(planned(work, platform(dispatch=costs), {"a": "cuda:0/s0", "b": "cuda:1/s0"}), model=UNTIMED)
     issued = {name: span[1] for name, span in spans(timeline).items()}
     assert issued["a"] == RUN + SWITCH + RECORD
-    assert issued["a>cuda:1"] - issued["a"] == 2 * 0.5 + WAIT + 0.25 + RECORD
+    assert issued["a>cuda:1"] - issued["a"] == SWITCH + 0.5 + WAIT + 0.25 + RECORD
     assert issued["b"] - issued["a>cuda:1"] == RUN + 0.5 + WAIT
 
 
