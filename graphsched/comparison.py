@@ -82,13 +82,14 @@ class Comparison:
     def gpu_share(self) -> float:
         """Share of the predicted timed makespan that its critical path spends on lanes of GPUs.
 
-        Of a span there, the time counts in which the thread is no longer busy issuing that action.
-        Pageable copies, which the thread waits for, do not count.
+        Of a span there, the time counts in which the thread is no longer busy issuing that action, less
+        what its timing events take. Pageable copies, which the thread waits for, do not count.
         """
         line = self.predicted
         path = [i for i in line.critical_path() if _on_gpu(line.plan, i)]
         begins = np.maximum(line.start_s[path], line.issue_end_s[path])
-        gpu_s = float(np.maximum(line.end_s[path] - begins, 0.0).sum())
+        events_s = line.plan.platform.dispatch.timed_gap_s
+        gpu_s = float(np.maximum(line.end_s[path] - begins - events_s, 0.0).sum())
         return gpu_s / line.timed_makespan_s if line.timed_makespan_s else 0.0
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from graphsched.comparison import Comparison, compare
@@ -74,6 +76,14 @@ def test_host_bound_where_the_thread_is_slower_than_the_gpu() -> None:
     c = compare(line, line)
     assert c.gpu_share == pytest.approx(8 / 34)
     assert c.bound == "host"
+
+
+def test_time_of_timing_events_is_not_the_gpus() -> None:
+    """mm: a span of 4 s, 3 s of which its two timing events took."""
+    plan = overlap(1)
+    slow = replace(plan.platform, dispatch=replace(plan.platform.dispatch, timed_gap_s=3.0))
+    line = timeline(replace(plan, platform=slow), [(0, 4), (4, 8)])
+    assert compare(line, line).gpu_share == pytest.approx(2 / 8)
 
 
 def test_time_in_which_the_thread_still_issues_an_action_is_not_the_gpus() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from graphsched.plan import Placement, Plan, build_plan
-from graphsched.platform import Device, Link, Platform
+from graphsched.platform import Device, Dispatch, Link, Platform
 from graphsched.timeline import Timeline
 from graphsched.workload import TensorSpec, Workload
 
@@ -23,7 +23,7 @@ def host(gpus: int = 2) -> Platform:
         for ends in (("cpu", name), (name, "cpu")):
             links += [Link(*ends, "pinned", 1e-5, 5e10), Link(*ends, "pageable", 1e-5, 1e10, blocking=True)]
         links += [Link(name, other, "peer", 1e-5, 3e11) for other in names if other != name]
-    return Platform("desk", devices, tuple(links))
+    return Platform("desk", devices, tuple(links), dispatch=Dispatch(timed_gap_s=0.0))
 
 
 def product(*tensors: object) -> None:
