@@ -229,29 +229,21 @@ def _blocking_out(bench: Bench, gpu: int) -> Callable[[int], float]:
 def _fresh_in(bench: Bench, gpu: int) -> Callable[[int], float]:
     import torch
 
-    kept: dict[int, list[Any]] = {}
-
     def sample(nbytes: int) -> float:
-        for old in [n for n in kept if n != nbytes]:
-            del kept[old]
         made = torch.empty(nbytes, dtype=torch.uint8).fill_(3)
-        kept.setdefault(nbytes, []).append(made)
-        target = bench.first[gpu][:nbytes]
-        return _copy_s(target, made)
+        return _copy_s(bench.first[gpu][:nbytes], made)
 
     return sample
 
 
 def _fresh_out(bench: Bench, gpu: int) -> Callable[[int], float]:
-    kept: dict[int, list[Any]] = {}
-
     def sample(nbytes: int) -> float:
-        for old in [n for n in kept if n != nbytes]:
-            del kept[old]
-        source, made = bench.second[gpu][:nbytes], kept.setdefault(nbytes, [])
+        source = bench.second[gpu][:nbytes]
         start = time.perf_counter()
-        made.append(source.to("cpu", copy=True))
-        return time.perf_counter() - start
+        made = source.to("cpu", copy=True)
+        seconds = time.perf_counter() - start
+        del made
+        return seconds
 
     return sample
 

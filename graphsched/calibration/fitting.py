@@ -57,7 +57,7 @@ def repeats_for(nbytes: int) -> int:
 
 
 def fresh_repeats(nbytes: int) -> int:
-    """The same for fresh memory, whose times scatter; each allocation is kept until the size is done.
+    """The same for fresh memory, whose times scatter: the C library may hand out pages used before.
 
     Example:
         >>> fresh_repeats(4096), fresh_repeats(2**26)
