@@ -1,6 +1,6 @@
 """Plans: what runs where, in which order, and who waits for whom."""
 
-from graphsched.plan.builder import Placement, allowed_devices, build_plan
+from graphsched.plan.builder import Placement, allowed_devices, build_plan, lies_pageable
 from graphsched.plan.check import check, known
 from graphsched.plan.model import HOST_LANE, Action, Copy, Lane, Plan, copy_lane
 
@@ -16,4 +16,5 @@ __all__ = [
     "check",
     "copy_lane",
     "known",
+    "lies_pageable",
 ]

@@ -13,7 +13,7 @@ from graphsched.plan.dependencies import Columns, find_homes, reduce_waits, requ
 from graphsched.plan.frees import find_frees
 from graphsched.plan.model import HOST_LANE, Copy, Lane, Plan, copy_lane
 from graphsched.platform import Platform
-from graphsched.workload import Memory, Read, Task, Workload, ancestors_first
+from graphsched.workload import Memory, Read, Task, Value, Workload, ancestors_first
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,8 @@ class _Builder:
                 self.waits += 1
 
     def host_memory(self, read: Read, source: str, target: str, asked: Memory) -> Memory:
-        """Kind of host memory of a copy: what a CPU task returned is pageable, whatever was asked for."""
-        value = read.value
-        returned = value.producer is not None and self.work[value.producer].kind == "run"
-        if source == "cpu" and returned and self.platform.device(target).kind == "cuda":
+        """Kind of host memory of a copy: to a GPU it follows from where the value lies, whatever was asked for."""
+        if source == "cpu" and self.platform.device(target).kind == "cuda" and lies_pageable(self.work, read.value):
             return "pageable"
         return asked
 
@@ -176,6 +174,17 @@ def _checked_lane(task: Task, lane: str | None, work: Workload, platform: Platfo
             f"{', '.join(task.devices) or 'any compute lane'}"
         )
     return lane
+
+
+def lies_pageable(work: Workload, value: Value) -> bool:
+    """Whether `value`, if it is on the cpu, lies in pageable memory: a task returned it, or an unpinned copy.
+
+    Inputs and states lie in pinned memory where a plan uses CUDA.
+    """
+    if value.producer is None:
+        return False
+    producer = work[value.producer]
+    return producer.kind == "run" or (producer.kind == "copy" and producer.memory != "pinned")
 
 
 def allowed_devices(task: Task, platform: Platform, work: Workload) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from graphsched.plan import copy_lane
+from graphsched.plan import copy_lane, lies_pageable
 from graphsched.platform import Platform
 from graphsched.schedulers.candidates import Candidates, Devices
 from graphsched.schedulers.durations import Durations, Transfers
@@ -164,8 +164,8 @@ class Forecast:
         return self._settled.setdefault(group, device if device in homes else homes[0])
 
     def _memory(self, value: Value, home: str) -> Memory:
-        """Kind of host memory of a value: what a task returned on the cpu is pageable."""
-        return "pageable" if home == "cpu" and value.producer in self._placed else "pinned"
+        """Kind of host memory that a copy of a value to a GPU takes."""
+        return "pageable" if home == "cpu" and lies_pageable(self._work, value) else "pinned"
 
     # -- copies --------------------------------------------------------------------------------
 

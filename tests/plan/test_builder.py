@@ -192,6 +192,16 @@ def test_a_wait_after_each_task() -> None:
     )
 
 
+@pytest.mark.parametrize(("pinned", "memory"), [(True, "pinned"), (False, "pageable")])
+def test_what_a_copy_left_on_the_host_is_pageable_unless_it_was_pinned(pinned: bool, memory: str) -> None:
+    """x (cuda:0) ─▶ there (cpu) ─▶ a (cuda:1): the copy inserted for a reads what the first one wrote."""
+    work = Workload()
+    there = work.copy(work.input("x", MATRIX, device="cuda:0"), to="cpu", pinned=pinned, name="there")
+    sink(work, "a", there)
+    copy = plan_of(work, {"a": "cuda:1/s0"}).copies
+    assert {c.target: c.memory for c in copy.values()} == {"cpu": memory, "cuda:1": memory}
+
+
 def test_what_a_cpu_task_returned_is_pageable() -> None:
     work = Workload()
     a = add(work, "a", work.input("x", MATRIX))
