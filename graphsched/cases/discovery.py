@@ -120,6 +120,10 @@ def _pick(
 
 def _unknown(asked: str, wanted: str, names: list[str], errors: tuple[ExperimentError, ...]) -> str:
     near = difflib.get_close_matches(wanted, names, cutoff=0.5)
-    listed = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(names) or 'none'}"
+    if not names:
+        listed = "there are none: a function that yields cases, under @gs.experiment(source=...), makes one"
+    else:
+        meant = f"did you mean {' or '.join(near)}? " if near else ""
+        listed = f"{meant}there are {', '.join(names)}"
     broken = "".join(f"\nnot loaded: {error}" for error in errors)
     return f"no single experiment {asked!r}: {listed}{broken}"

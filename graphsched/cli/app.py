@@ -12,7 +12,8 @@ from typing import Any
 import typer
 
 from graphsched.cli import bench, demo, experiments, measure, recorded
-from graphsched.cli.output import show_warning
+from graphsched.cli.interrupts import remembered
+from graphsched.cli.output import only_json, show_warning
 from graphsched.errors import EstimateWarning, ExecutionError, GraphschedError, GraphschedWarning
 
 DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
@@ -37,7 +38,8 @@ def main(args: Sequence[str] | None = None) -> int:
     0: done; 1: the work failed; 2: the request was wrong; 130: interrupted. With
     ``GRAPHSCHED_DEBUG=1`` errors come with their traceback.
     """
-    with warnings.catch_warnings():
+    asked = sys.argv[1:] if args is None else args
+    with warnings.catch_warnings(), only_json("--json" in asked), remembered():
         warnings.simplefilter("always", GraphschedWarning)
         warnings.simplefilter("ignore", EstimateWarning)  # tables and JSON mark what is an estimate
         warnings.showwarning = show_warning

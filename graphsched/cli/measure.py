@@ -45,6 +45,8 @@ def measure(
         return _check(as_json)
     if out is not None:
         _check_output(out)
+    if not kept:
+        _check_cache()
     experiments = _experiments(costs or [])
     platform, file = _kept(name) if kept else _measured(name, quick)
     for experiment in experiments:
@@ -56,6 +58,14 @@ def measure(
         file = out
     _show(platform, file, as_json)
     return 0
+
+
+def _check_cache() -> None:
+    """Make sure that what is measured can be kept."""
+    from graphsched.calibration.kept import platform_path
+    from graphsched.files import check_folder
+
+    check_folder(platform_path().parent)
 
 
 def _check_output(out: Path) -> None:

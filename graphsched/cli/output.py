@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, TextIO
 
 NONE = "–"
 
 
+_json_only: ContextVar[TextIO | None] = ContextVar("stdout for JSON only", default=None)
+
+
+@contextlib.contextmanager
+def only_json(asked: bool) -> Iterator[None]:
+    """If `asked`, let nothing but `print_json` reach stdout: what users' code prints goes to stderr."""
+    if not asked:
+        yield
+        return
+    token = _json_only.set(sys.stdout)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _json_only.reset(token)
+
+
 def print_json(data: Mapping[str, Any]) -> None:
     """Print one object, and nothing else, on stdout."""
-    print(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False, default=str))
+    text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False, default=str)
+    print(text, file=_json_only.get() or sys.stdout)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "") -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from graphsched.cases import Case
 from graphsched.cli.environment import environment
+from graphsched.cli.interrupts import check_interrupted
 from graphsched.cli.output import say
 from graphsched.cli.request import SEED, Request
 from graphsched.costs import Costs
@@ -94,6 +95,7 @@ class Runner:
     def _outcomes(self) -> Iterator[Outcome]:
         """Run one case after the other; one that fails says so, and the others go on."""
         for number, case in self.request.cases:
+            check_interrupted()
             say(f"[{number}] {case.label}")
             try:
                 yield self.baseline(number, case) if case.is_baseline else self.case(number, case)

@@ -9,7 +9,7 @@ from typing import Any
 
 from graphsched.cases import Case, Experiment, find
 from graphsched.costs import Costs
-from graphsched.errors import ExperimentError, PlatformError
+from graphsched.errors import ExperimentError, FileFormatError, PlatformError
 from graphsched.files import check_folder
 from graphsched.platform import Platform
 
@@ -96,7 +96,10 @@ def kept_platform() -> Platform:
             "this host has not been measured: call 'graphsched measure' first, or name a platform with "
             f"--platform: a file, or one of {', '.join(shipped_platforms()) or '(none shipped)'}"
         )
-    return Platform.load(platform_path())
+    try:
+        return Platform.load(platform_path())
+    except FileFormatError as error:
+        raise FileFormatError(f"{error}: call 'graphsched measure' to measure this host again") from error
 
 
 def platform_to_run(name: str | None) -> Platform:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from graphsched.errors import ScheduleError
 from graphsched.executors.clocks import DeviceClock
 from graphsched.executors.eager import Stamps
 from graphsched.executors.obedience import check_obedience
@@ -45,6 +46,8 @@ def execute(
         StuckError: A run lasted longer than `timeout_s` seconds.
         ObedienceError: Spans contradict the plan.
     """
+    if repeats < 1 or warmup < 0:
+        raise ScheduleError(f"repeats is {repeats!r} and warmup {warmup!r}: at least 1 and 0 are needed")
     with Program(plan, mode=mode, timeout_s=timeout_s) as program, _random_numbers_kept(), _no_collector():
         program.load(inputs or {})
         for _ in range(warmup):
@@ -60,7 +63,7 @@ def execute(
 
 def _samples(program: Program, repeats: int, at_most_s: float) -> list[float]:
     samples: list[float] = []
-    while len(samples) < max(repeats, 1) and (len(samples) < ENOUGH or sum(samples) < at_most_s):
+    while len(samples) < repeats and (len(samples) < ENOUGH or sum(samples) < at_most_s):
         samples.append(program.time_once())
     return samples
 

@@ -54,6 +54,8 @@ class Program:
 
     def __init__(self, plan: Plan, *, mode: str | None = None, timeout_s: float = 60.0) -> None:
         mode = mode or plan.mode
+        if not timeout_s > 0:
+            raise ScheduleError(f"timeout_s is {timeout_s!r}: a number of seconds above 0 is needed")
         if mode not in MODES:
             raise ScheduleError(f"mode {mode!r} cannot be run: one of {', '.join(MODES)}")
         if not plan.work.runnable:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphsched.records.model import CaseRecord
+from graphsched.errors import FileFormatError, GraphschedError
+from graphsched.records.model import CaseRecord, RunRecord
 from graphsched.records.store import find_runs, load_run
 
 if TYPE_CHECKING:
@@ -72,6 +73,13 @@ def accuracy(folders: Iterable[str | Path], *, model: Model | None = None) -> di
 
 def _check_run(path: Path, model: Model | None) -> list[Checked]:
     run = load_run(path)
+    try:
+        return _check_cases(run, model)
+    except GraphschedError as error:
+        raise FileFormatError(f"{path}: {error}: run the experiment again") from error
+
+
+def _check_cases(run: RunRecord, model: Model | None) -> list[Checked]:
     return [_check(run.experiment, case, model) for case in run.cases if case.workload is not None]
 
 

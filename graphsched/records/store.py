@@ -13,6 +13,7 @@ import hashlib
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -206,9 +207,20 @@ def _setup_from_dict(data: Mapping[str, Any]) -> Setup:
     return Setup(data["environment"], platform, data["seed"], data["parameters"])
 
 
+def _check_types(entry: Mapping[str, Any]) -> None:
+    """Raise `TypeError` for a figure that is no number, or a name that is no text."""
+    for key in ("label", "mode"):
+        if not isinstance(entry[key], str):
+            raise TypeError(f"{key!r} is {entry[key]!r}, text is needed")
+    for key in ("predicted_s", "measured_s", "spread", "reported_s"):
+        if not isinstance(entry[key], (int, float, type(None))):
+            raise TypeError(f"{key!r} is {entry[key]!r}, a number is needed")
+
+
 def _case_from_dict(
     entry: Mapping[str, Any], data: Mapping[str, Any], setups: Sequence[Setup], folder: Path
 ) -> CaseRecord:
+    _check_types(entry)
     case = CaseRecord(
         setup=setups[entry.get("setup", 0)],
         label=entry["label"],
@@ -248,6 +260,6 @@ def _unpack(path: Path) -> tuple[dict[str, Any], Any, str]:
             texts = [packed[name].tobytes().decode() for name in ("workload", "plan")]
     except OSError as error:
         raise FileFormatError(f"the spans in {path.name} are missing: {error.strerror or error}") from error
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError) as error:
         raise FileFormatError(f"the spans in {path.name} cannot be read: {error}") from error
     return columns, json.loads(texts[0]), texts[1]

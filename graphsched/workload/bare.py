@@ -37,7 +37,7 @@ def from_graph(graph: nx.DiGraph, duration: str, nbytes: str, name: str) -> Work
 
 
 def _topological(graph: nx.DiGraph) -> list[Any]:
-    if not graph.is_directed() or graph.is_multigraph():
+    if not isinstance(graph, nx.Graph) or not graph.is_directed() or graph.is_multigraph():
         raise WorkloadError(f"a networkx.DiGraph is needed, got a {type(graph).__name__}")
     try:
         return list(nx.topological_sort(graph))

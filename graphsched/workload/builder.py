@@ -126,7 +126,7 @@ class Workload:
             WorkloadError: An argument is a tensor; inputs and states are what tasks read.
             CostError: `duration_s` is negative or not finite.
         """
-        name = self._free_name(name or self._numbered(getattr(function, "__name__", "task")))
+        name = self._name(name, getattr(function, "__name__", "task"))
         values: dict[str, int] = {}
         positional, named = self._template((args, kwargs), values)
         changed = (updates,) if isinstance(updates, Value) else tuple(updates)
@@ -162,7 +162,7 @@ class Workload:
         """
         if pinned and fresh:
             raise WorkloadError("a copy goes to pinned memory or to fresh pageable memory, not both")
-        name = self._free_name(name or self._numbered("copy"))
+        name = self._name(name, "copy")
         read = self._read(self._own(value))
         made = Value(name, "output", value.nbytes, value.spec, producer=name, device=to)
         memory: Memory = "pinned" if pinned else "fresh" if fresh else "pageable"
@@ -171,7 +171,7 @@ class Workload:
 
     def barrier(self, name: str | None = None) -> None:
         """The dispatching thread waits for all tasks so far before it goes on."""
-        name = self._free_name(name or self._numbered("barrier"))
+        name = self._name(name, "barrier")
         ends = tuple(t for t in self._since_barrier if not self.graph.out_degree(t))
         self._add(Task(name, "barrier", after=ends))
 
@@ -260,6 +260,9 @@ class Workload:
         if check_name(name) in self.graph or name in self.values:
             raise DuplicateNameError(f"name {name!r} is taken in this workload: give another name=")
         return name
+
+    def _name(self, name: str | None, stem: str) -> str:
+        return self._free_name(self._numbered(stem) if name is None else name)
 
     def _numbered(self, stem: str) -> str:
         stem = "".join(c if c.isalnum() or c in "._-" else "_" for c in stem).strip("_") or "task"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import contextlib
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,6 +86,7 @@ def infer(
         FakeTensorMode(allow_non_fake_inputs=True),
         FlopCounterMode(display=False) as counter,
         _recorder(written),
+        _quiet(),
     ):
         fakes = [torch.empty_strided(s.shape, s.stride or _contiguous(s.shape), dtype=getattr(torch, s.dtype))
                  for s in specs]  # fmt: skip
@@ -96,6 +99,17 @@ def infer(
         updated=tuple(i for i, storage in enumerate(storages) if storage in changed),
         flops=int(counter.get_total_flops()),
     )
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep torch from logging a traceback for an error that is reported here in a few lines."""
+    logger = logging.getLogger("torch._subclasses.fake_tensor")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before
 
 
 def _storage(tensor: Any) -> int:

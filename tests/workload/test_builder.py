@@ -544,3 +544,17 @@ def test_conflicting_accesses_are_ordered(steps: list[tuple[Any, ...]]) -> None:
             touched = [w | r for w, r in zip(written, read, strict=True)]
             if written[0] & touched[1] or written[1] & touched[0]:
                 assert reachable.has_edge(early.name, late.name), (early, late)
+
+
+@pytest.mark.parametrize("make", ["task", "copy", "barrier"])
+def test_an_empty_name_is_refused_everywhere(make: str) -> None:
+    work = Workload()
+    x = work.input("x", torch.rand(2, 2))
+    calls = {
+        "task": lambda: work.task(torch.mm, x, x, name=""),
+        "copy": lambda: work.copy(x, to="cpu", name=""),
+        "barrier": lambda: work.barrier(name=""),
+    }
+    with pytest.raises(DuplicateNameError, match="non-empty"):
+        calls[make]()
+    assert len(work) == 0

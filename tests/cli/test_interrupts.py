@@ -1,0 +1,49 @@
+"""Ctrl-C stops the work even where the exception gets lost, and JSON stays alone on stdout."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+
+import pytest
+
+from graphsched.cli.interrupts import check_interrupted, remembered
+from tests.cli.conftest import Call
+
+LOUD = '''
+import torch
+import graphsched as gs
+
+print("at import")
+
+
+@gs.experiment(source="here")
+def loud(platform):
+    """Prints while it builds its case."""
+    print("while building")
+    work = gs.Workload()
+    x = work.input("x", torch.rand(8, 8), device=platform.accelerators(1)[0])
+    work.task(torch.mm, x, x, name="y")
+    yield gs.Case("one", work, scheduler="one_stream")
+'''
+
+
+def test_an_interrupt_that_got_lost_is_raised_at_the_next_step() -> None:
+    with remembered():
+        check_interrupted()
+        with contextlib.suppress(KeyboardInterrupt):  # as in a callback of the garbage collector
+            signal.raise_signal(signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            check_interrupted()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with remembered():
+        check_interrupted()
+
+
+def test_what_an_experiment_prints_stays_out_of_the_json(call: Call, tmp_path) -> None:
+    (tmp_path / "loud.py").write_text(LOUD)
+    done = call("predict", str(tmp_path / "loud.py"), "--platform", "h200-x1", "--json")
+    assert json.loads(done.out)["experiment"] == "loud"
+    assert "at import" in done.err
+    assert "while building" in done.err
