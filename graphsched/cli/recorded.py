@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from graphsched.cli.options import AsJson, CaseFilter, RunFile
-from graphsched.cli.output import NONE, percent, print_json, print_table
+from graphsched.cli.output import NONE, percent, print_json, print_table, seconds
 from graphsched.errors import ExperimentError
 
 FORMATS = ("perfetto", "dot", "plan")
@@ -91,6 +91,7 @@ def _print_files(files: list[str], as_json: bool) -> None:
 
 def accuracy(
     folders: Annotated[list[Path] | None, typer.Argument(metavar="[DIR]...", help="Folders of recorded runs.")] = None,
+    cases: Annotated[bool, typer.Option("--cases", help="List every case too.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Simulate recorded runs again and state the errors of the predictions."""
@@ -100,6 +101,9 @@ def accuracy(
     if as_json:
         print_json(data)
         return 0
+    if cases:
+        columns = ("platform", "experiment", "case", "scheduler", ">predicted", ">measured", ">error", ">spread")
+        print_table(columns, [_case_row(case) for case in data["cases"]], title="every case, simulated again")
     print_table(
         ("", ">runs", ">makespan median", ">p95", ">max", ">task ends median", ">p95 ", ">max "),
         list(_accuracy_rows(data)),
@@ -107,6 +111,19 @@ def accuracy(
     )
     print(f"schedules predicted in the measured order: {percent(data['concordant'])} of the pairs that differ")
     return 0
+
+
+def _case_row(case: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        case["platform"],
+        case["experiment"],
+        case["label"],
+        case["scheduler"] or NONE,
+        seconds(case["predicted_s"]),
+        seconds(case["measured_s"]),
+        percent(case["error"], signed=True),
+        percent(case["spread"]),
+    )
 
 
 def _accuracy_rows(data: dict[str, Any]) -> Iterator[tuple[str, ...]]:

@@ -40,6 +40,22 @@ class Checked:
     end_errors: NDArray[np.float64]
     group: str
 
+    def figures(self) -> dict[str, Any]:
+        """The case and its error, for JSON."""
+        case = self.case
+        return {
+            "experiment": self.experiment,
+            "platform": case.setup.platform.name,
+            "label": case.label,
+            "scheduler": case.scheduler,
+            "mode": case.mode,
+            "group": self.group,
+            "predicted_s": self.predicted_s,
+            "measured_s": case.measured_s,
+            "error": self.makespan_error,
+            "spread": case.spread,
+        }
+
 
 def accuracy(folders: Iterable[str | Path], *, model: Model | None = None) -> dict[str, Any]:
     """Errors of all recorded runs in `folders`, simulated again with this version (and `model`'s switches).
@@ -48,8 +64,8 @@ def accuracy(folders: Iterable[str | Path], *, model: Model | None = None) -> di
         ``runs`` (compared cases); ``makespan_error`` and ``task_end_error`` (median, p95 and max of absolute
         fractions) of cases bound by GPUs whose kernels run alone on their device; the same under
         ``sm_sharing`` for those that share one, and under ``host_bound`` for the rest; ``concordant``: the
-        share of pairs of schedules that come out in the measured order; and the errors ``by_experiment``,
-        ``by_scheduler`` and ``by_mode``. Figures without a case are None.
+        share of pairs of schedules that come out in the measured order; the errors ``by_experiment``,
+        ``by_scheduler`` and ``by_mode``; and all ``cases``. Figures without a case are None.
 
     Raises:
         FileFormatError: A file is no recorded run, or there is none.
@@ -68,6 +84,7 @@ def accuracy(folders: Iterable[str | Path], *, model: Model | None = None) -> di
         "by_experiment": _by(checked, lambda c: c.experiment),
         "by_scheduler": _by(checked, lambda c: c.case.scheduler or ""),
         "by_mode": _by(checked, lambda c: c.case.mode),
+        "cases": [c.figures() for c in checked],
     }
 
 

@@ -35,6 +35,9 @@ def test_errors_are_those_of_the_plan_simulated_again(tmp_path):
     assert data["by_experiment"]["exp"]["makespan_error"]["max"] == pytest.approx(0.2)
     assert list(data["by_scheduler"]) == ["one_stream"]
     assert list(data["by_mode"]) == ["eager"]
+    assert len(data["cases"]) == data["runs"]
+    for case in data["cases"]:
+        assert case["error"] == pytest.approx(case["predicted_s"] / case["measured_s"] - 1)
 
 
 def test_cases_are_told_apart_by_what_bounds_them(tmp_path):
