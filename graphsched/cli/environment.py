@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ def environment() -> dict[str, Any]:
     import torch
 
     return {
-        "graphsched": _version("graphsched"),
+        "graphsched": sys.modules["graphsched"].__version__,  # also where it runs without being installed
         "python": platform.python_version(),
         "torch": str(torch.__version__),
         "numpy": _version("numpy"),

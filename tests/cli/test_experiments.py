@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+import graphsched
 from graphsched.records import load_run
 
 KEYS = {"label", "scheduler", "mode", "predicted_s", "measured_s", "spread", "reported_s", "error"}
@@ -102,6 +103,7 @@ def test_a_run_is_predicted_measured_recorded_and_drawn(call, here):
     assert len(case.samples_s) == 4
     assert case.repredict().makespan_s == case.predicted_s
     assert case.setup.environment["torch"]
+    assert case.setup.environment["graphsched"] == graphsched.__version__
     assert case.setup.parameters == {"size": 8, "fail": False}
 
 
