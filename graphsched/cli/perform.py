@@ -167,7 +167,10 @@ def make_plan(case: Case, platform: Platform, costs: Costs) -> Plan:
     from graphsched.schedulers import schedule
 
     assert case.work is not None
-    return schedule(case.work, platform, costs, scheduler=case.scheduler, mode=case.mode or "eager", **case.options)
+    try:
+        return schedule(case.work, platform, costs, scheduler=case.scheduler, mode=case.mode or "eager", **case.options)
+    except ScheduleError as error:
+        raise ScheduleError(f"case {case.label!r}: {error}") from error
 
 
 def check_cases(request: Request) -> None:

@@ -192,3 +192,18 @@ def test_a_wrong_option_is_found_before_anything_runs(call, here):
     assert "no option 'lanse'" in called.err
     assert "[1]" not in called.err
     assert not list((here / "out").iterdir())
+
+
+def test_a_wrong_scheduler_is_reported_with_its_case(call, tmp_path):
+    (tmp_path / "odd.py").write_text(
+        "import graphsched as gs, torch\n"
+        "@gs.experiment(source='here')\n"
+        "def odd(platform):\n"
+        "    work = gs.Workload()\n"
+        "    work.task(torch.relu, work.input('x', torch.rand(2)), name='y')\n"
+        "    yield gs.Case('the odd one', work, scheduler='hefty')\n"
+    )
+    done = call("predict", tmp_path / "odd.py", "--platform", "h200-x1")
+    assert done.code == 2
+    assert "case 'the odd one'" in done.err
+    assert "hefty" in done.err
