@@ -19,11 +19,15 @@ _streams: dict[int, list[Any]] = {}
 
 
 class CpuLane:
-    """A thread that runs what it is given, in order, with its own number of intra-op threads."""
+    """A thread that runs what it is given, in order, with its own number of intra-op threads.
 
-    def __init__(self, name: str, threads: int) -> None:
+    With `core` it stays on that hardware thread.
+    """
+
+    def __init__(self, name: str, threads: int, core: int | None = None) -> None:
         self.name = name
         self._threads = threads
+        self._core = core
         self._queue: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self.put = self._queue.put
         self._thread = threading.Thread(target=self._work, name=f"graphsched {name}", daemon=True)
@@ -32,6 +36,8 @@ class CpuLane:
     def _work(self) -> None:
         import torch
 
+        if self._core is not None:
+            os.sched_setaffinity(0, {self._core})
         torch.get_num_threads()  # else the first operation sets the number that another thread set last
         torch.set_num_threads(self._threads)
         with torch.no_grad():
@@ -54,13 +60,32 @@ class CpuLane:
         return not self._thread.is_alive()
 
 
+def lane_cores(plan: Plan) -> dict[int, int]:
+    """A hardware thread for each lane that computes on a worker, in turn, by lane number.
+
+    Left to itself the system may put two lanes that wake together on one core and leave another idle.
+    Lanes of several threads, and those that copy, go where the system puts them.
+    """
+    if not hasattr(os, "sched_setaffinity"):
+        return {}
+    cores = sorted(os.sched_getaffinity(0))
+    workers = [
+        number
+        for number, lane in enumerate(plan.lanes)
+        if lane.kind == "compute"
+        and plan.platform.device(lane.device).kind == "worker"
+        and plan.platform.device(lane.device).threads == 1
+    ]
+    return {number: cores[k % len(cores)] for k, number in enumerate(workers)}
+
+
 def cpu_lanes(plan: Plan) -> dict[int, CpuLane]:
     """Threads for the CPU lanes of `plan`, by lane number; the calling thread's intra-op threads stay as they are."""
     import torch
 
-    threads = torch.get_num_threads()
+    threads, cores = torch.get_num_threads(), lane_cores(plan)
     lanes = {
-        number: CpuLane(lane.name, plan.platform.device(lane.device).threads)
+        number: CpuLane(lane.name, plan.platform.device(lane.device).threads, cores.get(number))
         for number, lane in enumerate(plan.lanes)
         if lane.kind != "host" and not is_cuda(lane.device)
     }

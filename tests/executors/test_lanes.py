@@ -1,0 +1,46 @@
+"""Lanes of workers keep to hardware threads of their own."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import torch
+
+from graphsched.executors import Program
+from graphsched.executors.lanes import lane_cores
+from graphsched.plan import Placement, build_plan
+from graphsched.platform import Device, Link, Platform
+from graphsched.workload import TensorSpec, Workload
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads cannot be bound here")
+
+DEVICES = ("cpu", "worker:0", "worker:1")
+HERE = Platform(
+    "here",
+    (Device("cpu", "cpu"), Device("worker:0", "worker"), Device("worker:1", "worker")),
+    tuple(Link(a, b, "pinned", 1e-6, 1e9) for a in DEVICES for b in DEVICES if a != b),
+)
+
+
+def where(_: torch.Tensor) -> torch.Tensor:
+    """The hardware threads that this thread may use, as a tensor."""
+    return torch.tensor(sorted(os.sched_getaffinity(0)))
+
+
+def test_lanes_of_workers_are_spread_over_the_cores_and_the_caller_is_left_alone() -> None:
+    """x ─▶ a (worker:0), x ─▶ b (worker:1), x ─▶ c (cpu)"""
+    before = os.sched_getaffinity(0)
+    cores = sorted(before)
+    work = Workload()
+    x = work.input("x", torch.rand(2))
+    lanes = {"a": "worker:0/s0", "b": "worker:1/s0", "c": "cpu/w0"}
+    for name, lane in lanes.items():
+        spec = TensorSpec((1,) if name != "c" else (len(cores),), "int64")
+        work.task(where, x, name=name, outputs=[spec], device=lane.partition("/")[0])
+    plan = build_plan(work, HERE, None, Placement(list(lanes), lanes), scheduler="by hand")
+    with Program(plan) as program:
+        found = {name: tensor.tolist() for name, tensor in program.run().items()}
+    assert found == {"a": [cores[0]], "b": [cores[1 % len(cores)]], "c": cores}
+    assert os.sched_getaffinity(0) == before
+    assert len(lane_cores(plan)) == 2
