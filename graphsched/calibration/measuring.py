@@ -163,7 +163,7 @@ def _cuda_links(bench: Any, largest: int, overhead_s: float, say: Report) -> tup
 
 
 def _cuda_capacities(bench: Any, links: list[Link]) -> dict[str, float]:
-    from graphsched.calibration.cuda_links import shared_capacities
+    from graphsched.calibration.cuda_capacities import shared_capacities
 
     return shared_capacities(bench, links)
 

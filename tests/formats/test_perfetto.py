@@ -146,11 +146,15 @@ def test_issue_of_a_pageable_copy_blocks_the_thread() -> None:
 def test_many_odd_times_stay_apart() -> None:
     """Times that no binary fraction holds: cut to nanoseconds, neighbours still do not overlap."""
     line = simple_run(overlap(300, gpus=2), lambda i: 1e-6 / 3 + i * 1.1e-9, issue_s=1e-7 / 7)
-    check(to_perfetto(line, line))
+    trace = to_perfetto(line, line)
+    check(trace)
+    assert len([e for e in events(trace, "X") if e["cat"] == "compute"]) == 2 * sum(k == "run" for k in line.plan.kinds)
 
 
 def test_plan_without_actions() -> None:
-    check(to_perfetto(timeline(plan_of(Workload(), {}), [])))
+    trace = to_perfetto(timeline(plan_of(Workload(), {}), []))
+    check(trace)
+    assert not events(trace, "X")
 
 
 def test_written_file_is_the_trace(tmp_path: Path) -> None:
