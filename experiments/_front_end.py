@@ -145,15 +145,19 @@ def _cuda_queue(device: str, count: int, wait_every: int) -> int:
     with torch.cuda.device(device):
         x = torch.zeros(RESULT_NBYTES // 4, device=device)
         reader = cuda.Stream()
-        torch.cuda.synchronize()
+        _queue_results(x, reader, count, wait_every)  # the allocator has its memory from here on
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_stats()["active_bytes.all.current"]
-        for i in range(1, count + 1):
-            _read_slowly(torch.add(x, 1.0), reader)
-            if i % wait_every == 0:
-                torch.cuda.synchronize()
-        torch.cuda.synchronize()
+        _queue_results(x, reader, count, wait_every)
         return int(torch.cuda.memory_stats()["active_bytes.all.peak"] - before)
+
+
+def _queue_results(x: torch.Tensor, reader: torch.cuda.Stream, count: int, wait_every: int) -> None:
+    for i in range(1, count + 1):
+        _read_slowly(torch.add(x, 1.0), reader)
+        if i % wait_every == 0:
+            torch.cuda.synchronize()
+    torch.cuda.synchronize()
 
 
 def _read_slowly(result: torch.Tensor, reader: torch.cuda.Stream) -> None:
