@@ -10,7 +10,7 @@ import torch
 
 import graphsched as gs
 from experiments._shared import random_matrix
-from graphsched.workload import fill
+from graphsched.workload import Task, fill
 
 
 class Network:
@@ -130,20 +130,26 @@ def _random_task(net: Network, rng: random.Random, earlier: list[list[gs.Value]]
 def plain_values(work: gs.Workload, inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """The returned values of `work`, its tasks run one after the other in plain PyTorch.
 
-    `inputs` are on the device that computes. Not modelled: copies and updates in place.
+    `inputs` are on the device that computes; a copy stays there, as its values are the same. Not
+    modelled: updates in place.
     """
     values = dict(inputs)
     uses = {name: work.graph.out_degree(name) for name in work.graph}
     for task in work.tasks:
-        operation = task.operation
-        assert operation is not None
-        assert operation.function is not None
         operands = [values[read.value.name] for read in task.reads]
         (output,) = task.outputs
-        values[output.name] = operation.function(*fill(operation.args, operands), **fill(operation.kwargs, operands))
+        values[output.name] = operands[0] if task.kind == "copy" else _called(task, operands)
         for read in task.reads:  # freed after the last use, as Python would
             if read.source is not None:
                 uses[read.source] -= 1
                 if not uses[read.source]:
                     del values[read.value.name]
     return {value.name: values[value.name] for value in work.returned()}
+
+
+def _called(task: Task, operands: list[torch.Tensor]) -> torch.Tensor:
+    operation = task.operation
+    assert operation is not None
+    assert operation.function is not None
+    result: torch.Tensor = operation.function(*fill(operation.args, operands), **fill(operation.kwargs, operands))
+    return result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 
@@ -61,9 +62,9 @@ def complex_graph(
                 yield gs.Case(f"{graph}, {scheduler}, {counted(used)}", work, scheduler=scheduler, metrics=check)
 
 
-def difference(work: gs.Workload, platform: gs.Platform, scheduler: str) -> dict[str, float]:
+def difference(work: gs.Workload, platform: gs.Platform, scheduler: str, **options: Any) -> dict[str, float]:
     """The largest difference between the values that a plan returns and those of plain PyTorch."""
-    with gs.Program(gs.schedule(work, platform, scheduler=scheduler)) as program:
+    with gs.Program(gs.schedule(work, platform, scheduler=scheduler, **options)) as program:
         returned = {name: value.cpu() for name, value in program.run().items()}
     expected = _plain_loop(work, platform, platform.accelerators(1)[0])()
     worst = max(float((returned[name] - value.cpu()).abs().max()) for name, value in expected.items())

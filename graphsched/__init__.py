@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from graphsched.calibration import local_platform, profile
     from graphsched.cases import Case, Experiment, experiment
+    from graphsched.charts import plot_links, plot_pairs
     from graphsched.comparison import Comparison, compare
     from graphsched.costs import Costs, TaskCost
     from graphsched.errors import GraphschedError
     from graphsched.executors import Program, execute
+    from graphsched.explanation import Explanation, explain
     from graphsched.gantt import plot_gantt
     from graphsched.plan import Action, Lane, Placement, Plan
     from graphsched.platform import Device, Dispatch, Link, Platform
@@ -37,6 +39,7 @@ _HOMES = {
     "Device": "platform",
     "Dispatch": "platform",
     "Experiment": "cases",
+    "Explanation": "explanation",
     "GraphschedError": "errors",
     "Lane": "plan",
     "Link": "platform",
@@ -55,8 +58,11 @@ _HOMES = {
     "compare": "comparison",
     "execute": "executors",
     "experiment": "cases",
+    "explain": "explanation",
     "local_platform": "calibration",
     "plot_gantt": "gantt",
+    "plot_links": "charts",
+    "plot_pairs": "charts",
     "predict": "simulator",
     "profile": "calibration",
     "schedule": "schedulers",
@@ -70,6 +76,7 @@ __all__ = [
     "Device",
     "Dispatch",
     "Experiment",
+    "Explanation",
     "GraphschedError",
     "Lane",
     "Link",
@@ -88,8 +95,11 @@ __all__ = [
     "compare",
     "execute",
     "experiment",
+    "explain",
     "local_platform",
     "plot_gantt",
+    "plot_links",
+    "plot_pairs",
     "predict",
     "profile",
     "schedule",

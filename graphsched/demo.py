@@ -13,6 +13,7 @@ from graphsched.platform import Platform
 REPEATS = 5
 GRAPHS = ("diamonds", "random-1")
 SCHEDULERS = ("sequential", "round_robin", "heft")
+TRANSFERS = ("from and to the host", "of many sizes")
 
 # Sizes for CPU lanes, and for GPUs. An experiment without an entry is left out, and said to be.
 SIZES: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
@@ -26,6 +27,19 @@ SIZES: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
         {"size": 1024, "layers": 4, "width": 4, "graphs": GRAPHS, "schedulers": SCHEDULERS, "devices": (1, 2)},
     ),
     "async_frontend": ({"n": (10, 100)}, {"n": (10, 1000)}),
+    "contention": (
+        {"mbytes": 1.0, "seeds": (1,), "patterns": TRANSFERS, "devices": (2,)},
+        {"mbytes": 16.0, "seeds": (1,), "patterns": TRANSFERS, "devices": (1, 2)},
+    ),
+    "hardware": ({"sizes": (2**20,), "devices": 1}, {"sizes": (2**20,), "devices": 2}),
+    "random_graphs": (
+        {"size": 256, "layers": 4, "width": 4, "seeds": (1,), "cpu_seeds": (), "devices": (2,)},
+        {"size": 1024, "layers": 4, "width": 4, "seeds": (1,), "cpu_seeds": (4,), "devices": (1, 2)},
+    ),
+    "task_bench": (
+        {"size": 256, "width": 4, "steps": 4, "patterns": ("stencil",), "devices": (2,)},
+        {"size": 1024, "width": 4, "steps": 4, "patterns": ("stencil", "tree"), "devices": (1, 2)},
+    ),
 }
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ from graphsched.errors import FileFormatError
 from graphsched.plan import Plan
 
 Seconds = NDArray[np.float64]
+Bounds = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,7 @@ class Timeline:
         clock_uncertainty_s: How far spans of different devices may be off each other.
         estimated: Names of tasks whose costs are estimates.
         notes: What a reader of the figures must know.
+        find_interval: How to find `interval_s`, or the bounds themselves; None for measured timelines.
     """
 
     plan: Plan
@@ -68,6 +71,7 @@ class Timeline:
     clock_uncertainty_s: float = 0.0
     estimated: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    find_interval: Callable[[], Bounds] | Bounds | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.start_s)
@@ -95,6 +99,15 @@ class Timeline:
             return None
         low, middle, high = np.percentile(self.samples_s, (25, 50, 75))
         return float((high - low) / 2 / middle)
+
+    @cached_property
+    def interval_s(self) -> Bounds | None:
+        """Of a prediction, bounds that a measured makespan lies between nine times in ten.
+
+        They follow from the spread of the figures that the prediction rests on, and are found when first
+        asked for: the plan is simulated three times more.
+        """
+        return self.find_interval() if callable(self.find_interval) else self.find_interval
 
     def busy_s(self) -> dict[str, float]:
         """Seconds that each lane spends on its actions (runs and copies)."""
@@ -158,6 +171,7 @@ class Timeline:
             "clock_uncertainty_s": self.clock_uncertainty_s,
             "estimated": list(self.estimated),
             "notes": list(self.notes),
+            "interval_s": list(self.interval_s) if self.interval_s else None,
             "spans": {name: getattr(self, name).tolist() for name in _COLUMNS},
         }
 
@@ -181,6 +195,7 @@ class Timeline:
                 clock_uncertainty_s=data["clock_uncertainty_s"],
                 estimated=tuple(data["estimated"]),
                 notes=tuple(data["notes"]),
+                find_interval=_pair(data.get("interval_s")),
                 **columns,
             )
         except (KeyError, TypeError, ValueError) as error:
@@ -188,6 +203,14 @@ class Timeline:
 
 
 _COLUMNS = ("issue_start_s", "issue_end_s", "start_s", "end_s")
+
+
+def _pair(bounds: Sequence[float] | None) -> Bounds | None:
+    """Two bounds as JSON gives them; files from before there were any have none."""
+    if bounds is None:
+        return None
+    low, high = bounds
+    return float(low), float(high)
 
 
 def _predecessors(plan: Plan) -> list[list[int]]:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphsched.costs import Costs, TaskCost, check_seconds
+from graphsched.costs import Beside, Costs, Kernel, Multiprocessors, TaskCost, check_seconds
 from graphsched.errors import CostError, FileFormatError
 
 CURVE = ((1, 1.0), (2, 1.2), (4, 2.0), (8, 5.0))
@@ -105,3 +105,70 @@ def test_json_round_trip_in_any_order() -> None:
 def test_a_table_that_is_none(rows: Any) -> None:
     with pytest.raises(FileFormatError, match="not a table of costs"):
         Costs.from_dict(rows)
+
+
+PROCESSORS = Multiprocessors(132, 65536, 2048, 233472, 32)
+WITH_KERNELS = TaskCost(1e-3, kernels=(Kernel(128, 53248, 256, 50176),), processors=PROCESSORS)
+PAIRS = {("mm", "add", "GPU"): Beside(1.24, 1.1, 3), ("add", "mm", "GPU"): Beside(1.7)}
+
+
+def test_kernels_and_pairs_survive_json() -> None:
+    costs = Costs({("mm", "GPU"): WITH_KERNELS, ("add", "GPU"): TaskCost(1.0)}, PAIRS)
+    again = Costs.from_dict(json.loads(json.dumps(costs.to_dict())))
+    assert again == costs
+    assert again["mm", "GPU"].kernels[0].threads == 256
+    assert again.get_pair("mm", "add", "GPU") == Beside(1.24, 1.1, 3)
+    assert again != Costs({("mm", "GPU"): WITH_KERNELS, ("add", "GPU"): TaskCost(1.0)})
+
+
+def test_rows_without_kernels_are_as_they_always_were() -> None:
+    (row,) = Costs({("mm", "GPU"): TaskCost(1.0)}).to_dict()
+    assert not {"kernels", "processors", "beside"} & set(row)
+
+
+def test_pairs_come_after_operations_in_order() -> None:
+    rows = Costs({("mm", "GPU"): TaskCost(1.0)}, PAIRS).to_dict()
+    assert [(row["signature"], row.get("beside")) for row in rows] == [("mm", None), ("add", "mm"), ("mm", "add")]
+
+
+def test_pairs_are_merged_and_chosen_with_their_operations() -> None:
+    old = Costs({("mm", "GPU"): TaskCost(1.0), ("add", "GPU"): TaskCost(1.0)}, PAIRS)
+    merged = old.merged(Costs(pairs={("mm", "add", "GPU"): Beside(9.0)}))
+    assert merged.get_pair("mm", "add", "GPU") == Beside(9.0)
+    assert merged.get_pair("add", "mm", "GPU") == Beside(1.7)
+    assert old.merged(None).pairs == PAIRS
+    assert merged.chosen([("mm", "GPU")]).pairs == {}
+    assert dict(merged.chosen([("add", "GPU"), ("mm", "GPU")]).pairs) == dict(merged.pairs)
+    assert list(merged.chosen([("add", "GPU"), ("mm", "GPU")])) == [("add", "GPU"), ("mm", "GPU")]
+    assert repr(merged) == "Costs(2 operations, 2 pairs)"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Multiprocessors(0, 1, 1, 1, 1), "count of Multiprocessors is 0"),
+        (lambda: Kernel(0, 1, 1, 1), "a kernel of 0 blocks"),
+        (lambda: Kernel(1, -1, 1, 1), "registers of Kernel is -1"),
+        (lambda: Kernel(1, 1, True, 1), "threads of Kernel is True"),
+        (lambda: Kernel(1, 1, 1, 1, math.nan), "share of a kernel"),
+        (lambda: Beside(-1.0), "slowdown beside another"),
+        (lambda: Beside(1.0, math.inf), "in_flight is inf"),
+    ],
+)
+def test_kernels_and_pairs_that_make_no_sense(make: Any, message: str) -> None:
+    with pytest.raises(CostError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"signature": "mm", "model": "GPU", "beside": "add"},
+        {"signature": "mm", "model": "GPU", "beside": "add", "slowdown": math.nan},
+        {"signature": "mm", "model": "GPU", "device_s": 1.0, "kernels": [{"blocks": 1}]},
+        {"signature": "mm", "model": "GPU", "device_s": 1.0, "processors": {"count": 1}},
+    ],
+)
+def test_rows_of_kernels_and_pairs_that_are_wrong(row: dict[str, Any]) -> None:
+    with pytest.raises(FileFormatError, match="not a table of costs"):
+        Costs.from_dict([row])

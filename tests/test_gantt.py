@@ -127,6 +127,17 @@ def test_legend_names_what_is_drawn_and_both_makespans() -> None:
     assert "dispatch" not in legend(plot_gantt(timeline(handover(), SPANS)))
 
 
+def test_the_interval_of_a_prediction_is_a_whisker_across_its_makespan() -> None:
+    figure = plot_gantt(scaled(1e-6, find_interval=(5.5e-3, 7e-3)), scaled(0.9e-6, "measured"))
+    axes = figure.axes[0]
+    (whisker,) = [line for line in axes.lines if str(line.get_label()).startswith("90 %")]
+    assert [float(x) for x in whisker.get_xdata()] == pytest.approx([5.5, 7.0])  # type: ignore[union-attr]
+    assert max(whisker.get_ydata()) < bars(figure)["predicted host/py wait"].get_paths()[0].vertices[:, 1].min()  # type: ignore[arg-type]
+    assert axes.get_xlim()[1] > 7.0
+    assert "90 %: 5.5 ms to 7 ms" in legend(figure)
+    assert not any(label.startswith("90 %") for label in legend(both()))
+
+
 def test_lines_at_both_makespans_and_the_error_in_the_title() -> None:
     figure = both()
     marks = {str(line.get_label()): line for line in figure.axes[0].lines if "makespan" in str(line.get_label())}

@@ -145,3 +145,35 @@ def test_a_column_that_is_not_the_plans(column: Any) -> None:
     data["spans"]["end_s"] = column
     with pytest.raises(FileFormatError, match="not a timeline"):
         Timeline.from_dict(data, _plan())
+
+
+@pytest.mark.parametrize("bounds", [None, (1.0, 2.5)])
+def test_an_interval_is_kept(bounds: tuple[float, float] | None) -> None:
+    line = _line(find_interval=bounds)
+    assert line.interval_s == bounds
+    assert Timeline.from_dict(json.loads(json.dumps(line.to_dict())), line.plan).interval_s == bounds
+
+
+def test_an_interval_is_found_when_it_is_asked_for() -> None:
+    calls: list[int] = []
+
+    def find() -> tuple[float, float]:
+        calls.append(1)
+        return 1.0, 2.0
+
+    line = _line(find_interval=find)
+    assert calls == []
+    assert (line.interval_s, line.interval_s) == ((1.0, 2.0), (1.0, 2.0))
+    assert calls == [1]
+
+
+def test_a_file_from_before_there_were_intervals() -> None:
+    data = _line().to_dict()
+    del data["interval_s"]
+    assert Timeline.from_dict(data, _plan()).interval_s is None
+
+
+def test_an_interval_has_two_bounds() -> None:
+    data = _line().to_dict() | {"interval_s": [1.0]}
+    with pytest.raises(FileFormatError, match="not a timeline"):
+        Timeline.from_dict(data, _plan())

@@ -1,25 +1,38 @@
-"""Whether a platform's figures still hold: a sample of them measured again."""
+"""Whether a platform's figures still hold: a sample of them measured again.
+
+Measured are the links' small and large transfers, transfers together (shared capacities), arithmetic and dispatch.
+A figure has drifted if it differs by more than the spread that was recorded with it, and by more than a stated
+minimum: what two sound measurements of one host may differ by.
+
+Not modelled: costs of a workload's operations, whose code a platform does not hold; `profile` measures them again.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from graphsched.calibration.capacities import Flow
 from graphsched.calibration.cpu_dispatch import lane_figures
-from graphsched.calibration.cpu_links import copy_points
+from graphsched.calibration.cpu_links import copy_points, shared_memory
 from graphsched.calibration.cuda_dispatch import cuda_dispatch
 from graphsched.calibration.cuda_links import Bench, warm_all, way_of_link, way_s
+from graphsched.calibration.cuda_together import Together
+from graphsched.calibration.patterns import pattern_bytes_per_s, sampled_patterns
 from graphsched.calibration.profiling import check_is_here
-from graphsched.platform import Link, Platform
+from graphsched.calibration.rates import cpu_flop_per_s, cuda_flop_per_s
+from graphsched.platform import Device, Link, Platform
 
 LARGE_BYTES = 2**26
 SMALL_BYTES = 4096
-LARGE_TOLERANCE = 0.1
+LARGE_TOLERANCE = 0.03
 SMALL_TOLERANCE = 0.5
-MEMORY_TOLERANCE = 0.5
-DISPATCH_TOLERANCE = 0.5
+TOGETHER_TOLERANCE = 0.05
+ARITHMETIC_TOLERANCE = 0.05
+HOST_TOLERANCE = 0.5  # memory, arithmetic and calls of a CPU, which other processes use too
 FLOOR_S = 1e-6
+CPU_BYTES = 2**24
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +41,11 @@ class Drift:
 
     Attributes:
         entry: What it is of.
-        stored, now: Seconds.
+        stored, now: In `unit`.
         ratio: `now` / `stored`.
-        drifted: Whether they differ by more than the tolerance (10 % for large transfers between devices,
-            half for the rest), and by more than a microsecond.
+        drifted: Whether they differ by more than the tolerance, and (times) by more than a microsecond.
+        tolerance: Share that they may differ by: the recorded spread, at least a minimum for its kind.
+        unit: ``s``, ``bytes/s`` or ``flop/s``.
     """
 
     entry: str
@@ -39,9 +53,11 @@ class Drift:
     now: float
     ratio: float
     drifted: bool
+    tolerance: float
+    unit: str = "s"
 
 
-def drift(entry: str, stored: float, now: float, tolerance: float) -> Drift:
+def drift(entry: str, stored: float, now: float, tolerance: float, unit: str = "s") -> Drift:
     """One row.
 
     Example:
@@ -52,11 +68,16 @@ def drift(entry: str, stored: float, now: float, tolerance: float) -> Drift:
     """
     ratio = now / stored if stored else (1.0 if now == stored else math.inf)
     outside = not 1 / (1 + tolerance) <= ratio <= 1 + tolerance
-    return Drift(entry, stored, now, ratio, outside and abs(now - stored) > FLOOR_S)
+    floor = FLOOR_S if unit == "s" else 0.0
+    return Drift(entry, stored, now, ratio, outside and abs(now - stored) > floor, tolerance, unit)
 
 
-def check_platform(platform: Platform) -> list[Drift]:
-    """Measure a sample of links and the dispatch figures again, in a few seconds.
+def check_platform(platform: Platform, *, report: Callable[[str], None] = lambda _: None) -> list[Drift]:
+    """Measure a sample of links, capacities, arithmetic and dispatch again, in about ten seconds.
+
+    Args:
+        platform: As it was measured on this host.
+        report: Called with a line of text before each part.
 
     Raises:
         PlatformError: The platform is another host's, or copied data arrived changed.
@@ -64,44 +85,84 @@ def check_platform(platform: Platform) -> list[Drift]:
     gpus = [d.name for d in platform.devices if d.kind == "cuda"]
     for name in gpus:
         check_is_here(platform, name)
-    rows = list(_cuda_rows(platform, gpus)) if gpus else list(_memory_rows(platform))
+    rows = list(_cuda_rows(platform, gpus, report) if gpus else _host_rows(platform, report))
+    report("host dispatch")
     lanes = lane_figures()
     if gpus:
         del lanes["sync_s"]  # there it is the wait for a device
     return rows + _dispatch_rows(platform, lanes)
 
 
+def _recorded_spread(platform: Platform, entry: str) -> float:
+    return float(platform.provenance.get("spread", {}).get(entry, 0.0))
+
+
 def _dispatch_rows(platform: Platform, figures: dict[str, float]) -> list[Drift]:
     """Rows for the figures in seconds; a queue's depth is no time."""
     return [
-        drift(f"dispatch {name}", getattr(platform.dispatch, name), now, DISPATCH_TOLERANCE)
+        drift(f"dispatch {name}", getattr(platform.dispatch, name), now, HOST_TOLERANCE)
         for name, now in figures.items()
         if name.endswith("_s")
     ]
 
 
-def _memory_rows(platform: Platform) -> Iterator[Drift]:
-    largest = 2**24
-    warm, fresh = copy_points(largest, platform.device("cpu").threads)
-    for kind, points in (("local", warm), ("fresh", fresh)):
+# -- hosts without GPUs ---------------------------------------------------------------------------
+
+
+def _host_rows(platform: Platform, report: Callable[[str], None]) -> Iterator[Drift]:
+    report("memory copies")
+    cpu = platform.device("cpu")
+    points = copy_points(CPU_BYTES, cpu.threads)
+    for kind, spread, found in zip(("local", "fresh"), ("memory", "fresh memory"), points, strict=True):
         link = platform.link("cpu", "cpu", kind)
-        yield drift(f"{link}, {largest} bytes", link.duration_s(largest), points.seconds[-1], MEMORY_TOLERANCE)
+        tolerance = max(HOST_TOLERANCE, _recorded_spread(platform, spread))
+        yield drift(f"{link}, {CPU_BYTES} bytes", link.duration_s(CPU_BYTES), found.seconds[-1], tolerance)
+    for name, now in shared_memory(CPU_BYTES).items():
+        if name in platform.capacities:
+            yield drift(f"capacity {name}", platform.capacities[name], now, HOST_TOLERANCE, "bytes/s")
+    report("arithmetic")
+    yield _arithmetic(cpu, cpu_flop_per_s(cpu.threads), HOST_TOLERANCE)
 
 
-def _cuda_rows(platform: Platform, gpus: list[str]) -> Iterator[Drift]:
-    bench = Bench(1 + max(int(name.partition(":")[2]) for name in gpus), LARGE_BYTES)
+def _arithmetic(device: Device, now: float, tolerance: float) -> Drift:
+    return drift(f"fp32 product on {device.name}", device.flop_per_s, now, tolerance, "flop/s")
+
+
+# -- hosts with GPUs ------------------------------------------------------------------------------
+
+
+def _cuda_rows(platform: Platform, gpus: Sequence[str], report: Callable[[str], None]) -> Iterator[Drift]:
+    count = 1 + max(int(name.partition(":")[2]) for name in gpus)
+    bench = Bench(count, LARGE_BYTES * count)
     try:
         warm_all(bench)
+        report("links")
         for link in platform.links:
             if link.memory in ("pinned", "peer", "local") and (link.source, link.target) != ("cpu", "cpu"):
-                yield from _link_rows(bench, link)
+                yield from _link_rows(platform, bench, link)
+        report("transfers together")
+        together = Together(bench, repeats=3)
+        for flows in sampled_patterns(platform):
+            yield _together_row(platform, together, flows)
+        report("arithmetic")
+        for name in gpus:
+            rate = cuda_flop_per_s(bench.spinners[int(name.partition(":")[2])])
+            yield _arithmetic(platform.device(name), rate, ARITHMETIC_TOLERANCE)
+        report("dispatch")
         yield from _dispatch_rows(platform, cuda_dispatch(bench.spinners))
     finally:
         bench.close()
 
 
-def _link_rows(bench: Bench, link: Link) -> Iterator[Drift]:
-    way = way_of_link(bench, link)
-    for nbytes, tolerance in ((SMALL_BYTES, SMALL_TOLERANCE), (LARGE_BYTES, LARGE_TOLERANCE)):
+def _link_rows(platform: Platform, bench: Bench, link: Link) -> Iterator[Drift]:
+    way, spread = way_of_link(bench, link), _recorded_spread(platform, str(link))
+    for nbytes, least in ((SMALL_BYTES, SMALL_TOLERANCE), (LARGE_BYTES, LARGE_TOLERANCE)):
         now = way_s(bench, way, nbytes)
-        yield drift(f"{link}, {nbytes} bytes", link.duration_s(nbytes), now, tolerance)
+        yield drift(f"{link}, {nbytes} bytes", link.duration_s(nbytes), now, max(least, spread))
+
+
+def _together_row(platform: Platform, together: Together, flows: Sequence[Flow]) -> Drift:
+    now = sum(together(flows))
+    (entry,) = list(together.spreads)[-1:]
+    tolerance = max(TOGETHER_TOLERANCE, _recorded_spread(platform, entry))
+    return drift(f"{entry}, together", pattern_bytes_per_s(platform, flows), now, tolerance, "bytes/s")

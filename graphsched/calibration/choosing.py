@@ -88,4 +88,4 @@ def relevant(work: Workload, platform: Platform, costs: Costs) -> Costs:
     for task in work.tasks:
         for device in allowed(task, platform):
             keys[task.signature, device.model] = None
-    return Costs({key: costs[key] for key in keys if key in costs})
+    return costs.chosen(keys)

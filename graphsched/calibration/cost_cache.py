@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from graphsched.calibration.cache import cache_folder, keep, load_kept, locked
+from graphsched.calibration.host import changes, installed_driver
 from graphsched.costs import Costs
 from graphsched.errors import FileFormatError
 from graphsched.platform import Platform
@@ -21,12 +22,13 @@ def costs_path() -> Path:
 
 
 def settings() -> str:
-    """Software versions and arithmetic flags that the time of an operation depends on, as one text."""
+    """Versions of software and driver, and arithmetic flags, that an operation's time depends on, as one text."""
     import torch
 
     parts = {
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
+        "driver": installed_driver(),
         "precision": torch.get_float32_matmul_precision(),
         "cudnn_tf32": torch.backends.cudnn.allow_tf32,
         "cudnn_benchmark": torch.backends.cudnn.benchmark,
@@ -39,12 +41,42 @@ def settings() -> str:
 def kept_costs(platform: Platform) -> Costs:
     """Costs kept in the cache that hold now for devices of `platform`'s models.
 
-    Those measured with other software versions or arithmetic flags are left out.
+    Those measured with another driver, other software versions or arithmetic flags are left out: see `left_out`.
     """
     groups: Groups = load_kept(costs_path(), parse_groups) or {}
+    return _of_models(groups.get(settings(), Costs()), platform)
+
+
+def left_out(platform: Platform) -> str | None:
+    """How many kept costs for `platform` do not hold now, and why, in a line; None if there are none.
+
+    Costs that were measured again since then are not counted.
+    """
+    groups: Groups = load_kept(costs_path(), parse_groups) or {}
+    now = settings()
+    valid = set(_of_models(groups.get(now, Costs()), platform))
+    old = {name: set(_of_models(costs, platform)) - valid for name, costs in groups.items() if name != now}
+    count = len({key for keys in old.values() for key in keys})
+    if not count:
+        return None
+    why = sorted({change for name, keys in old.items() if keys for change in _changes(name, now)})
+    return f"{count} kept costs are not used, they hold for other versions or settings: {'; '.join(why)}"
+
+
+def _of_models(costs: Costs, platform: Platform) -> Costs:
     models = {d.model for d in platform.devices}
-    kept = groups.get(settings(), Costs())
-    return Costs({key: kept[key] for key in kept if key[1] in models})
+    return costs.chosen(key for key in costs if key[1] in models)
+
+
+def _changes(then: str, now: str) -> list[str]:
+    """What differs between two texts of `settings`.
+
+    Example:
+        >>> _changes("torch=2.11 driver=570.1", "torch=2.11 driver=580.2")
+        ['driver was 570.1, is 580.2']
+    """
+    before, after = (dict(part.partition("=")[::2] for part in text.split()) for text in (then, now))
+    return changes(before, after)
 
 
 def keep_costs(costs: Costs) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from graphsched.calibration.fitting import median
 from graphsched.executors.clocks import new_event
 
 CALL_S = 3e-5  # more than one call from Python takes
@@ -83,44 +82,6 @@ def queued_s(spinner: Spinner, streams: Sequence[Any], call: Callable[[], Any], 
         end.record(stream)
     end.synchronize()
     return elapsed_s(start, end) / batch
-
-
-def host_burst_s(
-    spinner: Spinner,
-    stream: Any,
-    call: Callable[[int], Any],
-    *,
-    before: Callable[[], Any] | None = None,
-    burst: int = 10,
-    bursts: int = 30,
-) -> float:
-    """Host seconds of one ``call(i)``, issued in bursts to a busy stream; median of the bursts.
-
-    The bare loop's own time is taken off.
-    """
-    import torch
-
-    samples = []
-    with torch.cuda.stream(stream):
-        for _ in range(bursts + 2):
-            spinner.spin(2e-4 + burst * CALL_S)
-            if before is not None:
-                before()
-            samples.append((_loop_s(call, burst) - _loop_s(_nothing, burst)) / burst)
-            torch.cuda.synchronize(spinner.device)
-    return max(0.0, median(samples[2:]))
-
-
-def _loop_s(call: Callable[[int], Any], times: int) -> float:
-    clock = time.perf_counter
-    start = clock()
-    for i in range(times):
-        call(i)
-    return clock() - start
-
-
-def _nothing(_: int) -> None:
-    """The empty call of the bare loop."""
 
 
 def poll_s(done: Callable[[], bool]) -> float:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
+from graphsched.calibration.cuda_calls import call_figures
 from graphsched.calibration.cuda_clock import (
     CALL_S,
     Spinner,
     elapsed_s,
-    host_burst_s,
     new_stream,
     on_streams,
     poll_s,
@@ -19,7 +19,6 @@ from graphsched.calibration.cuda_clock import (
 from graphsched.calibration.fitting import median
 from graphsched.executors.clocks import new_event
 
-BURST = 10
 CHAIN = 50
 SLOW_CALL_S = 1e-3
 SPIN_FOR_QUEUE_S = 0.1
@@ -29,89 +28,9 @@ MOST_LAUNCHES = 5000
 def cuda_dispatch(spinners: Sequence[Spinner]) -> dict[str, float]:
     """Fields of `Dispatch` measured on the first GPU (those between GPUs on the first two), in seconds."""
     first = spinners[0]
-    figures = host_calls(first) | chain_figures(spinners) | idle_figures(first)
-    if len(spinners) > 1:
-        figures |= peer_calls(first, spinners[1])
+    figures = call_figures([spinner.device for spinner in spinners]) | chain_figures(spinners) | idle_figures(first)
     depth = queue_depth(first)
     return figures | ({"queue_depth": depth} if depth else {})
-
-
-# -- host time of calls ---------------------------------------------------------------------------
-
-
-def host_calls(spinner: Spinner) -> dict[str, float]:
-    """Host time of records, waits, switches and copies, issued to a busy stream."""
-    import torch
-
-    device = spinner.device
-    with torch.cuda.device(device):
-        stream, other = new_stream(device), new_stream(device)
-        plain, timed = _events(stream, timing=False), _events(stream, timing=True)
-        pair = (stream, other)
-
-        def burst(call: Callable[[int], Any], before: Callable[[], Any] | None = None) -> float:
-            return host_burst_s(spinner, stream, call, before=before, burst=BURST)
-
-        return {
-            "record_s": burst(lambda i: plain[i].record(stream)),
-            "timed_record_s": burst(lambda i: timed[i].record(stream)),
-            "wait_s": burst(lambda i: other.wait_event(plain[i]), before=lambda: [e.record(stream) for e in plain]),
-            "switch_s": burst(lambda i: torch.cuda.set_stream(pair[i % 2])),
-            "copy_s": _copy_s(device, burst),
-        }
-
-
-def peer_calls(here: Spinner, there: Spinner) -> dict[str, float]:
-    """Host time of a small copy to another GPU, and of going from a stream of one GPU to one of another.
-
-    The latter is what alternating between GPUs adds to a call beyond alternating between streams of one,
-    making the stream current included.
-    """
-    import torch
-
-    stream, second, other = new_stream(here.device), new_stream(here.device), new_stream(there.device)
-    value = torch.empty(1024, device=f"cuda:{here.device}").fill_(1)
-    target = torch.device(f"cuda:{there.device}")
-    values = (value.to(target), value)
-    torch.cuda.synchronize(here.device)
-
-    def burst(call: Callable[[int], Any]) -> float:
-        return host_burst_s(here, stream, call, burst=BURST)
-
-    def alternating(streams: Sequence[Any], tensors: Sequence[Any]) -> float:
-        def call(i: int) -> None:
-            torch.cuda.set_stream(streams[i % 2])
-            tensors[i % 2].neg_()
-
-        return burst(call)
-
-    with torch.cuda.stream(other):
-        copy_s = burst(lambda _: value.to(target, non_blocking=True, copy=True))
-        switch_s = burst(lambda i: torch.cuda.set_stream((second, stream)[i % 2]))
-        extra_s = alternating((other, stream), values) - alternating((second, stream), (value, value))
-    torch.cuda.synchronize(there.device)
-    return {"peer_copy_s": copy_s, "device_switch_s": switch_s + max(0.0, extra_s)}
-
-
-def _events(stream: Any, *, timing: bool) -> list[Any]:
-    """Events that were recorded once: the first record of each makes it."""
-    events = [new_event(timing=timing) for _ in range(BURST)]
-    for event in events:
-        event.record(stream)
-    stream.synchronize()
-    return events
-
-
-def _copy_s(device: int, burst: Callable[[Callable[[int], Any]], float]) -> float:
-    """Host time of a small pinned copy: mean of the calls that the executors make in either direction."""
-    import torch
-
-    host = torch.empty(1024, pin_memory=True).fill_(1)
-    there = torch.empty(1024, device=f"cuda:{device}").fill_(1)
-    where = there.device
-    into = burst(lambda _: host.to(where, non_blocking=True, copy=True))
-    out = burst(lambda _: host.copy_(there, non_blocking=True))
-    return (into + out) / 2
 
 
 # -- device time of waits -------------------------------------------------------------------------

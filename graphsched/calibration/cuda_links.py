@@ -49,9 +49,10 @@ class Bench:
         self.gpus, self.largest = gpus, largest
         self.spinners = [Spinner(i) for i in range(gpus)]
         self.streams = [[new_stream(i) for _ in range(2 * gpus + 2)] for i in range(gpus)]
-        self.first = [self._bytes(device=f"cuda:{i}") for i in range(gpus)]
-        self.second = [self._bytes(device=f"cuda:{i}") for i in range(gpus)]
+        self.first = [self._bytes(device=f"cuda:{i}").random_(0, 256) for i in range(gpus)]
+        self.second = [self._bytes(device=f"cuda:{i}").random_(0, 256) for i in range(gpus)]
         self.pinned = self._bytes(pin_memory=True)
+        self.pinned.copy_(self.first[0])
         self.pageable = self._bytes()
         random = torch.Generator().manual_seed(0)
         self.pattern = torch.randint(0, 256, (min(PATTERN_BYTES, largest),), dtype=torch.uint8, generator=random)
@@ -209,7 +210,7 @@ def host_links(bench: Bench, gpu: int, largest: int, overhead_s: float) -> Itera
 def host_crossings(gpu: int, *, to_gpu: bool) -> tuple[str, ...]:
     """Shared capacities that a copy between the host and a GPU crosses."""
     way = "h2d" if to_gpu else "d2h"
-    return (f"cuda:{gpu}/{way}", f"host/{way}", "host/both")
+    return (f"cuda:{gpu}/{way}", f"host/{way}")
 
 
 def _blocking_in(bench: Bench, gpu: int) -> Callable[[int], float]:
@@ -277,7 +278,7 @@ def pair_link(bench: Bench, source: int, target: int, largest: int, report: Repo
     bench.first[source][:n].copy_(bench.pattern)
     sample(n)
     check_arrived(bool(torch.equal(bench.second[target][:n].cpu(), bench.pattern)), *names)
-    through = host_crossings(source, to_gpu=False) + host_crossings(target, to_gpu=True)[:2]
+    through = host_crossings(source, to_gpu=False) + host_crossings(target, to_gpu=True)
     return Measured(link_of(*names, "staged", points, through), points.spreads[-1])
 
 

@@ -8,13 +8,14 @@ Not modelled: a large input that is still in the cache, a small one that no long
 
 from __future__ import annotations
 
+import contextlib
 import time
-import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
+from graphsched.calibration.cuda_calls import Yardstick
 from graphsched.calibration.cuda_clock import CALL_S, Spinner, elapsed_s, new_stream, on_streams
 from graphsched.calibration.fitting import median
 from graphsched.calibration.sampling import (
@@ -25,15 +26,13 @@ from graphsched.calibration.sampling import (
     sets_wanted,
     slowdowns,
 )
-from graphsched.calibration.serial_run import Step, failures_named
+from graphsched.calibration.serial_run import Step
 from graphsched.costs import TaskCost
-from graphsched.errors import GraphschedError
 from graphsched.executors.clocks import new_event
 
 COPIES = (1, 2, 4, 8)
 CURVE_BELOW_S = 5e-3
 CURVE_SAMPLES = 3
-SEPARATOR_CYCLES = 2000
 COLD_CALLS = 2
 LONGEST_ROW = 400
 ROW_S, ROW_BYTES = 0.03, 2 * 10**9
@@ -50,12 +49,17 @@ def measure_on_cuda(step: Step, spinner: Spinner, launches: int, repeats: int, *
         torch.cuda.synchronize()
         device_s = _alone(calls, spinner, launches, repeats)
         alone_s = median(device_s)
-        dispatch_s = _call_s(calls, spinner.device, _row(step, alone_s))
+        dispatch_s, tiny_s = _call_s(calls, spinner.device, _row(step, alone_s))
         wanted = concurrency and alone_s < CURVE_BELOW_S
         curve = _curve(step, spinner, alone_s, dispatch_s, launches) if wanted else ()
         torch.cuda.synchronize()
     return cost_of(
-        device_s, dispatch_s=dispatch_s, launches=launches, workspace_bytes=workspace_bytes, concurrency=curve
+        device_s,
+        dispatch_s=dispatch_s,
+        launches=launches,
+        workspace_bytes=workspace_bytes,
+        concurrency=curve,
+        call_s=tiny_s,
     )
 
 
@@ -106,25 +110,34 @@ def _alone(calls: Sequence[Callable[[], Any]], spinner: Spinner, launches: int, 
     return [s[0] for s in samples]
 
 
-def _call_s(calls: Sequence[Callable[[], Any]], device: int, row: int) -> float:
-    """Host seconds of one call among many in a row, as a thread that only dispatches makes them.
+def _call_s(calls: Sequence[Callable[[], Any]], device: int, row: int) -> tuple[float, float]:
+    """Host seconds of one call among many in a row, as a thread that only dispatches makes them; and the yardstick.
 
     What they return is kept until the end of the row, as a plan keeps what it returns. The first calls
     of a row, which find the processor's caches cold, are left out. The figure is the mean of a row, for
-    now and then a call takes longer, and the median of several rows.
+    now and then a call takes longer, in units of the yardstick beside it, and the median of several rows.
     """
     import torch
 
-    stream, means, order = new_stream(device), [], [calls[i % len(calls)] for i in range(row)]
-    with torch.cuda.stream(stream):
+    order, ratios, units = [calls[i % len(calls)] for i in range(row)], [], []
+    stream = new_stream(device)
+    with contextlib.closing(Yardstick(device)) as yardstick:
         for _ in range(ROWS):
-            kept = [call() for call in order[:COLD_CALLS]]
-            began = time.perf_counter()
-            for call in order[COLD_CALLS:]:
-                kept.append(call())
-            means.append((time.perf_counter() - began) / (row - COLD_CALLS))
+            before_s = yardstick.sample_s()
+            with torch.cuda.stream(stream):
+                mean_s = _row_s(order) / (row - COLD_CALLS)
             torch.cuda.synchronize(device)
-    return median(means)
+            units.append((before_s + yardstick.sample_s()) / 2)
+            ratios.append(mean_s / units[-1])
+    return median(ratios) * median(units), median(units)
+
+
+def _row_s(order: Sequence[Callable[[], Any]]) -> float:
+    kept = [call() for call in order[:COLD_CALLS]]
+    began = time.perf_counter()
+    for call in order[COLD_CALLS:]:
+        kept.append(call())
+    return time.perf_counter() - began
 
 
 def _row(step: Step, alone_s: float) -> int:
@@ -211,64 +224,3 @@ def _issue_in_turn(calls: Sequence[Callable[[], Any]], streams: Sequence[Any], l
         for call, stream in zip(calls, streams, strict=True):
             torch.cuda.set_stream(stream)
             call()
-
-
-# -- launches -------------------------------------------------------------------------------------
-
-
-def count_launches(steps: Iterable[Step], device: int) -> dict[str, int]:
-    """Launches of each step's operation by signature, in one session of torch's profiler.
-
-    Each call stands between two spin kernels in the trace. Empty if the trace is not whole, or there
-    is no profiler here.
-    """
-    import torch
-    from torch.profiler import ProfilerActivity, profile
-
-    signatures: list[str] = []
-    try:
-        with warnings.catch_warnings(), torch.cuda.device(device):
-            warnings.simplefilter("ignore")
-            with profile(activities=[ProfilerActivity.CUDA]) as session:
-                for step in steps:
-                    _call_between_spins(step)
-                    signatures.append(step.task.signature)
-            names = device_events(session.events())
-    except GraphschedError:
-        raise
-    except Exception:  # a profiler that cannot work here fails in many ways, and its counts can be done without
-        return {}
-    counts = counts_between(names, "spin_kernel")
-    return dict(zip(signatures, counts, strict=True)) if len(counts) == len(signatures) else {}
-
-
-def _call_between_spins(step: Step) -> None:
-    import torch
-
-    sleep: Any = torch.cuda._sleep
-    call = step.bound()
-    with failures_named(step.task, step.device):
-        call()  # what only the first call does is not counted
-        torch.cuda.synchronize()
-        sleep(SEPARATOR_CYCLES)
-        call()
-        sleep(SEPARATOR_CYCLES)
-        torch.cuda.synchronize()
-
-
-def device_events(events: Any) -> list[str]:
-    """Names of a profile's device events in order of time; the host's are left out."""
-    found = [e for e in events or () if getattr(e.device_type, "name", "") == "CUDA"]
-    return [str(e.name) for e in sorted(found, key=lambda e: float(e.time_range.start))]
-
-
-def counts_between(names: Sequence[str], separator: str) -> list[int]:
-    """Number of names between the first and second, third and fourth, … that hold `separator`; at least 1 each.
-
-    Example:
-        >>> counts_between(["x", "spin", "a", "b", "spin", "y", "spin", "c", "spin"], "spin")
-        [2, 1]
-    """
-    places = [i for i, name in enumerate(names) if separator in name]
-    pairs = zip(places[::2], places[1::2], strict=False)
-    return [max(1, last - first - 1) for first, last in pairs]

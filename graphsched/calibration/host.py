@@ -47,7 +47,7 @@ def host_facts() -> HostFacts:
         cores=usable_cores(),
         torch=str(torch.__version__),
         cuda=torch.version.cuda if count else None,
-        driver=driver_version(_text("/proc/driver/nvidia/version")) if count else None,
+        driver=installed_driver() if count else None,
         gpus=tuple(p.name for p in properties),
         gpu_count=len({str(getattr(p, "uuid", i)) for i, p in enumerate(properties)}),
     )
@@ -79,6 +79,11 @@ def processor_name(cpuinfo: str) -> str:
     """
     found = re.search(r"^(?:model name|Model|Hardware)\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
     return " ".join(found.group(1).split()) if found else "CPU"
+
+
+def installed_driver() -> str | None:
+    """Version of the NVIDIA driver of this host; None where there is none."""
+    return driver_version(_text("/proc/driver/nvidia/version"))
 
 
 def driver_version(text: str) -> str | None:

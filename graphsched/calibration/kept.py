@@ -8,7 +8,7 @@ from pathlib import Path
 from graphsched.calibration.cache import cache_folder, keep, load_kept
 from graphsched.calibration.host import changes, host_facts
 from graphsched.calibration.measuring import measure_platform
-from graphsched.errors import FileFormatError, PlatformError, PlatformWarning
+from graphsched.errors import CostError, FileFormatError, PlatformError, PlatformWarning
 from graphsched.platform import Platform
 
 
@@ -41,7 +41,7 @@ def local_platform(*, refresh: bool = False, quick: bool = False) -> Platform:
 def _parse(data: object) -> Platform:
     try:
         return Platform.from_dict(data)
-    except PlatformError as error:
+    except (PlatformError, CostError) as error:
         raise FileFormatError(str(error)) from error
 
 

@@ -9,12 +9,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from graphsched.calibration.capacities import Capacities, fit_capacities
 from graphsched.calibration.cpu_dispatch import lane_figures
 from graphsched.calibration.cpu_links import copy_points, cpu_links, shared_memory, worker_links
 from graphsched.calibration.host import HostFacts, cpu_model, host_facts, host_memory_bytes, platform_name
 from graphsched.calibration.own_time import own_time_s
 from graphsched.calibration.rates import cpu_flop_per_s, cpu_threads, cuda_flop_per_s
 from graphsched.platform import Device, Dispatch, Link, Platform
+from graphsched.platform.consistency import reconciled
 
 FULL_BYTES = 2**30
 QUICK_BYTES = 2**26
@@ -40,19 +42,21 @@ def measure_platform(*, name: str | None = None, quick: bool = False, report: Re
     began, facts = time.perf_counter(), host_facts()
     say = report or _silent
     measured = _cuda_host if facts.gpus else _cpu_host
-    devices, links, capacities, dispatch, spread = measured(facts, quick, say)
-    return Platform(
+    devices, links, found, dispatch, spread = measured(facts, quick, say)
+    platform = Platform(
         name=name or platform_name(facts),
         devices=tuple(devices),
         links=tuple(links),
-        capacities=capacities,
+        capacities=found.rates,
+        tables=found.tables,
         dispatch=Dispatch(**dispatch),
         cores=facts.cores,
         provenance=_provenance(facts, quick, spread, time.perf_counter() - began),
     )
+    return reconciled(platform)
 
 
-Parts = tuple[list[Device], list[Link], dict[str, float], dict[str, Any], dict[str, float]]
+Parts = tuple[list[Device], list[Link], Capacities, dict[str, Any], dict[str, float]]
 
 
 def _silent(_: str) -> None:
@@ -103,7 +107,7 @@ def _cpu_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
     say("dispatch")
     dispatch = lane_figures()
     spread = {"memory": warm.spreads[-1], "fresh memory": fresh.spreads[-1]}
-    return devices, links, shared_memory(largest), dispatch | {"run_s": own_time_s()}, spread
+    return devices, links, Capacities(shared_memory(largest)), dispatch | {"run_s": own_time_s()}, spread
 
 
 # -- hosts with GPUs ------------------------------------------------------------------------------
@@ -125,7 +129,7 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
         overhead_s = dispatch["copy_s"] + dispatch["launch_s"]
         links, spread = _cuda_links(bench, largest, overhead_s, say)
         say("shared capacities")
-        capacities = _cuda_capacities(bench, links)
+        capacities, together = _cuda_capacities(bench, links)
         say("arithmetic")
         flops = _by_model(facts.gpus, lambda i: cuda_flop_per_s(bench.spinners[i]))
     finally:
@@ -135,7 +139,7 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
     for i, model in enumerate(facts.gpus):
         size, rate = int(properties[i].total_memory), memory_rates[f"cuda:{i}"]
         devices.append(Device(f"cuda:{i}", "cuda", model, size, flop_per_s=flops[model], bytes_per_s=rate))
-    return devices, links, capacities, dispatch | {"run_s": own_time_s()}, spread
+    return devices, links, capacities, dispatch | {"run_s": own_time_s()}, spread | together
 
 
 def _cpu_device(facts: HostFacts, bytes_per_s: float) -> Device:
@@ -162,10 +166,11 @@ def _cuda_links(bench: Any, largest: int, overhead_s: float, say: Report) -> tup
     return links, {str(m.link): m.spread for m in found}
 
 
-def _cuda_capacities(bench: Any, links: list[Link]) -> dict[str, float]:
-    from graphsched.calibration.cuda_capacities import shared_capacities
+def _cuda_capacities(bench: Any, links: list[Link]) -> tuple[Capacities, dict[str, float]]:
+    from graphsched.calibration.cuda_together import Together
 
-    return shared_capacities(bench, links)
+    together = Together(bench)
+    return fit_capacities(bench.gpus, links, together), together.spreads
 
 
 def _by_model(gpus: tuple[str, ...], measure: Callable[[int], float]) -> dict[str, float]:

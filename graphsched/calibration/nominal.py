@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from graphsched.platform import Platform
+from graphsched.platform import Device, Platform
 
 TEXT = "d2l.ai 12.4"
 SHEET = "vendor's data sheet"
@@ -19,7 +19,7 @@ class NominalRow:
 
     Attributes:
         what: The quantity.
-        nominal: As given; the lower end of a range.
+        nominal: As given; the lower end of a range; None where neither the text nor a vendor gives one.
         measured: On the platform; None where nothing of that kind was measured.
         unit: Of both.
         source: Where the nominal figure comes from.
@@ -27,7 +27,7 @@ class NominalRow:
     """
 
     what: str
-    nominal: float
+    nominal: float | None
     measured: float | None
     unit: str
     source: str = TEXT
@@ -82,9 +82,24 @@ def _text_rows(platform: Platform) -> list[NominalRow]:
     ]
 
 
+def sheet_of(platform: Platform) -> GpuSheet | None:
+    """The vendor's sheet for the first GPU of `platform`, if it is known.
+
+    Example:
+        >>> sheet = sheet_of(Platform.load("h200-x1"))
+        >>> sheet and sheet.nvlink_gb_per_s
+        450.0
+    """
+    gpu = _first_gpu(platform)
+    return next((sheet for name, sheet in SHEETS.items() if gpu is not None and name in gpu.model), None)
+
+
+def _first_gpu(platform: Platform) -> Device | None:
+    return next((d for d in platform.devices if d.kind == "cuda"), None)
+
+
 def _vendor_rows(platform: Platform) -> list[NominalRow]:
-    gpu = next((d for d in platform.devices if d.kind == "cuda"), None)
-    sheet = next((s for name, s in SHEETS.items() if gpu is not None and name in gpu.model), None)
+    gpu, sheet = _first_gpu(platform), sheet_of(platform)
     if gpu is None or sheet is None:
         return []
     into = _best_gb_per_s(platform, "pinned", into=True)

@@ -8,6 +8,9 @@ from functools import partial
 from typing import Any
 
 from graphsched.calibration.fitting import median
+from graphsched.plan import Placement, build_plan
+from graphsched.platform import Device, Platform
+from graphsched.workload import TensorSpec, Workload
 
 ACTIONS = 1000
 
@@ -19,9 +22,6 @@ def own_time_s(repeats: int = 21) -> float:
     """
     from graphsched.executors.buffers import Buffers
     from graphsched.executors.calls import task_call
-    from graphsched.plan import Placement, build_plan
-    from graphsched.platform import Device, Platform
-    from graphsched.workload import TensorSpec, Workload
 
     work = Workload()
     values = [work.input(name, TensorSpec((2, 2))) for name in ("a", "b")]

@@ -1,22 +1,34 @@
-"""Measuring the operations of a workload, each alone, with the real arguments of a serial run."""
+"""Measuring the operations of a workload, each alone, and those that a plan lets run side by side in pairs.
+
+Arguments are the real ones of a serial run.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from graphsched.calibration.choosing import missing, relevant
 from graphsched.calibration.cost_cache import keep_costs, kept_costs
 from graphsched.calibration.cpu_operations import SETS, measure_on_cpu
 from graphsched.calibration.host import host_facts
+from graphsched.calibration.meeting import unmeasured
+from graphsched.calibration.pairing import measure_meetings
 from graphsched.calibration.serial_run import SerialRun, failures_named
 from graphsched.costs import Costs, TaskCost
 from graphsched.errors import PlatformError
+from graphsched.plan import Plan
 from graphsched.platform import Platform
 from graphsched.workload import Task, Workload
 
 
 def profile(
-    work: Workload, platform: Platform, *, repeats: int = 20, refresh: bool = False, concurrency: bool = True
+    work: Workload | Plan,
+    platform: Platform | None = None,
+    *,
+    repeats: int = 20,
+    refresh: bool = False,
+    concurrency: bool = True,
 ) -> Costs:
     """Costs of the distinct operations of `work` on each model of device that they may run on.
 
@@ -24,18 +36,34 @@ def profile(
     that the user's tensors and random numbers stay as they are. Results are kept in the cache folder
     and used again while software and arithmetic flags are the same.
 
+    Of a plan, the pairs of operations that it lets run side by side on a GPU are measured too, and no
+    others; those with most work first, for at most 25 s.
+
     Args:
         work: Tasks whose duration is given are left out, as are copies and barriers.
-        platform: Of this host.
+        platform: Of this host; default: the plan's.
         repeats: Least number of samples of each operation.
         refresh: Measure what is kept as well.
-        concurrency: On GPUs, measure operations below 5 ms beside copies of themselves too.
+        concurrency: On GPUs, measure operations below 5 ms beside copies of themselves, and pairs.
 
     Raises:
-        PlatformError: The platform is another host's.
+        PlatformError: The platform is another host's, or there is none.
         TaskFailedError: A task raised; names it, its device and its inputs' shapes.
     """
+    plan = work if isinstance(work, Plan) else None
+    platform = plan.platform if platform is None and plan is not None else platform
+    work = work.work if isinstance(work, Plan) else work
+    if platform is None:
+        raise PlatformError("profile of a workload needs a platform: that of gs.local_platform()")
     known = Costs() if refresh else kept_costs(platform)
+    known = _with_operations(work, platform, known, repeats, concurrency)
+    if plan is not None and concurrency:
+        known = _with_pairs(replace(plan, costs=known), known)
+    return relevant(work, platform, known)
+
+
+def _with_operations(work: Workload, platform: Platform, known: Costs, repeats: int, concurrency: bool) -> Costs:
+    """`known` and the costs that it lacks, which are kept."""
     wanted = missing(work, platform, known)
     for device in wanted:
         check_is_here(platform, device)
@@ -43,7 +71,19 @@ def profile(
         measured = _measure_on(work, platform, device, tasks, repeats, concurrency)
         keep_costs(measured)
         known = known.merged(measured)
-    return relevant(work, platform, known)
+    return known
+
+
+def _with_pairs(plan: Plan, known: Costs) -> Costs:
+    """`known` and the pairs of `plan` that it lacks, which are kept."""
+    wanted = unmeasured(plan, known)
+    for device in dict.fromkeys(pair.device for pair in wanted):
+        check_is_here(plan.platform, device)
+    if not wanted:
+        return known
+    measured = measure_meetings(plan, wanted, known)
+    keep_costs(measured)
+    return known.merged(measured)
 
 
 def check_is_here(platform: Platform, name: str) -> None:
@@ -98,13 +138,19 @@ def _on_cuda(
     import torch
 
     from graphsched.calibration.cuda_clock import Spinner
-    from graphsched.calibration.cuda_operations import count_launches, measure_on_cuda
+    from graphsched.calibration.cuda_kernels import launched_by
+    from graphsched.calibration.cuda_operations import measure_on_cuda
+    from graphsched.calibration.kernels import Launched, multiprocessors
 
-    launches = count_launches(SerialRun(work, platform, device, tasks).steps(), index)
+    launched = launched_by(SerialRun(work, platform, device, tasks).steps(), index)
+    processors = multiprocessors(index)
     spinner, found = Spinner(index), {}
     for step in SerialRun(work, platform, device, tasks).steps():
         torch.cuda.synchronize(index)
-        count = launches.get(step.task.signature, 1)
+        seen = launched.get(step.task.signature, Launched())
         with failures_named(step.task, step.device):
-            found[step.task.signature] = measure_on_cuda(step, spinner, count, repeats, concurrency=concurrency)
+            cost = measure_on_cuda(step, spinner, seen.launches, repeats, concurrency=concurrency)
+        if seen.kernels:
+            cost = replace(cost, kernels=seen.kernels, processors=processors)
+        found[step.task.signature] = cost
     return found

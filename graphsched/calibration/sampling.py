@@ -93,6 +93,7 @@ def cost_of(
     launches: int = 1,
     workspace_bytes: int = 0,
     concurrency: tuple[tuple[int, float], ...] = (),
+    call_s: float = 0.0,
 ) -> TaskCost:
     """The cost that these samples of device time show.
 
@@ -109,4 +110,5 @@ def cost_of(
         quartiles_s=(quantile(device_s, 0.25), quantile(device_s, 0.75)),
         samples=len(device_s),
         concurrency=concurrency,
+        call_s=call_s,
     )

@@ -81,6 +81,7 @@ class Experiment:
         title: First line of the docstring.
         parameters: From the signature.
         path: The file that it was read from, if any.
+        pictures: Draws the platform into a folder and returns the files written; called once a run.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Experiment:
     title: str = ""
     parameters: tuple[Parameter, ...] = ()
     path: Path | None = None
+    pictures: Callable[[Platform, Path], Iterable[Path]] | None = None
 
     def __call__(self, platform: Platform, *args: Any, **params: Any) -> Iterable[Case]:
         return self.function(platform, *args, **params)
@@ -145,12 +147,15 @@ def _line_in(function: Callable[..., Any], error: BaseException) -> str:
     return f" ({file}:{lines[-1]})" if lines else ""
 
 
-def experiment(*, source: str = "", needs: str = "") -> Callable[[Callable[..., Iterable[Case]]], Experiment]:
+def experiment(
+    *, source: str = "", needs: str = "", pictures: Callable[[Platform, Path], Iterable[Path]] | None = None
+) -> Callable[[Callable[..., Iterable[Case]]], Experiment]:
     """Make a generator function ``(platform, **parameters) -> cases`` an experiment.
 
     Args:
         source: Where the system and its figures come from ("d2l.ai 12.3.2").
         needs: What it needs to be worth running ("2 GPUs").
+        pictures: Draws the platform into a folder and returns the files written; called once a run.
 
     Raises:
         ExperimentError: A parameter has no default, or a type that the command line cannot give.
@@ -168,6 +173,7 @@ def experiment(*, source: str = "", needs: str = "") -> Callable[[Callable[..., 
 
     def decorate(function: Callable[..., Iterable[Case]]) -> Experiment:
         title = (function.__doc__ or "").strip().partition("\n")[0]
-        return Experiment(function.__name__, function, source, needs, title, read_signature(function))
+        parameters = read_signature(function)
+        return Experiment(function.__name__, function, source, needs, title, parameters, pictures=pictures)
 
     return decorate

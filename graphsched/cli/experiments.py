@@ -58,6 +58,7 @@ def predict(
     as_json: AsJson = False,
 ) -> int:
     """Predict the timelines of an experiment; measures nothing and needs no GPU."""
+    from graphsched.cli.origin import platform_notes
     from graphsched.cli.perform import draw, predict_cases, stem
     from graphsched.cli.request import Request, collect_cases, find_with_values, platform_to_predict
     from graphsched.files import check_folder
@@ -72,7 +73,7 @@ def predict(
         if outcome.predicted is not None:
             assert out is not None
             draw(out, stem(found.name, outcome.number, outcome.case.label), outcome.case.label, outcome.predicted, None)
-    show(found.name, on.name, values, [o.figures() for o in outcomes], as_json=as_json)
+    show(found.name, on.name, values, [o.figures() for o in outcomes], as_json=as_json, notes=platform_notes(on))
     return 0
 
 
@@ -93,6 +94,7 @@ def run(
 
     Writes the recorded run, and for each case a Gantt chart and a trace for Perfetto.
     """
+    from graphsched.cli.origin import platform_notes
     from graphsched.cli.perform import Runner, check_cases
     from graphsched.cli.request import (
         Request,
@@ -109,7 +111,11 @@ def run(
     request = Request(found, values, on, on.costs, collect_cases(found, values, on, mode=mode, only=cases))
     check_cases(request)
     outcomes, files = Runner(request, folder, repeats, pictures).run()
-    show(found.name, on.name, values, [o.figures() for o in outcomes], as_json=as_json, files=files)
+    figures, notes = [o.figures() for o in outcomes], platform_notes(on)
+    show(found.name, on.name, values, figures, as_json=as_json, files=files, notes=notes)
+    for outcome in outcomes if not as_json else ():
+        if outcome.explanation:
+            print("\n  ".join((outcome.case.label, *outcome.explanation)))
     return 1 if any(outcome.failure for outcome in outcomes) else 0
 
 
@@ -121,14 +127,17 @@ def show(
     *,
     as_json: bool,
     files: Sequence[str] = (),
+    notes: Sequence[str] = (),
 ) -> None:
     """Print the cases of a prediction or run."""
     if as_json:
         data = {"experiment": experiment, "platform": platform, "parameters": values, "cases": list(figures)}
-        print_json(data | ({"files": list(files)} if files else {}))
+        print_json(data | ({"files": list(files)} if files else {}) | ({"notes": list(notes)} if notes else {}))
         return
     words = " ".join(f"{name}={_text(value)}" for name, value in values.items())
     print_figures(figures, title=f"{experiment} on {platform}  {words}".rstrip())
+    for note in notes:
+        print(f"note: {note}")
     if files:
         say(f"written: {files[0]} and {len(files) - 1} pictures and traces beside it")
 
@@ -146,6 +155,8 @@ def print_figures(figures: Sequence[dict[str, Any]], *, title: str) -> None:
             print(f"{case['label']}: {listed}")
     if any(case["estimated"] for case in figures):
         print("~ rests on costs that are estimates, neither measured nor given")
+    if any(map(_noisy, figures)):
+        print("! spread too wide to judge the error by")
 
 
 def _row(case: dict[str, Any]) -> tuple[str, ...]:
@@ -156,9 +167,15 @@ def _row(case: dict[str, Any]) -> tuple[str, ...]:
         seconds(case["predicted_s"], estimated=bool(case["estimated"])),
         "failed" if "failure" in case else seconds(case["measured_s"]),
         percent(case["error"], signed=True),
-        percent(case["spread"]),
+        percent(case["spread"]) + (" !" if _noisy(case) else ""),
         seconds(case["reported_s"]),
     )
+
+
+def _noisy(case: dict[str, Any]) -> bool:
+    from graphsched.comparison import noisy
+
+    return noisy(case["spread"])
 
 
 def _text(value: Any) -> str:

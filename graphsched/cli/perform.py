@@ -6,7 +6,7 @@ import os
 import re
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,7 @@ class Outcome:
         record: Of a real run that succeeded.
         failure: What went wrong, in a line or a few.
         files: Pictures and traces written.
+        explanation: The three most useful lines about the measured timeline.
     """
 
     number: int
@@ -44,6 +45,7 @@ class Outcome:
     record: CaseRecord | None = None
     failure: str | None = None
     files: tuple[Path, ...] = ()
+    explanation: tuple[str, ...] = ()
 
     def figures(self) -> dict[str, Any]:
         """For JSON: the keys of a recorded case, null where a figure is absent."""
@@ -120,14 +122,22 @@ class Runner:
         return Outcome(number, case, record=record)
 
     def case(self, number: int, case: Case) -> Outcome:
-        """Measure the costs of a case, schedule, predict and execute it, and draw both timelines."""
+        """Measure the costs of a case, schedule, predict and execute it, and draw both timelines.
+
+        The speed of the dispatching thread is taken before and after the run; the prediction rests on both.
+        """
+        from graphsched.calibration import at_pace, present_call_s
         from graphsched.executors import execute
+        from graphsched.explanation import explain
         from graphsched.simulator import predict
 
-        plan = make_plan(case, self.request.platform, self.costs(case))
-        predicted = predict(plan)
-        timeout_s = max(LEAST_TIMEOUT_S, TIMEOUT * predicted.makespan_s)
+        here, costs = self.request.platform, self.costs(case)
+        plan = with_pairs(make_plan(case, at_pace(here, present_call_s(here)), costs), here)
+        before_s = present_call_s(here)
+        timeout_s = max(LEAST_TIMEOUT_S, TIMEOUT * predict(plan).makespan_s)
         measured = execute(plan, repeats=self.repeats, timeout_s=timeout_s, at_most_s=REPEATS_TAKE_S)
+        pace_s = (before_s + present_call_s(here)) / 2
+        predicted = predict(replace(plan, platform=at_pace(here, pace_s)))
         record = record_case(
             self.setup,
             case.label,
@@ -140,7 +150,7 @@ class Runner:
         )
         name = stem(self.request.experiment.name, number, case.label)
         files = draw(self.out, name, case.label, predicted, measured) if self.pictures else ()
-        return Outcome(number, case, record=record, files=files)
+        return Outcome(number, case, record=record, files=files, explanation=explain(measured).headlines)
 
     def costs(self, case: Case) -> Costs:
         """Costs of the case's workload, measured where they are not kept."""
@@ -159,6 +169,8 @@ class Runner:
         if not records:
             return files
         experiment = self.request.experiment
+        if self.pictures and experiment.pictures is not None:
+            files += map(str, experiment.pictures(self.request.platform, self.out))
         return [str(save_run(RunRecord(experiment.name, experiment.source, records), self.out)), *files]
 
 
@@ -171,6 +183,13 @@ def make_plan(case: Case, platform: Platform, costs: Costs) -> Plan:
         return schedule(case.work, platform, costs, scheduler=case.scheduler, mode=case.mode or "eager", **case.options)
     except ScheduleError as error:
         raise ScheduleError(f"case {case.label!r}: {error}") from error
+
+
+def with_pairs(plan: Plan, platform: Platform) -> Plan:
+    """`plan` with what the operations that it lets run side by side cost each other, measured where it is not kept."""
+    from graphsched.calibration import profile
+
+    return replace(plan, costs=plan.costs.merged(profile(plan, platform)))
 
 
 def check_cases(request: Request) -> None:

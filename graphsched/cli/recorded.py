@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from graphsched.cli.accuracy_tables import print_accuracy
 from graphsched.cli.options import AsJson, CaseFilter, RunFile
-from graphsched.cli.output import NONE, percent, print_json, print_table, seconds
+from graphsched.cli.output import print_json
 from graphsched.errors import ExperimentError
 
 FORMATS = ("perfetto", "dot", "plan")
@@ -92,52 +92,25 @@ def _print_files(files: list[str], as_json: bool) -> None:
 def accuracy(
     folders: Annotated[list[Path] | None, typer.Argument(metavar="[DIR]...", help="Folders of recorded runs.")] = None,
     cases: Annotated[bool, typer.Option("--cases", help="List every case too.")] = False,
+    ablation: Annotated[
+        bool, typer.Option("--ablation", help="Also the figures with each term of the model switched off.")
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Simulate recorded runs again and state the errors of the predictions."""
-    from graphsched.records import accuracy as measure_accuracy
+    from graphsched.records import ablation as ablate
+    from graphsched.records import accuracy_of, check_runs, find_causes
 
-    data = measure_accuracy(folders or [RESULTS])
+    named = folders or [RESULTS]
+    checked = check_runs(named)
+    data = accuracy_of(checked, find_causes(named))
+    if ablation:
+        data["ablation"] = ablate(checked)
     if as_json:
         print_json(data)
-        return 0
-    if cases:
-        columns = ("platform", "experiment", "case", "scheduler", ">predicted", ">measured", ">error", ">spread")
-        print_table(columns, [_case_row(case) for case in data["cases"]], title="every case, simulated again")
-    print_table(
-        ("", ">runs", ">makespan median", ">p95", ">max", ">task ends median", ">p95 ", ">max "),
-        list(_accuracy_rows(data)),
-        title="absolute errors; task ends as shares of the timed makespan",
-    )
-    print(f"schedules predicted in the measured order: {percent(data['concordant'])} of the pairs that differ")
+    else:
+        print_accuracy(data, cases=cases)
     return 0
-
-
-def _case_row(case: dict[str, Any]) -> tuple[str, ...]:
-    return (
-        case["platform"],
-        case["experiment"],
-        case["label"],
-        case["scheduler"] or NONE,
-        seconds(case["predicted_s"]),
-        seconds(case["measured_s"]),
-        percent(case["error"], signed=True),
-        percent(case["spread"]),
-    )
-
-
-def _accuracy_rows(data: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    yield _accuracy_row("GPU-bound", data | {"runs": data["gpu_bound"]["runs"]})
-    yield _accuracy_row("kernels share a GPU", data["sm_sharing"])
-    yield _accuracy_row("host-bound", data["host_bound"])
-    for kind in ("experiment", "scheduler", "mode"):
-        for name, errors in data[f"by_{kind}"].items():
-            yield _accuracy_row(f"{kind} {name or NONE}", errors)
-
-
-def _accuracy_row(name: str, errors: dict[str, Any]) -> tuple[str, ...]:
-    figures = [*errors["makespan_error"].values(), *errors["task_end_error"].values()]
-    return (name, str(errors["runs"]), *map(percent, figures))
 
 
 COMMANDS = {"plot": plot, "export": export, "accuracy": accuracy}

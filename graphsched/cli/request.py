@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from graphsched.cases import Case, Experiment, find
+from graphsched.cli.output import say
 from graphsched.costs import Costs
 from graphsched.errors import ExperimentError, FileFormatError, PlatformError
-from graphsched.files import check_folder
+from graphsched.files import check_folder, read_json
 from graphsched.platform import Platform
 
 SEED = 0
@@ -76,9 +77,11 @@ def platform_to_predict(name: str | None) -> tuple[Platform, Costs]:
     if name is not None:
         platform = Platform.load(name)
         return platform, platform.costs
-    from graphsched.calibration import kept_costs
+    from graphsched.calibration.cost_cache import kept_costs, left_out
 
     kept = kept_platform()
+    if (line := left_out(kept)) is not None:
+        say(f"note: {line}")
     return kept, kept.costs.merged(kept_costs(kept))
 
 
@@ -97,32 +100,26 @@ def kept_platform() -> Platform:
             f"--platform: a file, or one of {', '.join(shipped_platforms()) or '(none shipped)'}"
         )
     try:
-        return Platform.load(platform_path())
-    except FileFormatError as error:
-        raise FileFormatError(f"{error}: call 'graphsched measure' to measure this host again") from error
+        return Platform.from_dict(read_json(platform_path()))  # measured: figures may differ by noise
+    except (FileFormatError, PlatformError) as error:
+        text = f"{platform_path()}: {error}: call 'graphsched measure' to measure this host again"
+        raise FileFormatError(text) from error
 
 
 def platform_to_run(name: str | None) -> Platform:
     """This host's platform, measured if need be; or the one called `name`, whose GPUs must be here.
 
     Raises:
-        PlatformError: A GPU of the named platform is not here.
+        PlatformError: A GPU of the named platform is not here, or is of another model.
     """
     if name is None:
         from graphsched.calibration import local_platform
 
         return local_platform()
-    from graphsched.calibration.host import host_facts
+    from graphsched.cli.origin import check_gpus_here
 
     platform = Platform.load(name)
-    here = len(host_facts().gpus)
-    for device in platform.devices:
-        number = device.name.rpartition(":")[2]
-        if device.kind == "cuda" and (not number.isdigit() or int(number) >= here):
-            raise PlatformError(
-                f"platform {platform.name!r} has {device.name}, this host has {here} GPU(s): "
-                "predict instead of run, or leave out --platform"
-            )
+    check_gpus_here(platform)
     return platform
 
 

@@ -21,6 +21,7 @@ from graphsched.timeline import Timeline
 DPI = 150
 WIDTH_IN = 13.0
 LINE_STYLES = {"predicted": "--", "measured": "-"}
+WHISKER = 0.22  # rows below the top
 PALE = "actions narrower than a pixel are drawn together, as dark as they fill the time"
 
 
@@ -36,7 +37,7 @@ def draw(lines: Sequence[Timeline], title: str | None) -> Figure:
     _x_axis(axes, lines, unit, unit_s)
     _y_axis(axes, layout, small=small, labelled=len(lines) > 1)
     axes.set_title(_heading(lines, title), x=0.0, ha="left", fontsize=10.5, linespacing=1.5, parse_math=False)
-    _legend(figure, layout, _makespans(axes, lines, unit_s))
+    _legend(figure, layout, [*_makespans(axes, lines, unit_s), *_whiskers(axes, lines, unit_s)])
     figure.draw_without_rendering()  # settles the layout, so that the size of a pixel is known
     scale = Scale(unit_s, (axes.get_xlim()[1] - axes.get_xlim()[0]) / axes.bbox.width)
     notes = [*_notes(lines), *([PALE] if crowded(layout.rows, scale) else [])]
@@ -48,7 +49,8 @@ def draw(lines: Sequence[Timeline], title: str | None) -> Figure:
 
 
 def _last_s(lines: Sequence[Timeline]) -> float:
-    return max(max(line.makespan_s, float(line.end_s.max(initial=0.0))) for line in lines)
+    ends = [max(line.makespan_s, float(line.end_s.max(initial=0.0))) for line in lines]
+    return max([*ends, *(line.interval_s[1] for line in lines if line.interval_s)])
 
 
 def _x_axis(axes: Axes, lines: Sequence[Timeline], unit: str, unit_s: float) -> None:
@@ -117,6 +119,25 @@ def _makespans(axes: Axes, lines: Sequence[Timeline], unit_s: float) -> list[Lin
             label=f"{name} makespan, {seconds_text(line.makespan_s)}",
         )
         for name, line in zip(row_names(lines), lines, strict=True)
+    ]
+
+
+def _whiskers(axes: Axes, lines: Sequence[Timeline], unit_s: float) -> list[Line2D]:
+    """The interval of a prediction: a thin bar across its makespan, below the top of the picture."""
+    return [
+        axes.plot(
+            [bound / unit_s for bound in line.interval_s],
+            [WHISKER] * 2,
+            color="black",
+            linewidth=0.9,
+            marker="|",
+            markersize=7,
+            zorder=4,
+            clip_on=False,
+            label=f"90 %: {' to '.join(map(seconds_text, line.interval_s))}",
+        )[0]
+        for line in lines
+        if line.interval_s
     ]
 
 

@@ -12,11 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from graphsched.costs import Costs
-from graphsched.errors import FileFormatError, PlatformError
+from graphsched.errors import FileFormatError, GraphschedError, PlatformError
 from graphsched.files import read_json, write_text
-from graphsched.platform.parts import Device, Dispatch, Link, check_number
+from graphsched.platform import derived, larger
+from graphsched.platform.capacity import CapacityTable
+from graphsched.platform.consistency import check_consistent
+from graphsched.platform.parts import Device, Dispatch, Link, LinkMemory, check_number
+from graphsched.platform.reading import check_entries, read_cores, read_part, read_parts
 
 SCHEMA = 1
+ENTRIES = ("name", "devices", "links", "capacities", "dispatch", "cores", "costs", "provenance")
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ class Platform:
         cores: Hardware threads of the host, shared by all CPU lanes.
         costs: Costs of operations measured on it.
         provenance: Where the figures come from: driver, versions, date, spread.
+        tables: Those of the capacities that depend on which links are busy; `capacities` has their highest rates.
 
     Example:
         >>> cpu, gpu = Device("cpu", "cpu"), Device("cuda:0", "cuda", "NVIDIA H200")
@@ -50,6 +56,7 @@ class Platform:
     cores: int = 1
     costs: Costs = field(default_factory=Costs)
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    tables: Mapping[str, CapacityTable] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = [d.name for d in self.devices]
@@ -61,10 +68,17 @@ class Platform:
         for link in self.links:
             for end in (link.source, link.target):
                 if end not in names:
-                    raise PlatformError(f"link {link} leads to {end!r}, which is no device: {', '.join(names)}")
+                    raise PlatformError(
+                        f"link {link} leads to {end!r}, which is no device: {', '.join(names)}: add it, or leave out "
+                        "the link"
+                    )
             for name in link.crosses:
                 if name not in self.capacities:
-                    raise PlatformError(f"link {link} crosses capacity {name!r}, which has no entry")
+                    raise PlatformError(f"link {link} crosses capacity {name!r}, which has no entry: add it")
+        for name, table in self.tables.items():
+            for other in (name, *table.by):
+                if other not in self.capacities:
+                    raise PlatformError(f"the table of capacity {name!r} names {other!r}, which has no entry in capacities")
         object.__setattr__(self, "_devices", {d.name: d for d in self.devices})
         object.__setattr__(self, "_links", {(k.source, k.target, k.memory): k for k in self.links})
         object.__setattr__(self, "_matching", {})
@@ -125,6 +139,108 @@ class Platform:
             found[patterns] = tuple(d.name for d in ordered if not patterns or d.name in patterns or d.kind in patterns)
         return found[patterns]
 
+    # -- derived platforms ----------------------------------------------------------------------
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of figures predicted for this platform must know: that it is derived, and how."""
+        return derived.notes(self)
+
+    def with_link(
+        self,
+        source: str,
+        target: str,
+        *,
+        memory: LinkMemory | None = None,
+        bandwidth_bytes_per_s: float | None = None,
+        latency_s: float | None = None,
+        both_ways: bool = True,
+    ) -> Platform:
+        """This platform with the link between two devices changed, or a new one.
+
+        What is not given stays; measured points are stretched with the rate. The engines and ports that serve these
+        two devices alone change with it; a shared capacity that would be too small for it is raised to its rate. A
+        peer link takes the place of one staged through the host.
+
+        Args:
+            source, target: Device names.
+            memory: Kind of link; default ``pinned`` with the host, ``peer`` between accelerators, else ``local``.
+            bandwidth_bytes_per_s, latency_s: Rate of a large transfer, time of one of no bytes.
+            both_ways: Change the link back too.
+
+        Raises:
+            PlatformError: There is no such device; or no such link, and one of both figures is not given.
+
+        Example:
+            >>> Platform.load("h200-x2").with_link("cuda:0", "cuda:1", bandwidth_bytes_per_s=2e11).notes
+            ('figures of a derived platform: cuda:0<>cuda:1 (peer) 200 GB/s',)
+        """
+        figures: Any = {"bandwidth_bytes_per_s": bandwidth_bytes_per_s, "latency_s": latency_s}
+        return derived.with_link(self, source, target, memory=memory, both_ways=both_ways, **figures)
+
+    def without_link(
+        self, source: str, target: str, *, memory: LinkMemory | None = None, both_ways: bool = True
+    ) -> Platform:
+        """This platform without a link; two accelerators are then joined through the host's pinned memory.
+
+        Raises:
+            PlatformError: There is no such device or link, or no way through the host.
+        """
+        return derived.without_link(self, source, target, memory=memory, both_ways=both_ways)
+
+    def without_peer_links(self) -> Platform:
+        """This platform with no NVLink or other peer access: copies between accelerators are staged through the host.
+
+        Raises:
+            PlatformError: There are no peer links, or no way through the host.
+
+        Example:
+            >>> Platform.load("h200-x2").without_peer_links().link("cuda:0", "cuda:1").memory
+            'staged'
+        """
+        return derived.without_peer_links(self)
+
+    def with_rates(self, memory: LinkMemory, factor: float, *, shared_factor: float = 1.0) -> Platform:
+        """This platform with all links of one kind `factor` times as fast, and the engines and ports that they use.
+
+        ``with_rates("pinned", 0.5)`` is a PCIe generation back, ``with_rates("peer", 2.0)`` the next NVLink. Links of
+        other kinds are at most as fast as what they cross.
+
+        Args:
+            memory: Kind of links: ``pinned``, ``peer``, …
+            factor: On their rates.
+            shared_factor: On capacities that they share and that are no device's own (``host/h2d``).
+
+        Raises:
+            PlatformError: There are no such links, or a factor is not above 0.
+
+        Example:
+            >>> old, slow = Platform.load("h200-x1"), Platform.load("h200-x1").with_rates("pinned", 0.5)
+            >>> slow.link("cpu", "cuda:0").duration_s(10**9) / old.link("cpu", "cuda:0").duration_s(10**9)
+            1.99...
+        """
+        return derived.with_rates(self, memory, factor, shared_factor=shared_factor)
+
+    def scaled(self, gpus: int, *, shared_factor: float = 1.0) -> Platform:
+        """This platform with `gpus` accelerators like those it has: their links, engines and ports are copied.
+
+        A pair that is not there is like the pair of those that its two are like (the k-th like the k-th modulo the
+        number that there is; two like one another as that one and the next). One accelerator alone had no pair: its
+        copies reach each other through the host.
+
+        Args:
+            gpus: How many; fewer than there are keeps the first.
+            shared_factor: On capacities that are no device's own (``host/h2d``); 1: the host stays as it is.
+
+        Raises:
+            PlatformError: `gpus` is not a whole number above 0, or there is no accelerator.
+
+        Example:
+            >>> Platform.load("h200-x4").scaled(8).accelerators()[-1]
+            'cuda:7'
+        """
+        return larger.scaled(self, gpus, shared_factor=shared_factor)
+
     def with_costs(self, costs: Costs) -> Platform:
         """This platform with `costs` added to those it carries."""
         return replace(self, costs=self.costs.merged(costs))
@@ -144,6 +260,7 @@ class Platform:
             "devices": [asdict(d) for d in self.devices],
             "links": [asdict(k) for k in self.links],
             "capacities": dict(self.capacities),
+            "tables": {name: asdict(table) for name, table in self.tables.items()},
             "dispatch": asdict(self.dispatch),
             "cores": self.cores,
             "costs": self.costs.to_dict(),
@@ -161,14 +278,16 @@ class Platform:
         if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
             found = data.get("schema") if isinstance(data, Mapping) else type(data).__name__
             raise FileFormatError(f"not a platform of schema {SCHEMA} (found {found!r}): measure the host again")
+        check_entries(data, ENTRIES)
         try:
             return cls(
                 name=data["name"],
-                devices=tuple(Device(**d) for d in data["devices"]),
-                links=tuple(_link(row) for row in data["links"]),
+                devices=read_parts(Device, data["devices"], "devices"),
+                links=read_parts(Link, data["links"], "links"),
                 capacities=dict(data["capacities"]),
-                dispatch=Dispatch(**data["dispatch"]),
-                cores=int(data["cores"]),
+                tables={name: CapacityTable.from_dict(row) for name, row in data.get("tables", {}).items()},
+                dispatch=read_part(Dispatch, data["dispatch"], "dispatch"),
+                cores=read_cores(data["cores"]),
                 costs=Costs.from_dict(data["costs"]),
                 provenance=dict(data["provenance"]),
             )
@@ -189,7 +308,8 @@ class Platform:
 
         Raises:
             PlatformError: There is no such file or shipped platform.
-            FileFormatError: The file is truncated or of another version.
+            FileFormatError: The file is truncated or of another version, or an entry is missing.
+            GraphschedError: An entry is negative, not finite or contradicts another; the message names the file.
         """
         shipped = resources.files("graphsched") / "platforms"
         files = [p.name for p in shipped.iterdir()] if shipped.is_dir() else []
@@ -201,14 +321,11 @@ class Platform:
             )
         content = read_json(path)
         try:
-            return cls.from_dict(content)
-        except FileFormatError as error:
-            raise FileFormatError(f"{path}: {error}") from error
-
-
-def _link(row: Mapping[str, Any]) -> Link:
-    columns: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in row.items()}
-    return Link(**columns)
+            platform = cls.from_dict(content)
+            check_consistent(platform)
+        except GraphschedError as error:
+            raise type(error)(f"{path}: {error}") from error
+        return platform
 
 
 def _check_distinct(names: list[str], what: str) -> None:

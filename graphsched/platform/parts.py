@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass, fields
-from typing import Any, Literal
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, get_args
 
 from graphsched.errors import PlatformError
 
@@ -93,6 +93,8 @@ class Link:
     seconds: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.memory not in get_args(LinkMemory):
+            raise PlatformError(f"link {self} has memory {self.memory!r}: one of {', '.join(get_args(LinkMemory))}")
         check_number(self.latency_s, f"latency_s of link {self}")
         check_number(self.bandwidth_bytes_per_s, f"bandwidth_bytes_per_s of link {self}", positive=True)
         if len(self.sizes_bytes) != len(self.seconds):
@@ -137,9 +139,12 @@ class Dispatch:
     """What the dispatching thread and the waits between lanes cost, in seconds.
 
     Attributes:
+        call_s: The yardstick: issuing one tiny operation in a row, when these figures were measured; 0 if unknown.
         run_s: Own time of the executor for one task beside the task's calls.
         copy_s, peer_copy_s: Issuing one copy between host and GPU; between GPUs.
+        change_s: What a call takes longer after one of another kind than after one of its own.
         record_s, wait_s: Recording an event; making a lane wait for one.
+        device_wait_s: Making a lane wait for an event of another GPU.
         switch_s, device_switch_s: Making another stream current, of the same GPU; of another.
         timed_record_s: Recording a timing event (host); two an action when spans are measured.
         timed_gap_s: What two timing events around an action add to its lane.
@@ -148,16 +153,19 @@ class Dispatch:
         wake_s: From a worker task being ready to its start.
         same_device_s, other_device_s: Latency of a wait on another lane of the device, of another device.
         queue_depth: Launches that a device's queue holds before the thread blocks.
-        start_s: From time 0 to the first issue, and first kernel's start beyond its issue.
+        start_s: What the first call of a run takes longer, for the processor's caches are cold.
         launch_s: From a launch being issued to its start on an idle lane.
         item_s: Host time of one launch inside a task of several.
     """
 
+    call_s: float = 0.0
     run_s: float = 2e-6
     copy_s: float = 8e-6
     peer_copy_s: float = 2.5e-5
+    change_s: float = 0.0
     record_s: float = 1.2e-6
     wait_s: float = 1.3e-6
+    device_wait_s: float = 1.3e-6
     switch_s: float = 1.1e-6
     device_switch_s: float = 1.1e-6
     timed_record_s: float = 2.2e-6
@@ -175,3 +183,24 @@ class Dispatch:
     def __post_init__(self) -> None:
         for field in fields(self):
             check_number(getattr(self, field.name), f"dispatch {field.name}", positive=field.name == "queue_depth")
+
+    def at(self, call_s: float) -> Dispatch:
+        """These figures for a thread whose tiny operation takes `call_s` now: a core's speed changes within minutes.
+
+        All host time of calls is scaled by the ratio to the yardstick; as it is where either is unknown (0).
+
+        Example:
+            >>> Dispatch(call_s=6e-6, record_s=1e-6).at(9e-6).record_s
+            1.5e-06
+        """
+        if not (self.call_s and call_s):
+            return self
+        pace = call_s / self.call_s
+        return replace(self, **{name: getattr(self, name) * pace for name in HOST_CALLS}, call_s=call_s)
+
+
+HOST_CALLS = (
+    "run_s", "copy_s", "peer_copy_s", "change_s", "record_s", "wait_s", "device_wait_s", "switch_s",
+    "device_switch_s", "timed_record_s", "handoff_s", "start_s",
+)  # fmt: skip
+"""Fields of `Dispatch` that are host time of the dispatching thread's calls."""

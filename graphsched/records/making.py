@@ -44,6 +44,7 @@ def record_case(
         plan_text=plan.text,
         timed_makespan_s=measured.timed_makespan_s,
         clock_uncertainty_s=measured.clock_uncertainty_s,
+        call_s=predicted.plan.platform.dispatch.call_s,
         notes=measured.notes,
         spans={name: getattr(measured, name) for name in COLUMNS},
     )
@@ -76,5 +77,4 @@ def used_costs(plan: Plan) -> Costs:
     """Those of a plan's costs that its tasks are filed under, on the models of its platform's devices."""
     models = list(dict.fromkeys(device.model for device in plan.platform.devices))
     signatures = dict.fromkeys(task.signature for task in plan.work.tasks if task.kind == "run")
-    keys = [(signature, model) for signature in signatures for model in models]
-    return Costs({key: plan.costs[key] for key in keys if key in plan.costs})
+    return plan.costs.chosen((signature, model) for signature in signatures for model in models)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +70,7 @@ class CaseRecord:
         workload: The workload without code (`Workload.to_dict`).
         plan_text: The plan (`Plan.text`).
         timed_makespan_s, clock_uncertainty_s, notes: Of the measured timeline.
+        call_s: The yardstick of the thread's speed just before the run (`Dispatch.call_s`); 0 if not taken.
         spans: Its columns.
     """
 
@@ -89,6 +90,7 @@ class CaseRecord:
     plan_text: str | None = None
     timed_makespan_s: float | None = None
     clock_uncertainty_s: float = 0.0
+    call_s: float = 0.0
     notes: tuple[str, ...] = ()
     spans: Columns | None = None
 
@@ -138,6 +140,8 @@ class CaseRecord:
             PlanError: The text does not fit the workload or platform.
         """
         work, platform = self.work, self.setup.platform
+        if self.call_s:
+            platform = replace(platform, dispatch=platform.dispatch.at(self.call_s))
         return Plan.from_text(_with_digests(self.plan_text or "", work, platform), work, platform, platform.costs)
 
     @cached_property
@@ -160,7 +164,10 @@ class CaseRecord:
             clock_uncertainty_s=self.clock_uncertainty_s,
             estimated=self.estimated,
             notes=self.notes,
-            **{name: spans[name] for name in COLUMNS},
+            issue_start_s=spans["issue_start_s"],
+            issue_end_s=spans["issue_end_s"],
+            start_s=spans["start_s"],
+            end_s=spans["end_s"],
         )
 
     def repredict(self, model: Model | None = None) -> Timeline:

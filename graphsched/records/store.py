@@ -125,6 +125,7 @@ def _measured(
     data: dict[str, Any] = {
         "timed_makespan_s": case.timed_makespan_s,
         "clock_uncertainty_s": case.clock_uncertainty_s,
+        "call_s": case.call_s,
         "notes": list(case.notes),
     }
     if len(columns.get("start_s", ())) > INLINE_ACTIONS:
@@ -248,6 +249,7 @@ def _case_from_dict(
         plan_text=plan,
         timed_makespan_s=entry["timed_makespan_s"],
         clock_uncertainty_s=entry["clock_uncertainty_s"],
+        call_s=entry.get("call_s", 0.0),
         notes=tuple(entry["notes"]),
         spans=columns,
     )

@@ -5,16 +5,17 @@ Columns are plain lists indexed by action, made once and read by every run of th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from graphsched.costs import TaskCost
+from graphsched.costs import Beside, TaskCost
 from graphsched.errors import PlanError
 from graphsched.plan import Copy, Lane, Plan
-from graphsched.platform import Dispatch
+from graphsched.platform import CapacityTable, Dispatch
 from graphsched.simulator.durations import Durations
+from graphsched.simulator.kinds import Kinds
 from graphsched.simulator.model import Model, switched
-from graphsched.simulator.network import Route
+from graphsched.simulator.network import Route, Table, tables_of
 
 CUDA, CPU, WAIT = 0, 1, 2  # who carries an action out: a stream, a worker thread, the dispatching thread
 
@@ -34,6 +35,7 @@ class Lanes:
         kind: `CUDA`, `CPU` or `WAIT`.
         switch_s: ``switch_s[a][b]``: making lane a's stream current after lane b's; b = -1 where there was none.
         wake_s: From an action being ready to its start on the idle lane.
+        wait_s: ``wait_s[a][b]``: host time of making lane a wait for an event of lane b.
         latency_s: ``latency_s[a][b]``: latency of a wait on lane a for an action of lane b.
         queue: Which launch queue a lane's launches go through.
         queues: Number of launch queues.
@@ -42,6 +44,7 @@ class Lanes:
     kind: list[int]
     switch_s: list[list[float]]
     wake_s: list[float]
+    wait_s: list[list[float]]
     latency_s: list[list[float]]
     queue: list[int]
     queues: int
@@ -53,6 +56,7 @@ class Columns:
 
     Attributes:
         lane, kind: Lane number; `CUDA`, `CPU` or `WAIT`.
+        call: What the thread calls, as a number: actions of one number call the same function.
         own_s: Host time before the action's waits.
         call_s: Host time of the calls that launch it (for CPU lanes: of handing it over).
         waits, joins: What it waits for, at a cost to the thread; what it waits for at none.
@@ -62,7 +66,10 @@ class Columns:
         flags: `NEEDS_CPU`, `BLOCKS`, `SEVERAL`.
         resource: `ALONE`, `NETWORK` or the number of a pool.
         curve_of, threads_of: Of actions in pools: place in `curves`; threads used.
+        pairs: What is measured of two side by side, by places in `curves`.
+        block_queue: Blocks of kernels are placed one by one where they are known.
         routes: Of transfers that share capacities, or are made by a core.
+        tables: Of capacities, by number: how they fall with load.
         held: Transfers that keep one of the shared cores busy.
         pools: Number of pools; the last is that of the cores.
     """
@@ -72,6 +79,7 @@ class Columns:
     queue_depth: int | None
     lane: list[int]
     kind: list[int]
+    call: list[int]
     own_s: list[float]
     call_s: list[float]
     waits: Sequence[tuple[int, ...]]
@@ -84,10 +92,13 @@ class Columns:
     after_s: list[float] = field(default_factory=list)
     curves: list[TaskCost] = field(default_factory=list)
     curve_of: dict[int, int] = field(default_factory=dict)
+    pairs: dict[tuple[int, int], Beside] = field(default_factory=dict)
+    block_queue: bool = True
     threads_of: dict[int, int] = field(default_factory=dict)
     routes: dict[int, Route] = field(default_factory=dict)
     held: dict[int, None] = field(default_factory=dict)
     capacities: list[float] = field(default_factory=list)
+    tables: dict[int, Table] = field(default_factory=dict)
     cores: int = 1
     pools: int = 1
 
@@ -111,6 +122,7 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
         queue_depth=int(dispatch.queue_depth) if model.launch_queue else None,
         lane=list(plan.lane_of),
         kind=[lanes.kind[lane] for lane in plan.lane_of],
+        call=_calls(plan),
         own_s=[0.0] * len(plan),
         call_s=[0.0] * len(plan),
         waits=plan.waits,
@@ -124,7 +136,7 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
     costs = _fill_runs(columns, durations, plan, model)
     _fill_copies(columns, durations, plan, model)
     if model.sharing:
-        _share_devices(columns, costs, plan)
+        _share_devices(columns, costs, plan, model)
         _share_cores(columns, plan)
     return columns, tuple(durations.estimated)
 
@@ -136,12 +148,29 @@ def _lanes(plan: Plan, costs: Dispatch) -> Lanes:
         kind=kinds,
         switch_s=[[_switch_s(lane, before, plan, costs) for before in (*plan.lanes, None)] for lane in plan.lanes],
         wake_s=[costs.wake_s if kind == CPU else 0.0 for kind in kinds],
+        wait_s=[[costs.wait_s if a.device == b.device else costs.device_wait_s for b in plan.lanes]
+                for a in plan.lanes],
         latency_s=[[_latency_s(a, b, kinds[i], kinds[j], costs) for j, b in enumerate(plan.lanes)]
                    for i, a in enumerate(plan.lanes)],
         queue=[queues.setdefault(lane.device, len(queues)) if kind == CUDA else -1
                for lane, kind in zip(plan.lanes, kinds, strict=True)],
         queues=len(queues),
     )  # fmt: skip
+
+
+def _calls(plan: Plan) -> list[int]:
+    """A number for the function that each action calls: an operation's name, or a copy's kind of ends."""
+    numbers: dict[tuple[str, ...], int] = {}
+    tasks = dict(plan.work.graph.nodes(data="task"))
+    found = []
+    for i, name in enumerate(plan.names):
+        copy, task = plan.copies.get(i), tasks.get(name)
+        if copy is not None:
+            key: tuple[str, ...] = ("copy", *(plan.platform.device(end).kind for end in (copy.source, copy.target)))
+        else:
+            key = ("run", task.signature.partition("(")[0] if task is not None else name)
+        found.append(numbers.setdefault(key, len(numbers)))
+    return found
 
 
 def _joins_gpus(lane: Lane, plan: Plan) -> bool:
@@ -193,7 +222,7 @@ def _fill_runs(columns: Columns, durations: Durations, plan: Plan, model: Model)
                 continue
             costs[i] = cost
             columns.own_s[i] = run_s
-            columns.call_s[i] = cost.dispatch_s if model.dispatch else 0.0
+            columns.call_s[i] = cost.dispatch_at(columns.dispatch.call_s) if model.dispatch else 0.0
             if cost.launches > 1:
                 columns.launches[i] = cost.launches
                 columns.flags[i] = SEVERAL
@@ -210,6 +239,8 @@ def _fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Mode
             users.setdefault(name, set()).add(columns.lane[i])
     numbers = {name: k for k, name in enumerate(users)}
     columns.capacities = [plan.platform.capacities[name] for name in users]
+    columns.tables = tables_of(plan.platform.tables if model.load else {}, numbers)
+    lanes_near = _lanes_near(users, plan.platform.tables if model.load else {})
     for i, copy in plan.copies.items():
         link = durations.link(copy)
         on_cpu = columns.kind[i] == CPU
@@ -221,14 +252,24 @@ def _fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Mode
             columns.work_s[i] = link.duration_s(copy.read.value.nbytes)
             continue
         columns.work_s[i] = route.alone_s(columns.capacities)
-        shared = any(len(users[name]) > 1 for name in link.crosses)
+        shared = any(len(lanes_near[name]) > 1 for name in link.crosses)
         if shared:
             columns.resource[i] = NETWORK
         if shared or on_cpu:
             columns.routes[i] = route
 
 
-def _share_devices(columns: Columns, costs: dict[int, TaskCost], plan: Plan) -> None:
+def _lanes_near(users: dict[str, set[int]], tables: Mapping[str, CapacityTable]) -> dict[str, set[int]]:
+    """Lanes whose transfers change the rate of each capacity: those that cross it, and those its table counts."""
+    near = {name: set(lanes) for name, lanes in users.items()}
+    for name, table in tables.items():
+        for other in table.by:
+            if name in near and other in users:
+                near[name] |= users[other]
+    return near
+
+
+def _share_devices(columns: Columns, costs: dict[int, TaskCost], plan: Plan, model: Model) -> None:
     """Give tasks on a GPU with several busy compute lanes to that GPU's pool."""
     busy: dict[str, dict[int, None]] = {}
     for i in costs:
@@ -236,15 +277,16 @@ def _share_devices(columns: Columns, costs: dict[int, TaskCost], plan: Plan) -> 
     crowded = [lanes for lanes in busy.values() if len(lanes) > 1]
     pool_of = {lane: k for k, lanes in enumerate(crowded) for lane in lanes}
     columns.pools = len(crowded) + 1
-    curves: dict[tuple[tuple[int, float], ...], int] = {}
+    columns.block_queue = model.block_queue
+    pairs = plan.costs.pairs if model.pairs and crowded else {}
+    kinds = Kinds(plan, {(key[side], key[2]) for key in pairs for side in (0, 1)})
     for i, cost in costs.items():
         pool = pool_of.get(columns.lane[i])
-        if pool is None:
-            continue
-        columns.resource[i] = pool
-        columns.curve_of[i] = curves.setdefault(cost.concurrency, len(curves))
-        if len(curves) > len(columns.curves):
-            columns.curves.append(cost)
+        if pool is not None:
+            columns.resource[i] = pool
+            columns.curve_of[i] = kinds.place(i, columns.lane[i], cost)
+    columns.curves = kinds.costs
+    columns.pairs = {(a, b): pair for key, pair in pairs.items() for a, b in kinds.places(*key)}
 
 
 def _share_cores(columns: Columns, plan: Plan) -> None:
@@ -267,21 +309,33 @@ def _share_cores(columns: Columns, plan: Plan) -> None:
 
 
 def finish(columns: Columns, joins: dict[int, tuple[int, ...]], model: Model) -> None:
-    """Fill what follows from the waits; then add `joins`, waits that cost the thread nothing."""
-    n, kind, waits = len(columns), columns.kind, columns.waits
-    wait_s, record_s = columns.dispatch.wait_s, columns.dispatch.record_s
+    """Fill what follows from the waits and the order of calls; then add `joins`, waits that cost the thread nothing."""
+    n, kind, waits, lane = len(columns), columns.kind, columns.waits, columns.lane
+    wait_s, record_s = columns.lanes.wait_s, columns.dispatch.record_s
     columns.before_s, columns.after_s = [0.0] * n, [0.0] * n
+    _add_changes(columns)
     for i, before in enumerate(waits):
         for j in before:
             if kind[j] == CUDA:
                 columns.after_s[j] = record_s
                 if kind[i] == CUDA:
-                    columns.before_s[i] += wait_s
+                    columns.before_s[i] += wait_s[lane[i]][lane[j]]
             elif kind[j] == CPU and kind[i] == CUDA and model.blocking:
                 columns.flags[i] |= NEEDS_CPU
     columns.previous = [-1] * n
     last = [-1] * len(columns.lanes.kind)
-    for i, lane in enumerate(columns.lane):
-        columns.previous[i], last[lane] = last[lane], i
+    for i, number in enumerate(lane):
+        columns.previous[i], last[number] = last[number], i
     if joins:
         columns.waits = [w + joins.get(i, ()) for i, w in enumerate(waits)]
+
+
+def _add_changes(columns: Columns) -> None:
+    """What a call to a stream takes longer as the first of all, and where the thread's call before it was another."""
+    start_s, change_s = columns.dispatch.start_s, columns.dispatch.change_s
+    before = -1
+    for i, call in enumerate(columns.call):
+        if columns.kind[i] == CUDA:
+            if call != before:
+                columns.before_s[i] = start_s if before < 0 else change_s
+            before = call

@@ -1,10 +1,11 @@
 """Tasks that run side by side: on one GPU, or on the cores of the host.
 
 How they slow each other is behind `ComputeSharing`, which is told who starts and who ends and says how
-fast each goes. Two rules are here; a table of measured pairs or a queue of blocks needs no more.
+fast each goes. Of a GPU's tasks whose kernels are known the blocks are placed one by one instead: see
+`simulator.block_queue`. `device_resource` chooses.
 
-Not modelled: who came first (blocks of a GPU are placed first come, first served); which tasks slow
-which (a task of another kind counts as one of its own kind); copies and collectives beside compute.
+Not modelled: copies and collectives beside compute; in the rules of this module also who came first, and
+by a curve alone which tasks slow which (a task of another kind counts as one of its own kind).
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Protocol
 
-from graphsched.costs import TaskCost
-from graphsched.simulator.fluid import Progress, Timer, ended
+from graphsched.costs import Beside, TaskCost
+from graphsched.simulator.block_queue import BlockQueue
+from graphsched.simulator.fluid import Progress, Resource, Timer, ended
 
 
 class ComputeSharing(Protocol):
@@ -66,6 +68,54 @@ class CurveSharing:
         if rate is None:
             rate = self._rates[curve, k] = 1.0 / self._curves[curve].slowdown(k)
         return rate
+
+
+class PairSharing:
+    """A task goes at 1 / (1 + the sum of what each task beside it costs it more than nothing).
+
+    Those whose pair with it was not measured count as copies of itself, by its curve. A task never goes
+    faster than alone.
+
+    Example:
+        >>> sharing = PairSharing([TaskCost(1.0), TaskCost(1.0)], {7: 0, 8: 1}, {(0, 1): 1.25, (1, 0): 1.6})
+        >>> sharing.start(7), sharing.start(8)
+        (None, None)
+        >>> sharing.rates()
+        [(7, 0.8), (8, 0.625)]
+    """
+
+    def __init__(
+        self,
+        curves: Sequence[TaskCost],
+        curve_of: Mapping[int, int],
+        slowdowns: Mapping[tuple[int, int], float],
+    ) -> None:
+        """`slowdowns` by (place in `curves`, place of the one beside it)."""
+        self._curves, self._curve_of, self._slowdowns = curves, curve_of, slowdowns
+        self._running: dict[int, int] = {}
+        self._rates: dict[tuple[int, ...], list[float]] = {}
+
+    def start(self, action: int) -> None:
+        """`action` starts on the device."""
+        self._running[action] = self._curve_of[action]
+
+    def end(self, action: int) -> None:
+        """`action` is over."""
+        del self._running[action]
+
+    def rates(self) -> list[tuple[int, float]]:
+        """Rates beside what runs at present."""
+        kinds = tuple(self._running.values())
+        if kinds not in self._rates:
+            self._rates[kinds] = [self._rate(k, kinds) for k in range(len(kinds))]
+        return list(zip(self._running, self._rates[kinds], strict=True))
+
+    def _rate(self, place: int, kinds: tuple[int, ...]) -> float:
+        mine, known = kinds[place], self._slowdowns
+        others = [(mine, other) for k, other in enumerate(kinds) if k != place]
+        copies = sum(pair not in known for pair in others)
+        longer = sum(known[pair] - 1.0 for pair in others if pair in known)
+        return 1.0 / max(1.0, self._curves[mine].slowdown(1 + copies) + longer)
 
 
 class CoreSharing:
@@ -147,3 +197,52 @@ class Pool:
         for action in over:
             self.leave(action)
         return over
+
+
+def device_resource(
+    kinds: Sequence[TaskCost],
+    kind_of: Mapping[int, int],
+    pairs: Mapping[tuple[int, int], Beside],
+    work_s: Mapping[int, float],
+    timer: Timer,
+    *,
+    queue: bool = True,
+) -> Resource:
+    """What the tasks of one GPU share, by the best rule that their costs allow.
+
+    Args:
+        kinds: Costs, one for each kind of task.
+        kind_of: Place of each action in `kinds`.
+        pairs: What is measured, by (kind, kind beside it).
+        work_s: Seconds alone of the actions of this GPU.
+        queue: Place blocks one by one, if the kernels of all are known. Else measured pairs are added, if
+            there are any among these; else curves.
+    """
+    mine = dict.fromkeys(kind_of[action] for action in work_s)
+    known = {pair: beside for pair, beside in pairs.items() if pair[0] in mine and pair[1] in mine}
+    if queue and mine and all(kinds[kind].kernels and kinds[kind].processors for kind in mine):
+        return BlockQueue(kinds, kind_of, work_s, contention(kinds, list(mine), known), timer)
+    if known:
+        slowdowns = {pair: beside.slowdown for pair, beside in known.items()}
+        return Pool(PairSharing(kinds, kind_of, slowdowns), work_s, timer)
+    return Pool(CurveSharing(kinds, kind_of), work_s, timer)
+
+
+def contention(
+    kinds: Sequence[TaskCost], mine: Sequence[int], pairs: Mapping[tuple[int, int], Beside]
+) -> dict[tuple[int, int], float]:
+    """Contention in flight of each pair of `mine`: as measured, else what a task's curve says of two copies.
+
+    Example:
+        >>> contention([TaskCost(1.0), TaskCost(1.0, concurrency=((2, 1.2),))], [0, 1], {(0, 1): Beside(3.0, 1.5)})
+        {(0, 0): 2.0, (0, 1): 1.5, (1, 0): 1.2, (1, 1): 1.2}
+    """
+    found = {}
+    for kind in mine:
+        for other in mine:
+            pair = pairs.get((kind, other))
+            if pair is None:
+                found[kind, other] = kinds[kind].slowdown(2)
+            else:
+                found[kind, other] = pair.slowdown if pair.in_flight is None else pair.in_flight
+    return found

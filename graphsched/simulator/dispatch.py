@@ -77,7 +77,7 @@ class Thread:
     def __init__(self, columns: Columns, end_s: list[float], place: Callable[[int], None], timed: bool) -> None:
         """`end_s` is the engine's column of ends, `place` its entry for an action that has been issued."""
         n = len(columns)
-        self.time = columns.dispatch.start_s
+        self.time = 0.0
         self.issue_start_s, self.issue_end_s, self.ready_s = [0.0] * n, [0.0] * n, [0.0] * n
         self.floor_s: dict[int, float] = {}
         self.queue_of = _queues(columns)

@@ -22,6 +22,7 @@ class Durations:
         self._tasks: dict[tuple[object, ...], TaskCost] = {}
         self._links: dict[tuple[str, str, str], Link] = {}
         self._routes: dict[tuple[str, str, str, int], Route] = {}
+        self._ends: dict[tuple[str, str], int] = {}
         self.estimated: dict[str, None] = {}
 
     def task(self, task: Task, device: Device) -> TaskCost:
@@ -59,14 +60,15 @@ class Durations:
         key = (copy.source, copy.target, copy.memory, nbytes)
         route = self._routes.get(key)
         if route is None:
-            route = self._routes[key] = _route(self.link(copy), nbytes, crosses, on_cores)
+            ends = self._ends.setdefault(key[:2], len(self._ends))
+            route = self._routes[key] = _route(self.link(copy), nbytes, crosses, on_cores, ends)
         return route
 
 
-def _route(link: Link, nbytes: int, crosses: tuple[int, ...], on_cores: bool) -> Route:
+def _route(link: Link, nbytes: int, crosses: tuple[int, ...], on_cores: bool, ends: int) -> Route:
     whole_s, bandwidth = link.duration_s(nbytes), link.bandwidth_bytes_per_s
     flow_s = min(nbytes / bandwidth, max(0.0, whole_s - link.latency_s))
     if flow_s <= 0.0:
-        return Route(whole_s, 0.0, bandwidth, crosses, on_cores)
+        return Route(whole_s, 0.0, bandwidth, crosses, on_cores, ends)
     limit = bandwidth if flow_s == nbytes / bandwidth else nbytes / flow_s
-    return Route(whole_s - flow_s, float(nbytes), limit, crosses, on_cores)
+    return Route(whole_s - flow_s, float(nbytes), limit, crosses, on_cores, ends)

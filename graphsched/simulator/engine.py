@@ -8,6 +8,7 @@ event when they begin, one when the first of those that share ends. Ties are bro
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import simpy
@@ -15,7 +16,7 @@ from simpy.events import Timeout
 
 from graphsched.errors import DeadlockError
 from graphsched.simulator.columns import ALONE, CUDA, NETWORK, SEVERAL, WAIT, Columns
-from graphsched.simulator.compute import CoreSharing, CurveSharing, Pool
+from graphsched.simulator.compute import CoreSharing, Pool, device_resource
 from graphsched.simulator.dispatch import UNKNOWN, Thread
 from graphsched.simulator.fluid import Resource, Timer
 from graphsched.simulator.network import Network
@@ -29,9 +30,13 @@ class Engine:
         start_s, end_s: When each action ran, in seconds from time 0.
     """
 
-    def __init__(self, columns: Columns, timed: bool) -> None:
-        """`timed`: with a timing event before and after every action on a stream."""
+    def __init__(self, columns: Columns, timed: bool, late_s: Mapping[int, float] | None = None) -> None:
+        """`timed`: with a timing event before and after every action on a stream.
+
+        `late_s`: by action, seconds by which it starts later than the model has it.
+        """
         n = len(columns)
+        self._late_s = late_s or {}
         self.start_s, self.end_s = [0.0] * n, [UNKNOWN] * n
         self.thread = Thread(columns, self.end_s, self._place, timed)
         self._columns = columns
@@ -54,7 +59,7 @@ class Engine:
         self._core_sharing = CoreSharing(columns.threads_of, columns.cores)
         self._cores = Pool(self._core_sharing, _work(columns, columns.pools - 1), self._at)
         self._pools.append(self._cores)
-        self._network = Network(columns.routes, columns.capacities, self._at)
+        self._network = Network(columns.routes, columns.capacities, self._at, columns.tables)
         self._touched: dict[Resource, None] = {}
         self._alarm_s = -1.0
 
@@ -114,6 +119,8 @@ class Engine:
 
     def _begin(self, i: int, start: float) -> None:
         """Action `i` starts at `start`."""
+        if self._late_s:
+            start += self._late_s.get(i, 0.0)
         self.start_s[i] = start
         if self._timed and self._kind[i] == CUDA:
             launched = self._ready_s[i] + self._columns.call_s[i] / self._columns.launches[i]
@@ -229,10 +236,13 @@ class Engine:
         self._after_change()
 
 
-def _pools(columns: Columns, timer: Timer) -> list[Pool]:
-    """A pool for every GPU with several busy lanes."""
+def _pools(columns: Columns, timer: Timer) -> list[Resource]:
+    """What the tasks of every GPU with several busy lanes share."""
     return [
-        Pool(CurveSharing(columns.curves, columns.curve_of), _work(columns, k), timer) for k in range(columns.pools - 1)
+        device_resource(
+            columns.curves, columns.curve_of, columns.pairs, _work(columns, k), timer, queue=columns.block_queue
+        )
+        for k in range(columns.pools - 1)
     ]
 
 

@@ -17,8 +17,12 @@ class Model:
         launch_queue: A device's queue of launches is finite, the thread blocks when it is full.
         waits: Latency of a wait on another lane, and of waking a worker lane.
         contention: Transfers share capacities, max-min fair. Off: each takes the time it takes alone.
+        load: Capacities with a table fall with the number of busy links, and serve in turn where the table says
+            so. Off: each is its highest rate.
         sharing: Tasks side by side on one device, or on the host's cores, slow each other. Off: each
             runs as if alone.
+        pairs: Of tasks side by side, what was measured of the pair counts. Off: curves only.
+        block_queue: Blocks of kernels are placed first come, first served. Off: rates alone.
         timing: Timing events cost time in the run that spans are taken from.
         blocking: Pageable copies, and results of CPU lanes that a GPU task needs, hold up the thread.
 
@@ -31,7 +35,10 @@ class Model:
     launch_queue: bool = True
     waits: bool = True
     contention: bool = True
+    load: bool = True
     sharing: bool = True
+    pairs: bool = True
+    block_queue: bool = True
     timing: bool = True
     blocking: bool = True
 
@@ -43,8 +50,8 @@ def switched(costs: Dispatch, model: Model) -> Dispatch:
     """The costs of dispatch that `model` leaves on, in seconds; the rest are 0."""
     off: tuple[str, ...] = ()
     if not model.dispatch:
-        off += ("run_s", "copy_s", "peer_copy_s", "record_s", "wait_s", "switch_s", "device_switch_s")
-        off += ("timed_record_s", "sync_s", "handoff_s")
+        off += ("run_s", "copy_s", "peer_copy_s", "record_s", "wait_s", "device_wait_s", "switch_s", "device_switch_s")
+        off += ("timed_record_s", "sync_s", "handoff_s", "change_s")
         off += ("start_s", "launch_s")
     if not model.waits:
         off += ("wake_s", "same_device_s", "other_device_s")

@@ -1,7 +1,7 @@
-"""Transfers that share capacities: max-min fair rates, found anew only where something changed.
+"""Transfers that share capacities: their rates, found anew only where something changed.
 
-Not modelled: capacities that depend on which devices are active (`Network.capacities` is the place);
-a transfer's slow start beyond its latency; unfair arbitration.
+Rates are max-min fair; where all transfers of a group leave by capacities that serve in turn, those of
+`fairness.first_come_rates`. A capacity with a table has the rate of the present load.
 """
 
 from __future__ import annotations
@@ -10,66 +10,35 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
+from graphsched.platform import CapacityTable
+from graphsched.simulator.fairness import first_come_rates, max_min_rates
 from graphsched.simulator.fluid import Progress, Timer, ended
 
 
 class Route(NamedTuple):
-    """One transfer: seconds that share nothing, bytes, its own highest rate, capacities it takes part of."""
+    """One transfer: seconds that share nothing, bytes, its own highest rate, capacities it takes part of.
+
+    `link` tells links apart, where a table counts those that are busy.
+    """
 
     latency_s: float
     nbytes: float
     limit: float
     crosses: tuple[int, ...]
     on_cores: bool
+    link: int = 0
 
     def alone_s(self, capacities: Sequence[float]) -> float:
         """Seconds with no other transfer about."""
-        return self.latency_s + self.nbytes / min([self.limit, *(capacities[c] for c in self.crosses)])
+        shares = [capacities[c] / self.crosses.count(c) for c in self.crosses]
+        return self.latency_s + self.nbytes / min([self.limit, *shares])
 
 
-def max_min_rates(
-    limits: Sequence[float], crosses: Sequence[Sequence[int]], capacities: Mapping[int, float] | Sequence[float]
-) -> list[float]:
-    """Max-min fair rates of flows: none can have more without taking from one that has no more than it.
+class Table(NamedTuple):
+    """How a capacity falls with load: `rates` over the numbers of busy links that cross the capacities `by`."""
 
-    Args:
-        limits: Highest rate of each flow, in bytes per second.
-        crosses: Capacities that each flow takes part of.
-        capacities: Bytes per second by capacity.
-
-    Returns:
-        Bytes per second of each flow.
-
-    Source: progressive filling; D. Bertsekas, R. Gallager, Data Networks, 2nd edition, 6.5.2.
-
-    Example:
-        >>> max_min_rates([9.0, 9.0, 2.0], [(0,), (0, 1), (0, 1)], [12.0, 5.0])
-        [7.0, 3.0, 2.0]
-    """
-    rates = [0.0] * len(limits)
-    open_flows = list(range(len(limits)))
-    users: dict[int, int] = {}
-    for flow in open_flows:
-        for c in crosses[flow]:
-            users[c] = users.get(c, 0) + 1
-    left = {c: capacities[c] for c in users}
-    while open_flows:
-        level = min(limits[flow] for flow in open_flows)
-        for c, k in users.items():
-            if k and left[c] / k < level:
-                level = left[c] / k
-        full = {c for c, k in users.items() if k and left[c] / k <= level}
-        still = []
-        for flow in open_flows:
-            if limits[flow] > level and full.isdisjoint(crosses[flow]):
-                still.append(flow)
-                continue
-            rates[flow] = level
-            for c in crosses[flow]:
-                left[c] = max(0.0, left[c] - level)
-                users[c] -= 1
-        open_flows = still
-    return rates
+    by: tuple[int, ...]
+    rates: CapacityTable
 
 
 class Network:
@@ -78,10 +47,20 @@ class Network:
     `cores_share` is the share of its speed that a transfer made by a CPU core has at present.
     """
 
-    def __init__(self, routes: Mapping[int, Route], capacities: Sequence[float], timer: Timer) -> None:
-        """`routes` by action, `capacities` in bytes per second by number."""
+    def __init__(
+        self,
+        routes: Mapping[int, Route],
+        capacities: Sequence[float],
+        timer: Timer,
+        tables: Mapping[int, Table] | None = None,
+    ) -> None:
+        """`routes` by action, `capacities` in bytes per second by number, `tables` of those that fall with load."""
         self._routes = routes
         self._capacities = capacities
+        self._tables = tables or {}
+        self._tied = _tied(self._tables)
+        self._in_turn = any(table.rates.in_turn for table in self._tables.values())
+        self._arrivals: dict[int, int] = {}
         self._timer = timer
         self._running: dict[int, Progress] = {}
         self._on: list[dict[int, None]] = [{} for _ in capacities]
@@ -89,16 +68,28 @@ class Network:
         self._group_of: dict[int, int] = {}
         self._changed: dict[int, None] = {}
         self._token = 0
-        self._known: dict[tuple[tuple[float, tuple[int, ...]], ...], list[float]] = {}
+        self._known: dict[tuple[tuple[float, tuple[int, ...], int], ...], list[float]] = {}
         self.cores_share = 1.0
 
-    def capacities(self, group: Sequence[int]) -> Sequence[float]:  # noqa: ARG002
+    def capacities(self, group: Sequence[int]) -> Sequence[float]:
         """Bytes per second of every capacity while the transfers of `group` are under way."""
-        return self._capacities
+        if not self._tables:
+            return self._capacities
+        busy: dict[int, set[int]] = {}
+        for route in [self._routes[a] for a in group]:
+            for c in route.crosses:
+                busy.setdefault(c, set()).add(route.link)
+        rates = list(self._capacities)
+        for c in busy:
+            if c in self._tables:
+                by, table = self._tables[c]
+                rates[c] = table.rate([len(busy.get(other, ())) for other in by])
+        return rates
 
     def enter(self, action: int, now: float) -> None:
         """The bytes of `action` begin to flow."""
         route = self._routes[action]
+        self._arrivals[action] = len(self._arrivals)
         self._running[action] = Progress(route.nbytes, now)
         for c in route.crosses:
             self._on[c][action] = None
@@ -121,14 +112,17 @@ class Network:
                 self._set_rates(group, now)
 
     def _joined(self, action: int) -> list[int]:
-        """All that share a capacity with `action`, directly or through others, in plan order."""
+        """All whose rates hang on those of `action`, directly or through others, in plan order."""
         found = {action}
         todo = [action]
-        capacities: set[int] = set()
+        seen: set[int] = set()
         while todo:
-            for c in self._routes[todo.pop()].crosses:
-                if c not in capacities:
-                    capacities.add(c)
+            capacities = list(self._routes[todo.pop()].crosses)
+            while capacities:
+                c = capacities.pop()
+                if c not in seen:
+                    seen.add(c)
+                    capacities += self._tied.get(c, ())
                     todo += [a for a in self._on[c] if a not in found]
                     found.update(self._on[c])
         return sorted(found)
@@ -148,15 +142,32 @@ class Network:
             self._timer(first, self, self._token)
 
     def _rates(self, group: list[int]) -> list[float]:
-        routes, share = self._routes, self.cores_share
-        key = tuple([(r.limit * share if r.on_cores else r.limit, r.crosses) for r in [routes[a] for a in group]])
+        if not self._in_turn:
+            return self._ordered_rates(group)
+        order = sorted(group, key=self._arrivals.__getitem__)
+        rates = dict(zip(order, self._ordered_rates(order), strict=True))
+        return [rates[action] for action in group]
+
+    def _ordered_rates(self, order: list[int]) -> list[float]:
+        """Rates of a group's transfers, given in plan order, or in that of their arrival where it matters."""
+        share, tell = self.cores_share, bool(self._tables)  # links apart
+        routes = [self._routes[a] for a in order]
+        key = tuple([(r.limit * share if r.on_cores else r.limit, r.crosses, tell and r.link) for r in routes])
         rates = self._known.get(key)
         if rates is None:
-            rates = max_min_rates([k[0] for k in key], [k[1] for k in key], self.capacities(group))
+            rates = self._shared([k[0] for k in key], [k[1] for k in key], self.capacities(order))
             if len(self._known) > 50_000:
                 self._known.clear()
             self._known[key] = rates
         return rates
+
+    def _shared(self, limits: list[float], crosses: list[tuple[int, ...]], capacities: Sequence[float]) -> list[float]:
+        turns = [[c for c in crossed if c in self._tables and self._tables[c].rates.in_turn] for crossed in crosses]
+        if len(crosses) < 2 or not all(len(turn) == 1 for turn in turns):
+            return max_min_rates(limits, crosses, capacities)
+        sources = [turn[0] for turn in turns]
+        others = [tuple(c for c in crossed if c != s) for crossed, s in zip(crosses, sources, strict=True)]
+        return first_come_rates(limits, sources, others, capacities)
 
     def due(self, token: int, now: float) -> list[int]:
         """Transfers whose last byte arrives at `now`; they have left."""
@@ -170,3 +181,23 @@ class Network:
                 self._on[c].pop(action, None)
         self._changed.update((a, None) for a in group if a not in over)
         return over
+
+
+def tables_of(tables: Mapping[str, CapacityTable], numbers: Mapping[str, int]) -> dict[int, Table]:
+    """The tables of the capacities in `numbers`; one that a table names and nobody crosses has the number -1."""
+    return {
+        numbers[name]: Table(tuple(numbers.get(other, -1) for other in table.by), table)
+        for name, table in tables.items()
+        if name in numbers
+    }
+
+
+def _tied(tables: Mapping[int, Table]) -> dict[int, list[int]]:
+    """Capacities that a table joins: where one is used, the rate of the other may change."""
+    tied: dict[int, set[int]] = {}
+    for c, table in tables.items():
+        for other in table.by:
+            if other not in (c, -1):
+                tied.setdefault(c, set()).add(other)
+                tied.setdefault(other, set()).add(c)
+    return {c: sorted(others) for c, others in tied.items()}

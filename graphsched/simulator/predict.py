@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 
 from graphsched.errors import DeadlockError, ScheduleError
 from graphsched.plan import Plan
 from graphsched.simulator.columns import Columns, finish, tabulate
 from graphsched.simulator.engine import Engine
+from graphsched.simulator.interval import interval
 from graphsched.simulator.model import EVERYTHING, Model
 from graphsched.simulator.steps import repeat
 from graphsched.timeline import Timeline
@@ -53,13 +57,23 @@ def predict(plan: Plan, *, mode: str | None = None, steps: int = 1, model: Model
         raise ScheduleError(f"no mode {mode!r} to predict: there is {', '.join(MODES)}")
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise ScheduleError(f"steps is {steps!r}: a whole number above 0 is needed")
-    columns, estimated = tabulate(plan, model)
-    finish(columns, repeat(columns, plan, steps) if steps > 1 else {}, model)
+    columns, estimated = tabulated(plan, steps, model)
     try:
-        return _timeline(plan, columns, estimated, model)
+        return replace(_timeline(plan, columns, estimated, model), find_interval=partial(_interval, plan, steps, model))
     except DeadlockError:
         plan.check()
         raise
+
+
+def tabulated(plan: Plan, steps: int, model: Model) -> tuple[Columns, tuple[str, ...]]:
+    """The columns of `steps` runs of `plan`, complete, and the names of tasks whose costs are estimates."""
+    columns, estimated = tabulate(plan, model)
+    finish(columns, repeat(columns, plan, steps) if steps > 1 else {}, model)
+    return columns, estimated
+
+
+def _interval(plan: Plan, steps: int, model: Model) -> tuple[float, float]:
+    return interval(plan, tabulated(plan, steps, model)[0])
 
 
 def _timeline(plan: Plan, columns: Columns, estimated: tuple[str, ...], model: Model) -> Timeline:
@@ -80,4 +94,5 @@ def _timeline(plan: Plan, columns: Columns, estimated: tuple[str, ...], model: M
         makespan_s=makespan_s,
         timed_makespan_s=timed_makespan_s,
         estimated=estimated,
+        notes=plan.platform.notes,
     )

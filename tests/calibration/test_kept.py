@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from graphsched.calibration import cost_cache, kept_costs, local_platform
 from graphsched.calibration import kept as module
-from graphsched.calibration import kept_costs, local_platform
-from graphsched.calibration.cost_cache import costs_path, keep_costs, settings
+from graphsched.calibration.cost_cache import costs_path, keep_costs, left_out, settings
 from graphsched.calibration.host import host_facts
 from graphsched.calibration.kept import platform_path
 from graphsched.costs import Costs, TaskCost
@@ -106,6 +106,26 @@ def test_costs_hold_only_under_the_flags_they_were_measured_with() -> None:
     finally:
         torch.backends.cudnn.benchmark = before
     assert len(kept_costs(CPU)) == 1
+
+
+def test_costs_are_not_used_with_another_driver_and_this_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def driver(version: str | None) -> None:
+        monkeypatch.setattr(cost_cache, "installed_driver", lambda: version)
+
+    driver("570.1")
+    keep_costs(Costs({(name, "EPYC"): TaskCost(1.0) for name in "abc"}))
+    assert left_out(CPU) is None
+    driver("580.2")
+    assert len(kept_costs(CPU)) == 0
+    line = left_out(CPU)
+    assert line is not None
+    assert line.startswith("3 kept costs are not used")
+    assert line.endswith("driver was 570.1, is 580.2")
+    keep_costs(Costs({("a", "EPYC"): TaskCost(2.0)}))  # measured again
+    assert str(left_out(CPU)).startswith("2 kept costs")
+    assert left_out(Platform("other", (Device("cpu", "cpu", "Xeon"),))) is None
+    driver("570.1")
+    assert kept_costs(CPU)["a", "EPYC"].device_s == 1.0
 
 
 @pytest.mark.parametrize("text", ["", '{"schema": 1}', '{"schema": 1, "groups": {"x": [{"model": 3}]}}'])

@@ -8,7 +8,6 @@ import torch
 from graphsched.calibration import profile
 from graphsched.calibration import profiling as module
 from graphsched.calibration.choosing import missing, needed_for
-from graphsched.calibration.cuda_operations import counts_between
 from graphsched.calibration.serial_run import SerialRun, clone
 from graphsched.costs import Costs, TaskCost
 from graphsched.errors import PlatformError, TaskFailedError
@@ -204,8 +203,3 @@ def test_a_gpu_that_is_not_here_is_refused() -> None:
     elsewhere = Platform("far", (Device("cpu", "cpu", "EPYC"), Device("cuda:99", "cuda", "H200")))
     with pytest.raises(PlatformError, match="platform 'far' says that cuda:99 is 'H200'"):
         profile(work, elsewhere)
-
-
-def test_kernels_between_two_spins_are_one_steps() -> None:
-    assert counts_between(["warm", "spin", "a", "b", "spin", "warm", "spin", "spin"], "spin") == [2, 1]
-    assert counts_between(["a"], "spin") == []

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from graphsched.records import record_baseline, save_run
+from graphsched.simulator import Model
 from tests.records.examples import SETUP, case_of, chain, plan_of, run_of, two
 
 
@@ -66,6 +67,52 @@ def test_accuracy_is_a_table_for_people(call, recorded):
     assert called.code == 0
     assert "GPU-bound" in called.out
     assert "experiment exp" in called.out
+    assert "every case" not in called.out
+    assert "switched off" not in called.out
+
+
+def test_every_case_is_listed_where_that_is_asked_for(call, recorded):
+    called = call("accuracy", recorded, "--cases")
+    assert "every case, simulated again" in called.out
+    assert "a chain" in called.out
+
+
+def test_goals_are_printed_with_limit_figure_and_verdict(call, recorded):
+    (line,) = [line for line in call("accuracy", recorded).out.splitlines() if line.lstrip().startswith("cases ")]
+    assert line.split() == ["cases", "≥", "80", "2", "no"]
+    rows = {row["goal"]: row for row in call("accuracy", recorded, "--json").json["goals"]}
+    assert rows["cases"] == {"goal": "cases", "limit": 80, "at_least": True, "figure": 2, "reached": False}
+
+
+def test_each_term_of_the_model_is_switched_off_where_that_is_asked_for(call, recorded):
+    called = call("accuracy", recorded, "--ablation")
+    assert "with one term of the model switched off" in called.out
+    rows = call("accuracy", recorded, "--ablation", "--json").json["ablation"]
+    assert [row["off"] for row in rows] == [None, *Model.__dataclass_fields__]
+    assert all(any(line.split()[:1] == [row["off"]] for line in called.out.splitlines()) for row in rows if row["off"])
+    assert "ablation" not in call("accuracy", recorded, "--json").json
+
+
+def test_large_errors_are_listed_with_their_causes(call, here):
+    """3 s predicted, 4 s measured; the wrong choice of a schedule too."""
+    slow, fast = (
+        case_of(chain(), measured_s=4.0, label="slow"),
+        case_of(chain(), measured_s=3.1, label="fast", scheduler="sequential"),
+    )
+    save_run(run_of(slow, fast), here / "runs")
+    called = call("accuracy", "runs")
+    assert "GPU-bound cases over 5 %" in called.out
+    assert "no cause written" in called.out
+    assert "slower than the best, beyond noise" in called.out
+    (here / "runs" / "causes.toml").write_text('[[cause]]\nlabel = "slow"\ncause = "an old driver"\n')
+    assert "an old driver" in call("accuracy", "runs").out
+
+
+def test_a_wrong_list_of_causes_is_a_wrong_request(call, here, recorded):
+    (recorded.parent / "causes.toml").write_text("cause = 1")
+    called = call("accuracy", recorded)
+    assert called.code == 2
+    assert "causes.toml" in called.err
 
 
 def test_accuracy_looks_at_the_recorded_results_by_default(call, here, recorded):

@@ -1,17 +1,17 @@
-"""Recorded runs simulated again: which errors count where, and pairs of schedules in order."""
+"""Recorded runs simulated again: which errors count where, and what each term of the model is worth."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from graphsched.costs import Costs, TaskCost
 from graphsched.errors import FileFormatError
 from graphsched.platform import Device, Dispatch, Platform
 from graphsched.records import Setup, accuracy, record_baseline, save_run
-from graphsched.records.accuracy import Checked, concordance, summary
+from graphsched.records.accuracy import ablation
+from graphsched.records.checked import check_runs
 from graphsched.simulator import Model
 from tests.records.examples import SETUP, case_of, chain, run_of, two
 
@@ -32,6 +32,8 @@ def test_errors_are_those_of_the_plan_simulated_again(tmp_path):
     ends = [(i - i * 2.5 / 3) / 2.525 for i in (1, 2, 3)]
     assert data["task_end_error"]["median"] == pytest.approx(ends[1])
     assert data["task_end_error"]["max"] == pytest.approx(ends[2])
+    assert data["task_start_error"]["median"] == pytest.approx(ends[0])
+    assert data["task_start_error"]["max"] == pytest.approx(ends[1])
     assert data["by_experiment"]["exp"]["makespan_error"]["max"] == pytest.approx(0.2)
     assert list(data["by_scheduler"]) == ["one_stream"]
     assert list(data["by_mode"]) == ["eager"]
@@ -82,28 +84,80 @@ def test_no_runs_give_no_figures(tmp_path):
         accuracy([tmp_path / "none"])
 
 
-def checked(predicted_s, measured_s, *, spread=0.0, mode="eager", work=None):
-    case = case_of(work or two(), measured_s=measured_s, spread=spread, mode=mode)
-    return Checked("exp", case, predicted_s, 0.0, np.zeros(0), "makespan")
+def test_a_chain_of_short_tasks_is_bound_by_dispatch(tmp_path):
+    """Three tasks of 1 ms, whose launches take the thread 1 s each."""
+    slow = replace(EXACT, platform=replace(EXACT.platform, dispatch=replace(FREE, run_s=1.0)))
+    save_run(run_of(case_of(chain(3, seconds=1e-3), measured_s=4.0, setup=slow)), tmp_path)
+    data = accuracy([tmp_path])
+    assert data["host_bound"]["runs"] == 1
+    assert data["host_bound"]["makespan_error"]["max"] == pytest.approx(1 - 3.001 / 4)
 
 
-def test_pairs_in_the_measured_order_count():
-    """Three schedules measured at 1, 2 and 3 s, predicted at 1, 3 and 2 s: two of three pairs."""
-    assert concordance([checked(1.0, 1.0), checked(3.0, 2.0), checked(2.0, 3.0)]) == pytest.approx(2 / 3)
+# -- large errors ----------------------------------------------------------------------------------
 
 
-def test_pairs_that_do_not_differ_have_no_order():
-    assert concordance([checked(1.0, 1.0), checked(2.0, 1.009)]) is None
-    assert concordance([checked(1.0, 1.0), checked(2.0, 1.011)]) == 1.0
-    assert concordance([checked(1.0, 1.0, spread=0.1), checked(2.0, 1.19)]) is None
-    assert concordance([checked(1.0, 1.0, spread=0.1), checked(2.0, 1.21)]) == 1.0
+def test_gpu_bound_cases_over_5_percent_are_listed_largest_first(tmp_path):
+    """3 s predicted; a case bound by the host, and one within 5 %, are not listed."""
+    cases = [case_of(chain(3), measured_s=s, label=f"{s} s", setup=EXACT) for s in (2.9, 2.5, 4.0)]
+    noisy = case_of(chain(3), measured_s=2.8, label="noisy", spread=0.03, setup=EXACT)
+    host = case_of(two(), measured_s=4.0, label="cpu", setup=WORKERS)
+    save_run(run_of(*cases, noisy, host), tmp_path)
+    large = accuracy([tmp_path])["large_errors"]
+    assert [(c["label"], c["noisy"]) for c in large["cases"]] == [
+        ("4.0 s", False),
+        ("2.5 s", False),
+        ("noisy", True),
+    ]
+    assert large["without_cause"] == 3
 
 
-def test_only_schedules_of_one_workload_and_mode_are_held_against_each_other():
-    assert concordance([checked(1.0, 2.0), checked(2.0, 1.0, mode="graph")]) is None
-    assert concordance([checked(1.0, 2.0), checked(2.0, 1.0, work=chain())]) is None
-    assert concordance([checked(1.0, 2.0), checked(2.0, 1.0)]) == 0.0
+def test_written_causes_stand_beside_their_cases(tmp_path):
+    cases = [case_of(chain(3), measured_s=s, label=f"{s} s", setup=EXACT) for s in (2.5, 4.0)]
+    save_run(run_of(*cases), tmp_path / "runs" / "bench")
+    (tmp_path / "runs" / "causes.toml").write_text('[[cause]]\nlabel = "2.5 *"\ncause = "a slow clock"\n')
+    for folder in ("runs", "runs/bench", "runs/bench/exp.json"):
+        large = accuracy([tmp_path / folder])["large_errors"]
+        assert [case["cause"] for case in large["cases"]] == [None, "a slow clock"]
+        assert large["without_cause"] == 1
 
 
-def test_quantiles_are_of_absolute_errors():
-    assert summary(np.arange(101) / 100) == pytest.approx({"median": 0.5, "p95": 0.95, "max": 1.0})
+# -- switches --------------------------------------------------------------------------------------
+
+
+def test_each_switch_of_the_model_has_a_row(tmp_path):
+    save_run(run_of(case_of(chain(3), setup=EXACT)), tmp_path)
+    rows = ablation(check_runs([tmp_path]))
+    assert [row["off"] for row in rows] == [None, *Model.__dataclass_fields__]
+    assert all(row["gpu_bound"]["runs"] == 1 for row in rows)
+
+
+def test_what_a_switch_is_worth_is_told_in_the_group_of_the_whole_model(tmp_path):
+    """A case bound by dispatch stays so where dispatch is off; one that shares a GPU where sharing is off."""
+    slow = replace(EXACT, platform=replace(EXACT.platform, dispatch=replace(FREE, run_s=1.0)))
+    host = case_of(chain(3, seconds=1e-3), measured_s=3.001, label="host", setup=slow)
+    shared = case_of(two(), measured_s=2.0, label="shared", scheduler="round_robin", lanes=2, setup=EXACT)
+    save_run(run_of(host, shared), tmp_path)
+    rows = {row["off"]: row for row in ablation(check_runs([tmp_path]))}
+    worst = {off: [row[g]["makespan_error"]["max"] for g in ("host_bound", "sm_sharing")] for off, row in rows.items()}
+    assert worst[None] == pytest.approx([0.0, 0.0])
+    assert worst["dispatch"] == pytest.approx([1 - 0.003 / 3.001, 0.0])
+    assert worst["sharing"] == pytest.approx([0.0, 0.5])
+    assert all(row["gpu_bound"]["runs"] == 0 for row in rows.values())
+
+
+def test_switches_that_are_off_anyway_have_no_row(tmp_path):
+    save_run(run_of(case_of(chain(3), setup=EXACT)), tmp_path)
+    model = Model(dispatch=False)
+    rows = ablation(check_runs([tmp_path], model), model=model)
+    assert "dispatch" not in [row["off"] for row in rows]
+
+
+def test_wrong_order_and_best_show_with_the_switch_that_is_to_blame(tmp_path):
+    """Two tasks on one GPU: in one lane 2 s; side by side too, but 1 s where sharing is off."""
+    one = case_of(two(), measured_s=2.0, label="one lane", setup=EXACT)
+    lanes = case_of(two(), measured_s=2.1, label="two", scheduler="round_robin", lanes=2, setup=EXACT)
+    save_run(run_of(one, lanes), tmp_path)
+    rows = {row["off"]: row for row in ablation(check_runs([tmp_path]))}
+    assert rows["sharing"]["concordant"] == 0.0
+    assert rows["sharing"]["regret"]["beyond_noise"] == pytest.approx(0.05)
+    assert rows[None]["regret"]["beyond_noise"] == 0.0

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from graphsched.costs import TaskCost
+from graphsched.costs import Beside, Costs, TaskCost
 from graphsched.platform import Platform
 from graphsched.simulator import Model, predict
-from graphsched.simulator.compute import CoreSharing, CurveSharing, Pool
+from graphsched.simulator.compute import CoreSharing, CurveSharing, PairSharing, Pool
 from tests.builders import operations, planned, platform, workload
 
 CURVE = ((1, 1.0), (2, 1.25), (4, 2.0))
@@ -154,3 +154,32 @@ def test_rules_by_themselves():
     cores.start(1)
     cores.start(2)
     assert cores.share == 0.75
+
+
+def test_pairs_are_added():
+    """Three kinds: 0 beside 1 takes 1.5, beside 2 takes 1.25; 2 beside 0 is faster than alone, which does not count."""
+    known = {(0, 1): 1.5, (0, 2): 1.25, (1, 0): 2.0, (1, 2): 1.0, (2, 0): 0.5, (2, 1): 1.0}
+    pairs = PairSharing([TaskCost(1.0)] * 3, {5: 0, 6: 1, 7: 2}, known)
+    for action in (5, 6, 7):
+        pairs.start(action)
+    assert pairs.rates() == [(5, 1 / 1.75), (6, 0.5), (7, 1.0)]
+    pairs.end(6)
+    assert pairs.rates() == [(5, 0.8), (7, 1.0)]
+
+
+def test_a_pair_that_was_not_measured_counts_as_a_copy():
+    """1.25 by the curve for the one that is not known, and 0.5 for the one that is."""
+    pairs = PairSharing([TaskCost(1.0, concurrency=CURVE), TaskCost(1.0)], {5: 0, 6: 0, 7: 1}, {(0, 1): 1.5})
+    for action in (5, 6, 7):
+        pairs.start(action)
+    assert pairs.rates() == [(5, 1 / 1.75), (6, 1 / 1.75), (7, 1 / 3)]
+
+
+def test_a_plan_with_measured_pairs_adds_them():
+    """a (4 s, 1.25 beside b) and b (4 s, 2 beside a): a over at 5 s with half of 5 s done of b's 4."""
+    work, costs = operations({"a": 0, "b": 1}, [TaskCost(4.0), TaskCost(4.0)])
+    lanes, (a, b) = {"a": "cuda:0/s0", "b": "cuda:0/s1"}, (work["a"].signature, work["b"].signature)
+    costs = costs.merged(Costs(pairs={(a, b, "GPU"): Beside(1.25), (b, a, "GPU"): Beside(2.0)}))
+    plan = planned(work, platform(), lanes, costs=costs)
+    assert predict(plan).end_s.tolist() == [5, 6.5]
+    assert predict(plan, model=Model(pairs=False)).end_s.tolist() == [8, 8]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
 
 from graphsched.costs import Costs, TaskCost
 from graphsched.simulator import Model, predict
@@ -288,3 +289,29 @@ def test_each_switch_removes_its_term_alone(model: Model, makespan: float):
     work = workload({"a": 1.0, "b": 1.0}, [("a", "b", 0)])
     plan = planned(work, platform(dispatch=ROUND), {"a": "cuda:0/s0", "b": "cuda:1/s0"})
     assert predict(plan, model=model).makespan_s == makespan
+
+
+def test_a_call_after_one_of_another_kind_takes_longer():
+    """a, b: torch.neg; c: torch.abs; d: torch.neg, all on one stream: c and d are changes, b is none."""
+    work = Workload()
+    x = work.input("x", TensorSpec((2, 2)), device="cuda:0")
+    for name, function in (("a", torch.neg), ("b", torch.neg), ("c", torch.abs), ("d", torch.neg)):
+        work.task(function, x, name=name, device="cuda:0")
+    plan = planned(
+        work, platform(dispatch=replace(FREE, change_s=10.0, start_s=100.0)), dict.fromkeys("abcd", "cuda:0/s0")
+    )
+    plan = replace(plan, costs=Costs({(work[t].signature, "GPU"): TaskCost(0.0, 1.0) for t in "abcd"}))
+    issued = [s.issue_end_s for s in predict(plan, model=UNTIMED)]
+    assert issued == [101, 102, 113, 124]
+    assert [s.issue_end_s for s in predict(plan, model=replace(UNTIMED, dispatch=False))] == [0] * 4
+
+
+def test_waiting_for_another_gpu_costs_the_thread_more():
+    """a -> b within cuda:0, c on cuda:1 -> d on cuda:0: b waits for a stream of its own GPU, d for another's."""
+    work = workload(dict.fromkeys("abcd", 0.0), [("a", "b", 0), ("c", "d", 0)])
+    dispatch = replace(FREE, wait_s=1.0, device_wait_s=50.0)
+    lanes = {"a": "cuda:0/s0", "b": "cuda:0/s1", "c": "cuda:1/s0", "d": "cuda:0/s2"}
+    taken = {
+        s.action: s.issue_end_s - s.issue_start_s for s in predict(planned(work, platform(dispatch=dispatch), lanes))
+    }
+    assert taken == {"a": 0, "b": 1, "c": 0, "d": 50}

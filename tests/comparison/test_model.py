@@ -183,6 +183,26 @@ def test_text_is_a_plain_table() -> None:
     ]
 
 
+def test_a_wide_spread_is_flagged() -> None:
+    samples = (9.0, 9.5, 10.0, 10.5, 11.0)
+    assert compared(samples_s=samples).noisy
+    assert "±5.00 %  noisy: over 2 %" in str(compared(samples_s=samples))
+    assert not compared(samples_s=(10.0, 10.0, 10.0, 10.0)).noisy
+    assert not compared().noisy
+
+
+@pytest.mark.parametrize(("bounds", "inside"), [((9.0, 12.0), True), ((10.5, 12.0), False), (None, None)])
+def test_the_interval_holds_the_measured_makespan_or_not(
+    bounds: tuple[float, float] | None, inside: bool | None
+) -> None:
+    predicted, measured = pair()
+    c = compare(replace(predicted, find_interval=bounds), measured)
+    assert c.inside is inside
+    said = {True: "90 %                 9 s to 12 s; measured inside", False: "10.5 s to 12 s; measured outside"}
+    assert ("90 %" in str(c)) is (bounds is not None)
+    assert inside is None or said[inside] in str(c)
+
+
 def test_timelines_of_equal_plans_compare() -> None:
     """A plan and its twin, as read from a file."""
     c = compare(timeline(handover(), PREDICTED), timeline(handover(), MEASURED, source="measured"))

@@ -1,0 +1,124 @@
+"""From how long two chains take side by side to what their kernels cost each other in flight.
+
+Part of a measured slowdown is waiting until the other has placed its blocks, which the simulator works out
+by itself. The rest, contention, is found by simulating the measurement again until it comes out as
+measured, both ways round at once.
+
+Not modelled: chains that slow each other by less than no contention explains (the figure is then 0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+
+from graphsched.costs import Beside, TaskCost
+from graphsched.simulator.side_by_side import ends_s
+
+MOST = 200.0
+ROUNDS = 40
+STEP = 0.7
+CLOSE = 1e-3
+COPIES_CHAIN = 24  # calls in each of two simulated chains of one operation
+LEAST_DONE = 0.02  # of a chain, beside the other: less is not told from none
+
+
+@dataclass(frozen=True)
+class PairRun:
+    """A chain of `calls` of one operation beside a chain of `beside_calls` of another, started after it.
+
+    Attributes:
+        slowdown: See `slowdown_beside`.
+    """
+
+    calls: int
+    beside_calls: int
+    slowdown: float
+
+
+def slowdown_beside(alone_s: float, end_s: float, beside_end_s: float) -> float:
+    """How many times longer a chain takes with the other beside it all the while.
+
+    Where the other ended first, the rest of the chain ran as if alone: what was done until then counts.
+
+    Args:
+        alone_s: Time of the chain alone.
+        end_s, beside_end_s: When it ended, and when the other did.
+
+    Example:
+        >>> slowdown_beside(1.0, 2.0, 5.0), slowdown_beside(1.0, 2.0, 1.5)
+        (2.0, 3.0)
+    """
+    if beside_end_s >= end_s:
+        return end_s / alone_s
+    return beside_end_s / max(LEAST_DONE * alone_s, alone_s - (end_s - beside_end_s))
+
+
+def in_flight(costs: tuple[TaskCost, TaskCost], runs: tuple[PairRun, PairRun]) -> tuple[float, float]:
+    """Contention of each operation beside the other, so that the simulator gives the slowdowns of `runs`.
+
+    Args:
+        costs: Of the two operations; both know their kernels.
+        runs: The first beside the second, and the second beside the first.
+
+    Example:
+        >>> from graphsched.costs import Kernel, Multiprocessors
+        >>> device = Multiprocessors(count=4, registers=65536, threads=2048, shared_bytes=2**17, blocks=32)
+        >>> cost = TaskCost(1.0, kernels=(Kernel(4, 0, 1024, 0),), processors=device)
+        >>> [round(x, 2) for x in in_flight((cost, cost), (PairRun(8, 40, 1.3), PairRun(8, 40, 1.6)))]
+        [1.3, 1.6]
+    """
+    found, best, least = [1.0, 1.0], (1.0, 1.0), inf
+    for _ in range(ROUNDS):
+        errors = [run.slowdown - _simulated(costs, found, way, run) for way, run in enumerate(runs)]
+        worst = max(abs(error) / run.slowdown for error, run in zip(errors, runs, strict=True))
+        if worst < least:
+            best, least = (found[0], found[1]), worst
+        if least < CLOSE:
+            break
+        found = [
+            _moved(factor, error, run.slowdown - error) for factor, error, run in zip(found, errors, runs, strict=True)
+        ]
+    return best
+
+
+def in_flight_of_copies(cost: TaskCost) -> float:
+    """Contention of an operation beside a copy of itself, so that the simulator gives its curve at two.
+
+    The curve is of chains of many calls; a pair of short ones says more about who came first.
+
+    Example:
+        >>> from graphsched.costs import Kernel, Multiprocessors
+        >>> device = Multiprocessors(count=4, registers=65536, threads=2048, shared_bytes=2**17, blocks=32)
+        >>> cost = TaskCost(1.0, concurrency=((2, 1.3),), kernels=(Kernel(4, 0, 1024, 0),), processors=device)
+        >>> round(in_flight_of_copies(cost), 2)
+        1.3
+    """
+    wanted = cost.slowdown(2)
+    if _of_copies(cost, 0.0) >= wanted:
+        return 0.0
+    low, high = 0.0, MOST
+    while high - low > CLOSE * (1.0 + low):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _of_copies(cost, middle) < wanted else (low, middle)
+    return (low + high) / 2
+
+
+def _of_copies(cost: TaskCost, factor: float) -> float:
+    """Slowdown of two equal chains of an operation."""
+    ends = ends_s([cost], [[0] * COPIES_CHAIN] * 2, {(0, 0): Beside(1.0, factor)})
+    return max(ends) / (COPIES_CHAIN * cost.device_s)
+
+
+def _simulated(costs: Sequence[TaskCost], factors: Sequence[float], way: int, run: PairRun) -> float:
+    """Slowdown of the operation of number `way` beside the other."""
+    other = 1 - way
+    pairs = {(0, 1): Beside(1.0, factors[0]), (1, 0): Beside(1.0, factors[1])}
+    ends = ends_s(costs, [[way] * run.calls, [other] * run.beside_calls], pairs, until=0)
+    return slowdown_beside(run.calls * costs[way].device_s, ends[0], ends[1])
+
+
+def _moved(factor: float, error: float, simulated: float) -> float:
+    """The next guess: the larger the part of the slowdown that is waiting, the smaller the step."""
+    return min(MOST, max(0.0, factor + STEP * error / max(1.0, simulated - factor + 1.0)))

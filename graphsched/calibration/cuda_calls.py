@@ -1,0 +1,284 @@
+"""Host time of the calls that the executors make for a plan on CUDA devices, measured in plans.
+
+A call takes longer among others than in a row of itself, and a record beside a launch longer than one beside
+records. So small plans of tiny operations are run that differ in one thing only, and what each has more of
+host time than another is what that thing costs. The plans take turns, and each is measured in units of the
+plainest, for the speed of a core changes while they run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from graphsched.calibration.fitting import median
+from graphsched.executors.program import Program
+from graphsched.plan import Placement, build_plan
+from graphsched.platform import Device, Link, Platform
+from graphsched.workload import Value, Workload
+
+ACTIONS = 240
+ROUNDS = 25
+FIRST_CALLS = 6
+RECORD_SHARE = 0.5  # of what a wait and the record that it waits for take together
+
+Build = Callable[[Workload, list[Value]], Mapping[str, str]]
+
+
+class Yardstick:
+    """A row of tiny operations on one stream: how fast the dispatching thread is at present."""
+
+    def __init__(self, gpu: int = 0) -> None:
+        self._program = _program(_row, (gpu,))
+        for _ in range(3):
+            self.sample_s()
+
+    def sample_s(self) -> float:
+        """Host seconds of one of the operations, in one run of some milliseconds."""
+        self._program.time_once()
+        return self._program.issue_s / ACTIONS
+
+    def close(self) -> None:
+        """Give streams and memory back."""
+        self._program.close()
+
+
+def tiny_call_s(gpu: int = 0, samples: int = 7) -> float:
+    """Host seconds of a tiny operation in a row, at present; median of the samples."""
+    with _no_collector(), contextlib.closing(Yardstick(gpu)) as yardstick:
+        return median([yardstick.sample_s() for _ in range(samples)])
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Host seconds of issuing an action of each plan, and what timing events add to the plainest.
+
+    Attributes:
+        seconds: By plan; medians.
+        start_s: What the first actions of a run take longer than later ones.
+        timed_s: What the timing events of one action take.
+    """
+
+    seconds: Mapping[str, float]
+    start_s: float
+    timed_s: float
+
+
+def call_figures(gpus: Sequence[int]) -> dict[str, float]:
+    """Fields of `Dispatch` that are host time of calls, in seconds; those between GPUs if there are two."""
+    taken = _in_turns(_plans(tuple(gpus)))
+    seconds = taken.seconds
+    base_s, waits_s = seconds["row"], max(0.0, seconds["to and fro"] - seconds["lanes"])
+    kinds_s = [seconds[kind] for kind in KINDS]
+    figures = {
+        "call_s": base_s,
+        "start_s": taken.start_s,
+        "timed_record_s": taken.timed_s / 2,
+        "switch_s": max(0.0, seconds["lanes"] - base_s),
+        "record_s": RECORD_SHARE * waits_s,
+        "wait_s": (1 - RECORD_SHARE) * waits_s,
+        "change_s": max(0.0, seconds["mixed"] - sum(kinds_s) / len(kinds_s)),
+        "copy_s": (seconds["copies in"] + seconds["copies out"]) / 2,
+    }
+    return figures | (_figures_between(seconds, figures) if len(gpus) > 1 else {})
+
+
+def _figures_between(seconds: Mapping[str, float], known: Mapping[str, float]) -> dict[str, float]:
+    """What going to another GPU's stream, waiting for its event and copying to it take."""
+    switch_s, copy_s = max(0.0, seconds["gpus"] - known["call_s"]), seconds["copies across"]
+    # Each pair of a task and a copy: two switches to another GPU, one to the copy's stream; a wait and a record each.
+    calls_s = known["call_s"] + copy_s + 2 * switch_s + known["switch_s"] + 2 * known["change_s"]
+    waits_s = known["wait_s"] + 2 * known["record_s"]
+    return {
+        "device_switch_s": switch_s,
+        "peer_copy_s": copy_s,
+        "device_wait_s": max(known["wait_s"], 2 * seconds["between gpus"] - calls_s - waits_s),
+    }
+
+
+def _plans(gpus: tuple[int, ...]) -> dict[str, tuple[Build, tuple[int, ...]]]:
+    """What to run, and on which GPUs; the first is the plainest."""
+    first = gpus[:1]
+    plans: dict[str, tuple[Build, tuple[int, ...]]] = {
+        "row": (_row, first),
+        "lanes": (_two_lanes, first),
+        "to and fro": (_to_and_fro, first),
+        "mixed": (_mixed(KINDS), first),
+        "copies in": (_copies_in, first),
+        "copies out": (_copies_out, first),
+        **{kind: (_mixed([kind]), first) for kind in KINDS},
+    }
+    if len(gpus) > 1:
+        both = gpus[:2]
+        plans |= {"gpus": (_two_lanes, both), "copies across": (_copies_across, both)}
+        plans |= {"between gpus": (_between_gpus, both)}
+    return plans
+
+
+def _in_turns(plans: Mapping[str, tuple[Build, tuple[int, ...]]]) -> Taken:
+    """Run the plans in turn; each figure is the median over rounds of its ratio to the round's plainest plan."""
+    rounds: list[dict[str, float]] = []
+    starts, timed = [], []
+    with ExitStack() as stack:
+        stack.enter_context(_no_collector())
+        programs = {name: stack.enter_context(_program(*plan)) for name, plan in plans.items()}
+        plain = programs[next(iter(plans))]
+        for number in range(ROUNDS + 2):
+            found = {name: _issue_s(program) for name, program in programs.items()}
+            base_s = 0.5 * (next(iter(found.values())) + _issue_s(plain))
+            row = _timed_issue_s(plain)
+            if number >= 2:  # the first ones take first calls of libraries
+                rounds.append({"": base_s} | {name: seconds / base_s for name, seconds in found.items()})
+                start_s = sum(row[:FIRST_CALLS]) - FIRST_CALLS * median(row[FIRST_CALLS:])
+                starts.append(start_s / base_s)
+                timed.append((sum(row) - start_s) / ACTIONS / base_s - 1)
+    unit_s = median([r[""] for r in rounds])
+    seconds = {name: unit_s * median([r[name] for r in rounds]) for name in plans}
+    return Taken(seconds, unit_s * max(0.0, median(starts)), unit_s * max(0.0, median(timed)))
+
+
+def _issue_s(program: Program) -> float:
+    """Host seconds of issuing an action of a program, in one run."""
+    program.time_once()
+    return program.issue_s / ACTIONS
+
+
+def _timed_issue_s(program: Program) -> list[float]:
+    """Host seconds of issuing each action, in one run with timing events."""
+    stamps, _, _ = program.time_spans()
+    return [end - start for start, end in zip(stamps.issue_start, stamps.issue_end, strict=True)]
+
+
+@contextlib.contextmanager
+def _no_collector() -> Iterator[None]:
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+# -- the plans --------------------------------------------------------------------------------------------
+
+
+def _program(build: Build, gpus: tuple[int, ...]) -> Program:
+    """A program of the tasks that `build` adds, each on the lane that it says; one input lies on each GPU."""
+    import torch
+
+    names = [f"cuda:{i}" for i in gpus]
+    work = Workload("calibration")
+    inputs = [work.input(f"x{i}", torch.rand(8, 8), device=name) for i, name in enumerate(names)]
+    lanes = build(work, inputs)
+    devices = (Device("cpu", "cpu"), *(Device(name, "cuda") for name in names))
+    ends = [(a, b) for a in ("cpu", *names) for b in ("cpu", *names) if a != b]
+    links = tuple(Link(a, b, "pinned" if "cpu" in (a, b) else "peer", 1e-5, 1e10) for a, b in ends)
+    here = Platform("here", devices, links)
+    placement = Placement([task.name for task in work.tasks], lanes)
+    return Program(build_plan(work, here, None, placement, scheduler="calibration"))
+
+
+def _row(work: Workload, inputs: list[Value]) -> dict[str, str]:
+    """Independent tasks on one lane."""
+    return _on_lanes(work, inputs, [(0, 0)])
+
+
+def _two_lanes(work: Workload, inputs: list[Value]) -> dict[str, str]:
+    """Independent tasks, in turn on two lanes: of one GPU, or of two."""
+    return _on_lanes(work, inputs, [(0, 0), (len(inputs) - 1, 1)])
+
+
+def _on_lanes(work: Workload, inputs: list[Value], lanes: Sequence[tuple[int, int]]) -> dict[str, str]:
+    import torch
+
+    placed = {}
+    for i in range(ACTIONS):
+        gpu, lane = lanes[i % len(lanes)]
+        device = _device(inputs[gpu])
+        work.task(torch.neg, inputs[gpu], name=f"t{i}", device=device)
+        placed[f"t{i}"] = f"{device}/s{lane}"
+    return placed
+
+
+def _to_and_fro(work: Workload, inputs: list[Value]) -> dict[str, str]:
+    """A chain that goes to and fro between two lanes of one GPU: a wait and a record at every step."""
+    import torch
+
+    value, placed = inputs[0], {}
+    device = _device(value)
+    for i in range(ACTIONS):
+        value = work.task(torch.neg, value, name=f"t{i}", device=device)
+        placed[f"t{i}"] = f"{device}/s{i % 2}"
+    return placed
+
+
+def _between_gpus(work: Workload, inputs: list[Value]) -> dict[str, str]:
+    """A chain that goes to and fro between two GPUs: a task, a copy of its result, a task that reads the copy, …"""
+    import torch
+
+    value, placed = inputs[0], {}
+    for i in range(ACTIONS // 2):
+        device = _device(inputs[i % 2])
+        value = work.task(torch.neg, value, name=f"t{i}", device=device)
+        placed[f"t{i}"] = f"{device}/s0"
+    return placed
+
+
+def _mixed(kinds: Sequence[str]) -> Build:
+    """Independent tasks on one lane, of these kinds in turn."""
+
+    def build(work: Workload, inputs: list[Value]) -> dict[str, str]:
+        import torch
+
+        calls: dict[str, tuple[Any, ...]] = {
+            "neg": (torch.neg, inputs[0]),
+            "add": (torch.add, inputs[0], inputs[0]),
+            "softmax": (torch.softmax, inputs[0], 1),
+            "sum": (torch.sum, inputs[0], 1),
+            "mm": (torch.mm, inputs[0], inputs[0]),
+            "relu": (torch.relu, inputs[0]),
+        }
+        device = _device(inputs[0])
+        for i in range(ACTIONS):
+            function, *args = calls[kinds[i % len(kinds)]]
+            work.task(function, *args, name=f"t{i}", device=device)
+        return {f"t{i}": f"{device}/s0" for i in range(ACTIONS)}
+
+    return build
+
+
+KINDS = ("neg", "add", "softmax", "sum", "mm", "relu")
+
+
+def _copies_in(work: Workload, _: list[Value]) -> dict[str, str]:
+    """Copies of pinned host memory to the GPU."""
+    import torch
+
+    host = work.input("host", torch.rand(1024), device="cpu")
+    for i in range(ACTIONS):
+        work.copy(host, to="cuda:0", pinned=True, name=f"c{i}")
+    return {}
+
+
+def _copies_out(work: Workload, inputs: list[Value]) -> dict[str, str]:
+    """Copies from the GPU to pinned host memory."""
+    for i in range(ACTIONS):
+        work.copy(inputs[0], to="cpu", pinned=True, name=f"c{i}")
+    return {}
+
+
+def _copies_across(work: Workload, inputs: list[Value]) -> dict[str, str]:
+    """Copies to another GPU."""
+    for i in range(ACTIONS):
+        work.copy(inputs[0], to=_device(inputs[1]), name=f"c{i}")
+    return {}
+
+
+def _device(value: Value) -> str:
+    assert isinstance(value.device, str)
+    return value.device

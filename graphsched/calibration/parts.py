@@ -1,0 +1,28 @@
+"""Names of the parts of a calibration, in order, so that a bar can show how much of it is done."""
+
+from __future__ import annotations
+
+
+def calibration_parts(gpus: int) -> list[str]:
+    """What `measure_platform` reports on a host with so many GPUs.
+
+    Example:
+        >>> calibration_parts(0)
+        ['memory copies', 'arithmetic', 'dispatch']
+    """
+    if not gpus:
+        return ["memory copies", "arithmetic", "dispatch"]
+    each = [f"host memory and cuda:{i}" for i in range(gpus)]
+    return ["dispatch", "first use of every pair", *each, "host memory", "shared capacities", "arithmetic"]
+
+
+def check_parts(gpus: int) -> list[str]:
+    """What `check_platform` reports.
+
+    Example:
+        >>> check_parts(0)
+        ['memory copies', 'arithmetic', 'host dispatch']
+    """
+    if not gpus:
+        return ["memory copies", "arithmetic", "host dispatch"]
+    return ["links", "transfers together", "arithmetic", "dispatch", "host dispatch"]

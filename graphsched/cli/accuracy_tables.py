@@ -1,0 +1,110 @@
+"""What `accuracy` prints for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from graphsched.cli.output import NONE, percent, print_table, seconds
+
+Figures = Mapping[str, Any]
+
+GROUPS = {"gpu_bound": "GPU-bound", "sm_sharing": "kernels share a GPU", "host_bound": "host-bound"}
+KINDS = ("experiment", "scheduler", "mode")
+CASE_COLUMNS = ("platform", "experiment", "case", "scheduler", ">predicted", ">measured", ">error", ">spread", "")
+NOISY = "noisy"
+
+
+def print_accuracy(data: Figures, *, cases: bool) -> None:
+    """Print the tables of `records.accuracy_of`; with `cases` every case first."""
+    if cases:
+        print_table(CASE_COLUMNS, map(_case_row, data["cases"]), title="every case, simulated again")
+    print_table(
+        ("", ">runs", ">makespan median", ">p95", ">max", ">starts median", ">p95 ", ">ends median", ">p95  ", ">max "),
+        _error_rows(data),
+        title="absolute errors; starts and ends of actions as shares of the timed makespan",
+    )
+    if "ablation" in data:
+        _print_ablation(data)
+    _print_large_errors(data["large_errors"])
+    _print_regrets(data["regret"])
+    _print_goals(data["goals"])
+    print(f"schedules predicted in the measured order: {percent(data['concordant'])} of the pairs that differ")
+
+
+def _case_row(case: Figures) -> tuple[str, ...]:
+    return (
+        case["platform"],
+        case["experiment"],
+        case["label"],
+        case["scheduler"] or NONE,
+        seconds(case["predicted_s"]),
+        seconds(case["measured_s"]),
+        percent(case["error"], signed=True),
+        percent(case["spread"]),
+        NOISY if case["noisy"] else "",
+    )
+
+
+def _error_rows(data: Figures) -> Iterator[tuple[str, ...]]:
+    for group, name in GROUPS.items():
+        yield _error_row(name, data[group])
+    for kind in KINDS:
+        for name, errors in data[f"by_{kind}"].items():
+            yield _error_row(f"{kind} {name or NONE}", errors)
+
+
+def _error_row(name: str, errors: Figures) -> tuple[str, ...]:
+    starts = errors["task_start_error"]
+    figures = [*errors["makespan_error"].values(), starts["median"], starts["p95"], *errors["task_end_error"].values()]
+    return (name, str(errors["runs"]), *map(percent, figures))
+
+
+def _print_ablation(data: Figures) -> None:
+    columns = ["switched off"]
+    for name in GROUPS.values():
+        columns += [f">{name}: median", ">p95" + " " * (len(columns) // 2)]
+    print_table(
+        (*columns, ">ends p95", ">in order", ">regret"),
+        map(_ablation_row, data["ablation"]),
+        title="errors of the makespan with one term of the model switched off; ends of actions of GPU-bound cases",
+    )
+
+
+def _ablation_row(row: Figures) -> tuple[str, ...]:
+    figures = [row[group]["makespan_error"][key] for group in GROUPS for key in ("median", "p95")]
+    more = (row["gpu_bound"]["task_end_error"]["p95"], row["concordant"], row["regret"]["beyond_noise"])
+    return (row["off"] or "nothing", *map(percent, (*figures, *more)))
+
+
+def _print_large_errors(large: Figures) -> None:
+    if large["cases"]:
+        rows = [(*_case_row(case), case["cause"] or "no cause written") for case in large["cases"]]
+        print_table((*CASE_COLUMNS, "cause"), rows, title="GPU-bound cases over 5 %")
+
+
+def _print_regrets(regret: Figures) -> None:
+    if regret["over"]:
+        columns = ("platform", "experiment", "mode", "predicted to be best", "the best", ">slower by")
+        keys = ("platform", "experiment", "mode", "chosen", "best")
+        rows = [(*(row[key] for key in keys), percent(row["regret"])) for row in regret["over"]]
+        print_table(
+            columns, rows, title="where the schedule predicted to be best is slower than the best, beyond noise"
+        )
+
+
+def _print_goals(goals: list[Figures]) -> None:
+    rows = [(row["goal"], _limit(row), _value(row["figure"]), _verdict(row["reached"])) for row in goals]
+    print_table(("goal", ">limit", ">figure", "reached"), rows, title="goals")
+
+
+def _limit(row: Figures) -> str:
+    return f"{'≥' if row['at_least'] else '≤'} {_value(row['limit'])}"
+
+
+def _value(figure: float | None) -> str:
+    return str(figure) if isinstance(figure, int) else percent(figure)
+
+
+def _verdict(reached: bool | None) -> str:
+    return {True: "yes", False: "no", None: NONE}[reached]

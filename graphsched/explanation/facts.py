@@ -1,0 +1,134 @@
+"""What an explanation reads of a timeline: its spans, and what the plan's actions cost alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from graphsched.plan import Plan
+from graphsched.simulator.columns import BLOCKS, CPU, CUDA, WAIT, Columns, finish, tabulate
+from graphsched.simulator.model import EVERYTHING
+from graphsched.timeline import Timeline
+
+NOISE_S = 3e-6  # what a measured time may be off within one clock
+EXACT_S = 1e-9  # what rounding may set predicted times apart by
+NOISE = 0.01  # share of its time alone by which a measured action may differ from it
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """Columns by action of one timeline, in seconds; read only.
+
+    Attributes:
+        line: The timeline.
+        columns: What the plan's actions cost, as the simulator reads them.
+        start_s, end_s: When each ran.
+        issue_start_s, issue_end_s: When the thread issued each.
+        launched_s: When its kernels had all been launched, by its issue, and could run.
+        on_lane: Actions of each lane, in order.
+        place: Place of each action among those of its lane.
+        crosses: Capacities that each copy takes part of.
+        tolerance_s: Times that are no further apart are taken for equal.
+    """
+
+    line: Timeline
+    columns: Columns
+    start_s: list[float]
+    end_s: list[float]
+    issue_start_s: list[float]
+    issue_end_s: list[float]
+    launched_s: list[float]
+    on_lane: tuple[list[int], ...]
+    place: list[int]
+    crosses: dict[int, tuple[str, ...]]
+    tolerance_s: float
+
+    @property
+    def plan(self) -> Plan:
+        """The timeline's plan."""
+        return self.line.plan
+
+    def __len__(self) -> int:
+        return len(self.start_s)
+
+    def lane(self, i: int) -> str:
+        """Name of the lane of action `i`."""
+        return self.plan.lanes[self.plan.lane_of[i]].name
+
+    def blocks(self, i: int) -> bool:
+        """Whether the thread waits until action `i`, a pageable copy, is over."""
+        return self.columns.flags[i] & BLOCKS != 0
+
+    def work_from_s(self, i: int) -> float:
+        """When the work of action `i` begins: its kernel cannot before it has been launched."""
+        if self.columns.kind[i] != CUDA:
+            return self.start_s[i]
+        return min(max(self.start_s[i], self.launched_s[i]), self.end_s[i])
+
+    def latency_s(self, i: int, j: int) -> float:
+        """From the end of action `j` to the start of action `i`, which waits for it."""
+        if self.columns.kind[i] == CPU:
+            return (
+                self.columns.lanes.wake_s[self.columns.lane[i]] if self.columns.lane[i] != self.columns.lane[j] else 0.0
+            )
+        return self.columns.lanes.latency_s[self.columns.lane[i]][self.columns.lane[j]]
+
+    def own_issue_s(self, i: int) -> float:
+        """What issuing action `i` takes the thread where nothing holds it up, timing events included."""
+        c = self.columns
+        events_s = 2 * c.dispatch.timed_record_s if c.kind[i] == CUDA else 0.0
+        return c.own_s[i] + c.before_s[i] + c.call_s[i] + c.after_s[i] + events_s
+
+    def waited_for(self, i: int) -> int:
+        """What ended last of all that action `i` waits for, or -1; ties in plan order."""
+        return max(self.columns.waits[i], key=lambda j: (self.end_s[j], -j), default=-1)
+
+
+def gather(line: Timeline) -> Facts:
+    """The facts of `line`.
+
+    Raises:
+        CostError: A task has durations for other devices only.
+    """
+    plan = line.plan
+    columns, _ = tabulate(plan, EVERYTHING)
+    finish(columns, {}, EVERYTHING)
+    on_lane: tuple[list[int], ...] = tuple([] for _ in plan.lanes)
+    place = []
+    for i, lane in enumerate(plan.lane_of):
+        place.append(len(on_lane[lane]))
+        on_lane[lane].append(i)
+    issue_end_s = line.issue_end_s.tolist()
+    return Facts(
+        line=line,
+        columns=columns,
+        start_s=line.start_s.tolist(),
+        end_s=line.end_s.tolist(),
+        issue_start_s=line.issue_start_s.tolist(),
+        issue_end_s=issue_end_s,
+        launched_s=_launched(columns, line.issue_start_s.tolist(), issue_end_s),
+        on_lane=on_lane,
+        place=place,
+        crosses={i: plan.platform.link(c.source, c.target, c.memory).crosses for i, c in plan.copies.items()},
+        tolerance_s=EXACT_S if line.source == "predicted" else NOISE_S + line.clock_uncertainty_s,
+    )
+
+
+def _launched(columns: Columns, issue_start_s: Sequence[float], issue_end_s: Sequence[float]) -> list[float]:
+    """The issue of an action ends with the event after it, its launch came before; a copy that blocks lies between."""
+    c, dispatch = columns, columns.dispatch
+    event_s, launch_s = dispatch.timed_record_s, dispatch.launch_s
+    launched = []
+    for i, kind in enumerate(c.kind):
+        if kind != CUDA:
+            launched.append(issue_end_s[i])
+        elif c.flags[i] & BLOCKS:
+            launched.append(issue_start_s[i] + c.own_s[i] + c.before_s[i] + event_s + c.call_s[i] + launch_s)
+        else:
+            launched.append(issue_end_s[i] - c.after_s[i] - event_s + launch_s)
+    return launched
+
+
+def is_wait(facts: Facts, i: int) -> bool:
+    """Whether action `i` is a wait of the dispatching thread."""
+    return facts.columns.kind[i] == WAIT

@@ -1,0 +1,94 @@
+"""Times that no plan, or no run of this plan, can beat: work, the longest path, bytes over capacities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from graphsched.explanation.facts import Facts, is_wait
+from graphsched.schedulers.bounds import capacity_rates, critical_path_bound, link_bound, work_bound
+from graphsched.simulator.durations import Durations
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A lower bound, in seconds.
+
+    Attributes:
+        kind: ``work`` (a device's, or all devices'), ``path`` (the longest), ``link`` (bytes over a
+            capacity), ``lane`` (its actions, one after the other), ``dispatch`` (issuing).
+        scope: ``any plan`` of the workload on the platform, or ``this plan``.
+        where: Device, capacity or lane; empty for the whole platform.
+        seconds: From costs measured alone.
+    """
+
+    kind: Literal["work", "path", "link", "lane", "dispatch"]
+    scope: Literal["any plan", "this plan"]
+    where: str
+    seconds: float
+
+
+def limits(facts: Facts) -> tuple[Limit, ...]:
+    """All bounds: those of any plan, then those of this one, of each kind the largest."""
+    plan = facts.plan
+    asked = (plan.work, plan.platform, plan.costs)
+    mine = [_largest(found) for found in (_work(facts), _links(facts), _lanes(facts)) if found]
+    return (
+        Limit("work", "any plan", "", work_bound(*asked)),
+        Limit("path", "any plan", "", critical_path_bound(*asked)),
+        Limit("link", "any plan", "", link_bound(plan.work, plan.platform)),
+        *mine,
+        Limit("path", "this plan", "", _path(facts)),
+        Limit("dispatch", "this plan", "host/py", sum(facts.own_issue_s(i) for i in range(len(facts)))),
+    )
+
+
+def _largest(found: list[Limit]) -> Limit:
+    return max(found, key=lambda limit: limit.seconds)
+
+
+def _work(facts: Facts) -> list[Limit]:
+    """Of each GPU: the share of it that its tasks take up, one after the other."""
+    plan, durations = facts.plan, Durations(facts.plan)
+    seconds: dict[str, float] = {}
+    for i, task in enumerate(map(plan.task, range(len(plan)))):
+        device = plan.platform.device(plan.lanes[plan.lane_of[i]].device) if plan.kinds[i] == "run" else None
+        if task is None or device is None or device.kind != "cuda":
+            continue
+        curve = durations.task(task, device).concurrency
+        share = min([1.0, *(slowdown / k for k, slowdown in curve if k > 0)])
+        seconds[device.name] = seconds.get(device.name, 0.0) + facts.columns.work_s[i] * share
+    return [Limit("work", "this plan", device, total) for device, total in seconds.items()]
+
+
+def _links(facts: Facts) -> list[Limit]:
+    """Of each capacity: the bytes of all copies that cross it, at its highest rate."""
+    nbytes: dict[str, int] = {}
+    for i, copy in facts.plan.copies.items():
+        for name in facts.crosses[i]:
+            nbytes[name] = nbytes.get(name, 0) + copy.read.value.nbytes
+    rates = capacity_rates(facts.plan.platform)
+    return [Limit("link", "this plan", name, amount / rates[name]) for name, amount in nbytes.items()]
+
+
+def _lanes(facts: Facts) -> list[Limit]:
+    """Of each lane: its actions alone, one after the other."""
+    work_s = facts.columns.work_s
+    lanes = zip(facts.plan.lanes, facts.on_lane, strict=True)
+    return [Limit("lane", "this plan", lane.name, sum(work_s[i] for i in on)) for lane, on in lanes if on]
+
+
+def _path(facts: Facts) -> float:
+    """The longest path through waits and lanes, each action alone, the thread's waits included."""
+    columns = facts.columns
+    ends: list[float] = []
+    thread = 0.0
+    for i, waits in enumerate(columns.waits):
+        before = columns.previous[i]
+        ready = max((ends[j] for j in waits), default=0.0)
+        if is_wait(facts, i):
+            thread = max(thread, ready)
+            ends.append(thread)
+            continue
+        ends.append(max(ready, thread, ends[before] if before >= 0 else 0.0) + columns.work_s[i])
+    return max(ends, default=0.0)

@@ -1,0 +1,143 @@
+"""What an action's time on its lane was spent on: its own work, and what others took."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
+
+from graphsched.explanation.facts import NOISE, Facts
+from graphsched.simulator.columns import CPU, CUDA
+
+Part = Literal["compute", "copy", "sharing", "contention", "slower", "timing", "latency", "dispatch", "return", "idle"]
+Interval = tuple[float, float]
+
+
+def divide(facts: Facts, i: int, begin_s: float, end_s: float, *, launch_s: float = 0.0) -> dict[Part, float]:
+    """What action `i` spent the time from `begin_s` to `end_s` on; the seconds add up to its length.
+
+    `launch_s`: how much of what is beyond its time alone may be the latency of its launch.
+    """
+    length_s = end_s - begin_s
+    is_run = facts.plan.kinds[i] != "copy"
+    gap_s = facts.columns.dispatch.timed_gap_s if facts.columns.kind[i] == CUDA else 0.0
+    timing_s = min(length_s, gap_s)
+    own_s = min(length_s - timing_s, facts.columns.work_s[i])
+    excess_s = length_s - timing_s - own_s
+    latency_s = min(excess_s, launch_s)
+    excess_s -= latency_s
+    if excess_s <= noise_s(facts, i):
+        own_s, excess_s = own_s + excess_s, 0.0
+    shared_s = min(excess_s, total(beside(facts, i, begin_s, end_s))) if excess_s else 0.0
+    return {
+        "compute" if is_run else "copy": own_s,
+        "sharing" if is_run else "contention": shared_s,
+        "slower": excess_s - shared_s,
+        "timing": timing_s,
+        "latency": latency_s,
+    }
+
+
+def divide_gap(facts: Facts, i: int, ready_s: float, begin_s: float, expected_s: float) -> dict[Part, float]:
+    """What the time from `ready_s` to the start of action `i`, at `begin_s`, was spent on.
+
+    `expected_s` of it is latency. In the rest a copy stands behind those that the engine serves first: what
+    crosses a capacity that it crosses too.
+    """
+    gap_s = max(0.0, begin_s - ready_s)
+    if gap_s <= expected_s + facts.tolerance_s:
+        return {"latency": gap_s}
+    served_s = 0.0
+    if facts.plan.kinds[i] == "copy":
+        served_s = min(gap_s - expected_s, total(beside(facts, i, ready_s, begin_s)))
+    return {"latency": expected_s, "contention": served_s, "idle": gap_s - expected_s - served_s}
+
+
+def served_before(facts: Facts, i: int, ready_s: float) -> int:
+    """Of the copies that the engine served between `ready_s` and the start of copy `i` the one over last, or -1."""
+    start_s = facts.start_s[i]
+    found = rivals(facts, i, ready_s, start_s) if start_s - ready_s > facts.tolerance_s else []
+    over = [j for j in found if facts.end_s[j] <= start_s + facts.tolerance_s]
+    return max(over, key=lambda j: (facts.end_s[j], -j), default=-1)
+
+
+def lost_s(facts: Facts, i: int) -> float:
+    """How much longer action `i` took than alone because of what ran beside it."""
+    parts = divide(facts, i, facts.work_from_s(i), facts.end_s[i])
+    return parts.get("sharing", 0.0) + parts.get("contention", 0.0)
+
+
+def noise_s(facts: Facts, i: int) -> float:
+    """By how much action `i` may differ from its time alone without a cause."""
+    if facts.line.source == "predicted":
+        return facts.tolerance_s
+    return max(facts.tolerance_s, NOISE * facts.columns.work_s[i])
+
+
+def beside(facts: Facts, i: int, begin_s: float, end_s: float) -> list[Interval]:
+    """When, in that time, rivals of action `i` ran: intervals apart from each other, in order."""
+    return merge(
+        (max(begin_s, facts.work_from_s(j)), min(end_s, facts.end_s[j])) for j in rivals(facts, i, begin_s, end_s)
+    )
+
+
+def rivals(facts: Facts, i: int, begin_s: float, end_s: float) -> list[int]:
+    """Actions on other lanes in that time that use what action `i` uses.
+
+    Of a task: tasks on other lanes of its device, and copies from and to it; on CPU lanes whatever
+    else runs on CPU lanes. Of a copy: copies that cross a capacity that it crosses.
+    """
+    return [j for j in others(facts, i, begin_s, end_s) if _rival(facts, i, j)]
+
+
+def others(facts: Facts, i: int, begin_s: float, end_s: float) -> list[int]:
+    """All actions on other lanes at work in that time, in plan order."""
+    mine, waits = facts.plan.lane_of[i], facts.columns.lanes.kind
+    found: list[int] = []
+    for lane, on_lane in enumerate(facts.on_lane):
+        if lane != mine and waits[lane] in (CUDA, CPU):
+            found += _within(facts, on_lane, begin_s, end_s)
+    return sorted(found)
+
+
+def _within(facts: Facts, on_lane: Sequence[int], begin_s: float, end_s: float) -> Iterator[int]:
+    """Actions of a lane at work in that time, by more than the tolerance."""
+    first = bisect_right(on_lane, begin_s + facts.tolerance_s, key=facts.end_s.__getitem__)
+    last = bisect_left(on_lane, end_s - facts.tolerance_s, lo=first, key=facts.start_s.__getitem__)
+    return (j for j in on_lane[first:last] if facts.work_from_s(j) < end_s - facts.tolerance_s)
+
+
+def _rival(facts: Facts, i: int, j: int) -> bool:
+    mine, other = facts.crosses.get(i), facts.crosses.get(j)
+    kind = facts.columns.kind
+    if kind[i] == CPU:
+        return kind[j] == CPU
+    if mine is not None:
+        return other is not None and not set(mine).isdisjoint(other)
+    lanes, lane_of = facts.plan.lanes, facts.plan.lane_of
+    rival = lanes[lane_of[j]]
+    return lanes[lane_of[i]].device in (rival.device, rival.target) and kind[j] == CUDA
+
+
+# -- intervals ------------------------------------------------------------------------------------
+
+
+def merge(intervals: Iterable[Interval]) -> list[Interval]:
+    """The same moments as intervals that are apart from each other, in order.
+
+    Example:
+        >>> merge([(2.0, 3.0), (0.0, 1.0), (0.5, 1.5)])
+        [(0.0, 1.5), (2.0, 3.0)]
+    """
+    merged: list[Interval] = []
+    for start, end in sorted(intervals):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        elif end > start:
+            merged.append((start, end))
+    return merged
+
+
+def total(intervals: Sequence[Interval]) -> float:
+    """Seconds of intervals."""
+    return sum(end - start for start, end in intervals)

@@ -1,0 +1,62 @@
+"""Slack: how much later an action could end without making the whole any longer.
+
+All else stays as it is: the order on each lane, what waits for what, and how long each action takes.
+
+Not modelled: room in the launch queue that a later end would take; that actions which move meet others
+on their device or link, and so take longer or shorter.
+"""
+
+from __future__ import annotations
+
+from graphsched.explanation.facts import Facts, is_wait
+from graphsched.explanation.starts import issued_s
+from graphsched.simulator.columns import CPU, CUDA
+
+
+def slacks(facts: Facts) -> list[float]:
+    """Seconds by which the end of each action may move, by action; one backward pass over the plan."""
+    n = len(facts)
+    ends = facts.end_s
+    last_s = max((*ends, *facts.issue_end_s), default=0.0)
+    slack = [last_s - end for end in ends]
+    thread = last_s - facts.issue_end_s[-1] if n else 0.0  # of the issue of what comes next
+    for i in range(n - 1, -1, -1):
+        thread = min(thread, last_s - facts.issue_end_s[i])
+        if is_wait(facts, i):
+            thread = _through_wait(facts, i, slack, thread)
+        else:
+            thread = _through_action(facts, i, slack, thread)
+        if i:
+            thread += max(0.0, facts.issue_start_s[i] - facts.issue_end_s[i - 1])
+    return [max(0.0, seconds) for seconds in slack]
+
+
+def _through_wait(facts: Facts, i: int, slack: list[float], thread: float) -> float:
+    """Hand the thread's slack on to what wait `i` waits for; returns the thread's before the wait."""
+    slack[i] = thread
+    return_s = facts.columns.dispatch.sync_s
+    over_s = facts.issue_start_s[i]
+    for j in facts.columns.waits[i]:
+        slack[j] = min(slack[j], thread + max(0.0, facts.end_s[i] - return_s - facts.end_s[j]))
+        over_s = max(over_s, facts.end_s[j])
+    return thread + over_s - facts.issue_start_s[i]
+
+
+def _through_action(facts: Facts, i: int, slack: list[float], thread: float) -> float:
+    """Hand the slack of action `i` on to all that it waited for; returns the thread's before its issue."""
+    columns, start_s = facts.columns, facts.start_s[i]
+    if facts.blocks(i):
+        slack[i] = min(slack[i], thread + max(0.0, facts.issue_end_s[i] - facts.end_s[i]))
+        thread = slack[i]
+    begins_s = facts.work_from_s(i)
+    thread = min(thread, slack[i] + max(0.0, begins_s - issued_s(facts, i)))
+    for j in columns.waits[i]:
+        idle_s = max(0.0, start_s - facts.end_s[j] - facts.latency_s(i, j)) + begins_s - start_s
+        slack[j] = min(slack[j], slack[i] + idle_s)
+        if columns.kind[j] == CPU and columns.kind[i] == CUDA:
+            slack[j] = min(slack[j], thread + max(0.0, facts.issue_end_s[i] - facts.end_s[j]))
+    before = columns.previous[i]
+    if before >= 0:
+        idle_s = max(0.0, start_s - facts.end_s[before]) + begins_s - start_s
+        slack[before] = min(slack[before], slack[i] + idle_s)
+    return thread

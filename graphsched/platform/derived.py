@@ -1,0 +1,198 @@
+"""Platforms derived from others: another link, no peer access, faster or slower buses.
+
+Each function returns a new platform whose provenance lists what was changed (``derived``), so that predictions
+made with it can say so. Capacities named after a device (``cuda:0/h2d``: an engine, a port) are its own and
+change with its links; all others (``host/h2d``) are shared and stay unless a factor for them is given.
+
+Not modelled: what another bus would change beyond rates: latencies stay unless given, and so do dispatch costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from graphsched.errors import PlatformError
+from graphsched.platform.capacity import CapacityTable
+from graphsched.platform.links import Ends, new_link, rescaled, staged_link, usual_memory
+from graphsched.platform.parts import Link, LinkMemory, check_number
+
+if TYPE_CHECKING:
+    from graphsched.platform.host import Platform
+
+
+def with_link(
+    platform: Platform,
+    source: str,
+    target: str,
+    *,
+    memory: LinkMemory | None = None,
+    bandwidth_bytes_per_s: float | None = None,
+    latency_s: float | None = None,
+    both_ways: bool = True,
+) -> Platform:
+    """`platform` with a link changed, or a new one; see `Platform.with_link`."""
+    kind = memory or usual_memory(platform, source, target)
+    links = {(k.source, k.target, k.memory): k for k in platform.links}
+    capacities = dict(platform.capacities)
+    for ends in _ways(source, target, both_ways):
+        old = links.get((*ends, kind))
+        if old is None:
+            new = new_link(platform, ends, kind, bandwidth_bytes_per_s, latency_s)
+        else:
+            new = rescaled(old, bandwidth_bytes_per_s or old.bandwidth_bytes_per_s, latency_s)
+            capacities = _own_scaled(platform, capacities, old, new)
+        if kind == "peer":
+            links.pop((*ends, "staged"), None)
+        links[(*ends, kind)] = new
+        for name in new.crosses:
+            capacities[name] = max(capacities[name], new.bandwidth_bytes_per_s)
+    step = f"{_arrow(source, target, both_ways)} ({kind}){_figures(bandwidth_bytes_per_s, latency_s)}"
+    return derive(platform, step, links=_capped(links.values(), capacities), capacities=capacities)
+
+
+def without_link(
+    platform: Platform, source: str, target: str, *, memory: LinkMemory | None = None, both_ways: bool = True
+) -> Platform:
+    """`platform` without a link, accelerators then joined through the host; see `Platform.without_link`."""
+    kind = memory or usual_memory(platform, source, target)
+    gone = [(*ends, kind) for ends in _ways(source, target, both_ways)]
+    there = {(k.source, k.target, k.memory) for k in platform.links}
+    for a, b, _ in (key for key in gone if key not in there):
+        raise PlatformError(f"platform {platform.name!r} has no link {a}>{b} ({kind}) to take away")
+    links = [
+        (staged_link(platform, k.source, k.target) if _between_accelerators(platform, k) else None)
+        if (k.source, k.target, k.memory) in gone
+        else k
+        for k in platform.links
+    ]
+    step = f"{_arrow(source, target, both_ways)} ({kind}) taken away"
+    return derive(platform, step, links=[k for k in links if k is not None])
+
+
+def without_peer_links(platform: Platform) -> Platform:
+    """`platform` whose accelerators reach each other only through the host; see `Platform.without_peer_links`."""
+    if not any(k.memory == "peer" for k in platform.links):
+        raise PlatformError(f"platform {platform.name!r} has no peer links to take away")
+    links = [staged_link(platform, k.source, k.target) if k.memory == "peer" else k for k in platform.links]
+    return derive(platform, "no peer links: copies staged through the host", links=links)
+
+
+def with_rates(platform: Platform, memory: LinkMemory, factor: float, *, shared_factor: float = 1.0) -> Platform:
+    """`platform` with all links of one kind `factor` times as fast; see `Platform.with_rates`."""
+    check_number(factor, "factor", positive=True)
+    check_number(shared_factor, "shared_factor", positive=True)
+    chosen = [k for k in platform.links if k.memory == memory]
+    if not chosen:
+        raise PlatformError(f"platform {platform.name!r} has no {memory} links")
+    crossed = {name for k in chosen for name in k.crosses}
+    own = {name for name in crossed if owner(platform, name)}
+    capacities = {
+        name: rate * (factor if name in own else shared_factor if name in crossed else 1.0)
+        for name, rate in platform.capacities.items()
+    }
+    links = [
+        rescaled(k, k.bandwidth_bytes_per_s * factor) if k.memory == memory or _staged_over(k, memory) else k
+        for k in platform.links
+    ]
+    shared = "" if shared_factor == 1.0 else f", what they share ×{shared_factor:g}"
+    step = f"{memory} links ×{factor:g}{shared}"
+    return derive(platform, step, links=_capped(links, capacities), capacities=capacities)
+
+
+def _capped(links: Iterable[Link], capacities: Mapping[str, float]) -> list[Link]:
+    """No link faster than what it crosses."""
+    most = [(k, min([k.bandwidth_bytes_per_s, *(capacities[name] for name in k.crosses)])) for k in links]
+    return [k if rate == k.bandwidth_bytes_per_s else rescaled(k, rate) for k, rate in most]
+
+
+def _ways(source: str, target: str, both_ways: bool) -> list[Ends]:
+    there = [(source, target)]
+    return [*there, (target, source)] if both_ways and source != target else there
+
+
+def _between_accelerators(platform: Platform, link: Link) -> bool:
+    ends = platform.device(link.source), platform.device(link.target)
+    return link.source != link.target and all(d.is_accelerator for d in ends)
+
+
+def _staged_over(link: Link, memory: LinkMemory) -> bool:
+    """Whether a link is made of links of this kind."""
+    return link.memory == "staged" and memory == "pinned"
+
+
+# -- capacities -----------------------------------------------------------------------------------
+
+
+def following(platform: Platform, capacities: Mapping[str, float]) -> dict[str, CapacityTable]:
+    """The platform's tables, each as much larger as its capacity is in `capacities`."""
+    return {name: table.scaled(capacities[name] / platform.capacities[name]) for name, table in platform.tables.items()}
+
+
+def owner(platform: Platform, capacity: str) -> str | None:
+    """The device that a capacity is named after (``cuda:0/h2d``), if any."""
+    name = capacity.partition("/")[0]
+    return name if any(d.name == name and d.is_accelerator for d in platform.devices) else None
+
+
+def _own_scaled(platform: Platform, capacities: dict[str, float], old: Link, new: Link) -> dict[str, float]:
+    """Engines and ports that serve this pair of devices alone are as much faster as its fastest link is."""
+    if old.memory not in ("pinned", "peer"):
+        return capacities
+    ends = {old.source, old.target}
+    others = [k for k in platform.links if {k.source, k.target} != ends and k.memory != "staged"]
+    used = {name for k in others for name in k.crosses}
+    factor = new.bandwidth_bytes_per_s / old.bandwidth_bytes_per_s
+    own = [name for name in old.crosses if name not in used and owner(platform, name)]
+    return capacities | {name: capacities[name] * factor for name in own}
+
+
+# -- provenance -----------------------------------------------------------------------------------
+
+
+def notes(platform: Platform) -> tuple[str, ...]:
+    """What a reader of figures predicted for `platform` must know.
+
+    Example:
+        >>> from graphsched.platform import Device, Platform
+        >>> host = Platform("desk", (Device("cpu", "cpu"), Device("cuda:0", "cuda")))
+        >>> notes(host), notes(host.scaled(1))
+        ((), ('figures of a derived platform: 1 accelerators in place of 1',))
+    """
+    steps = platform.provenance.get("derived", ())
+    return (f"figures of a derived platform: {'; '.join(steps)}",) if steps else ()
+
+
+def derive(
+    platform: Platform,
+    step: str,
+    *,
+    links: Iterable[Link],
+    capacities: Mapping[str, float] | None = None,
+    spread: Mapping[str, float | None] | None = None,
+) -> Platform:
+    """The new platform: its name ends in ``-derived``, its provenance in `step`."""
+    provenance = dict(platform.provenance)
+    provenance["derived"] = [*provenance.get("derived", ()), step]
+    if spread:
+        known = {name: value for name, value in spread.items() if value is not None}
+        provenance["spread"] = {**provenance.get("spread", {}), **known}
+    capacities = platform.capacities if capacities is None else capacities
+    return replace(
+        platform,
+        name=platform.name if platform.name.endswith("-derived") else f"{platform.name}-derived",
+        links=tuple(links),
+        capacities=capacities,
+        tables=following(platform, capacities),
+        provenance=provenance,
+    )
+
+
+def _arrow(source: str, target: str, both_ways: bool) -> str:
+    return f"{source}{'<>' if both_ways and source != target else '>'}{target}"
+
+
+def _figures(bandwidth_bytes_per_s: float | None, latency_s: float | None) -> str:
+    rate = "" if bandwidth_bytes_per_s is None else f" {bandwidth_bytes_per_s / 1e9:g} GB/s"
+    return rate + ("" if latency_s is None else f" {latency_s * 1e6:g} µs")

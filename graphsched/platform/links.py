@@ -1,0 +1,94 @@
+"""Links made from others: at another rate, staged through the host, new between two devices."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from graphsched.errors import PlatformError
+from graphsched.platform.parts import Link, LinkMemory, check_number
+
+if TYPE_CHECKING:
+    from graphsched.platform.host import Platform
+
+SHORTEST_S = 1e-9
+Ends = tuple[str, str]
+
+
+def usual_memory(platform: Platform, source: str, target: str) -> LinkMemory:
+    """Kind of the fastest way between two devices: local, pinned with the host, peer between accelerators."""
+    ends = platform.device(source), platform.device(target)
+    if source == target:
+        return "local"
+    return "peer" if all(d.is_accelerator for d in ends) else "pinned"
+
+
+def rescaled(link: Link, bandwidth_bytes_per_s: float, latency_s: float | None = None) -> Link:
+    """`link` with another rate and latency; measured points keep their shape.
+
+    What a point has beyond the latency is stretched as the rate is, so that a link that took twice the time of
+    latency + bytes / rate at some size still does.
+
+    Example:
+        >>> link = Link("a", "b", "peer", 1.0, 100.0, sizes_bytes=(100, 1000), seconds=(3.0, 11.0))
+        >>> rescaled(link, 200.0).seconds, rescaled(link, 100.0, latency_s=2.0).seconds
+        ((2.0, 6.0), (4.0, 12.0))
+    """
+    new_latency_s = link.latency_s if latency_s is None else check_number(latency_s, f"latency_s of link {link}")
+    rate = check_number(bandwidth_bytes_per_s, f"bandwidth_bytes_per_s of link {link}", positive=True)
+    stretch = link.bandwidth_bytes_per_s / rate
+    seconds = tuple(max(new_latency_s + (s - link.latency_s) * stretch, SHORTEST_S) for s in link.seconds)
+    return replace(link, latency_s=new_latency_s, bandwidth_bytes_per_s=rate, seconds=seconds)
+
+
+def staged_link(platform: Platform, source: str, target: str) -> Link:
+    """The way between two accelerators through pinned host memory: all bytes out, a wait, all bytes in.
+
+    Its time is the sum of both copies' and of the wait on another device, its rate what that makes of their
+    rates; it takes part of every capacity that they cross.
+
+    Raises:
+        PlatformError: One of them has no pinned link with the host.
+    """
+    out, into = (_pinned(platform, ends) for ends in ((source, "cpu"), ("cpu", target)))
+    wait_s = platform.dispatch.other_device_s
+    sizes = tuple(n for n in out.sizes_bytes if n in into.sizes_bytes)
+    return Link(
+        source,
+        target,
+        "staged",
+        out.latency_s + into.latency_s + wait_s,
+        1 / (1 / out.bandwidth_bytes_per_s + 1 / into.bandwidth_bytes_per_s),
+        tuple(dict.fromkeys(out.crosses + into.crosses)),
+        sizes_bytes=sizes,
+        seconds=tuple(out.duration_s(n) + into.duration_s(n) + wait_s for n in sizes),
+    )
+
+
+def _pinned(platform: Platform, ends: Ends) -> Link:
+    for link in platform.links:
+        if (link.source, link.target) == ends and link.memory == "pinned":
+            return link
+    raise PlatformError(
+        f"platform {platform.name!r} has no pinned link {ends[0]}>{ends[1]} to stage copies over: add one (with_link)"
+    )
+
+
+def new_link(
+    platform: Platform, ends: Ends, kind: LinkMemory, bandwidth_bytes_per_s: float | None, latency_s: float | None
+) -> Link:
+    """A link that was not there; it crosses what measured platforms call the engines and ports of its ends."""
+    if bandwidth_bytes_per_s is None or latency_s is None:
+        raise PlatformError(
+            f"platform {platform.name!r} has no link {ends[0]}>{ends[1]} ({kind}): for a new one give "
+            "bandwidth_bytes_per_s and latency_s"
+        )
+    names: tuple[str, ...] = ()
+    if kind == "peer":
+        names = (f"{ends[0]}/out", f"{ends[1]}/in")
+    elif ends[0] == "cpu" != ends[1]:
+        names = (f"{ends[1]}/h2d", "host/h2d", "host/both")
+    elif ends[1] == "cpu" != ends[0]:
+        names = (f"{ends[0]}/d2h", "host/d2h", "host/both")
+    crosses = tuple(name for name in names if name in platform.capacities)
+    return Link(*ends, kind, latency_s, bandwidth_bytes_per_s, crosses, blocking=kind in ("pageable", "fresh"))

@@ -1,0 +1,90 @@
+"""Parts of a platform file, read entry by entry, so that a wrong one is named with its place, value and remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
+from typing import Any, TypeVar
+
+from graphsched.errors import FileFormatError, PlatformError
+
+Part = TypeVar("Part")
+TEXTS = ("name", "kind", "model", "host", "source", "target", "memory")
+
+
+def read_parts(kind: type[Part], rows: Any, entry: str) -> tuple[Part, ...]:
+    """One `kind` (`Device`, `Link`) from each object of a list.
+
+    Raises:
+        FileFormatError: It is no list of objects, or one has an entry too many or too few.
+        PlatformError: An entry is negative or not finite.
+    """
+    if not isinstance(rows, Sequence) or isinstance(rows, str):
+        raise FileFormatError(f"not a platform: {entry!r} is {_short(rows)}: a list of objects is needed")
+    return tuple(read_part(kind, row, f"{entry}[{i}]") for i, row in enumerate(rows))
+
+
+def read_part(kind: type[Part], row: Any, entry: str) -> Part:
+    """One `kind` from an object; `entry` is its place in the file.
+
+    Raises:
+        FileFormatError: It is no object, or has an entry too many, too few or of another type.
+        PlatformError: An entry is negative or not finite.
+
+    Example:
+        >>> from graphsched.platform.parts import Device
+        >>> read_part(Device, {"name": "cpu"}, "devices[0]")
+        Traceback (most recent call last):
+        ...
+        graphsched.errors.FileFormatError: not a platform: devices[0] lacks 'kind': add it
+    """
+    if not isinstance(row, Mapping):
+        raise FileFormatError(f"not a platform: {entry} is {_short(row)}: an object is needed")
+    _check_names(kind, row, entry)
+    for name in (name for name in TEXTS if name in row and not isinstance(row[name], str)):
+        raise FileFormatError(f"not a platform: {name!r} of {entry} is {_short(row[name])}: text is needed")
+    try:
+        return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in row.items()})
+    except PlatformError as error:
+        raise PlatformError(f"{entry}: {error}") from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise FileFormatError(f"not a platform: {entry}: {error}") from error
+
+
+def check_entries(data: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Make sure that the file's object has these entries.
+
+    Raises:
+        FileFormatError: One is missing.
+    """
+    for name in names:
+        if name not in data:
+            raise FileFormatError(f"not a platform: it lacks {name!r}: add it")
+
+
+def read_cores(cores: Any) -> int:
+    """Hardware threads: a whole number.
+
+    Raises:
+        FileFormatError: It is something else.
+    """
+    if isinstance(cores, bool) or not isinstance(cores, int):
+        raise FileFormatError(f"not a platform: 'cores' is {_short(cores)}: a whole number is needed")
+    return cores
+
+
+def _check_names(kind: Any, row: Mapping[str, Any], entry: str) -> None:
+    known = {f.name: f.default is MISSING and f.default_factory is MISSING for f in fields(kind)}
+    for name in row:
+        if name not in known:
+            raise FileFormatError(
+                f"not a platform: {entry} has {name!r}: leave it out, or spell it as one of {', '.join(known)}"
+            )
+    for name, needed in known.items():
+        if needed and name not in row:
+            raise FileFormatError(f"not a platform: {entry} lacks {name!r}: add it")
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

@@ -1,0 +1,143 @@
+"""Recorded cases simulated again: their errors, and the group that they are reported in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphsched.errors import FileFormatError, GraphschedError
+from graphsched.records.model import CaseRecord
+from graphsched.records.store import find_runs, load_run
+from graphsched.timeline import Timeline
+
+if TYPE_CHECKING:
+    from graphsched.comparison import Comparison
+    from graphsched.simulator import Model
+
+Errors = NDArray[np.float64]
+
+GROUPS = ("makespan", "sm_sharing", "host_bound")
+NOISY_SPREAD = 0.02  # a run that scatters more is flagged
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """A recorded case, simulated again.
+
+    Attributes:
+        experiment, case: What was run.
+        place: Digests of workload and platform, and mode: schedules of one place can be held against each other.
+        predicted_s: Its makespan, simulated now.
+        makespan_error: Signed fraction, predicted / measured - 1.
+        start_errors, end_errors: Absolute errors of all actions, as shares of the timed makespan.
+        lane_end_errors: Absolute errors of the end of each compute lane of an accelerator, as fractions of it.
+        group: One of `GROUPS`: ``makespan`` (bound by GPUs, kernels alone on their device), ``sm_sharing`` or
+            ``host_bound``.
+    """
+
+    experiment: str
+    case: CaseRecord
+    place: tuple[str, str, str]
+    predicted_s: float
+    makespan_error: float
+    start_errors: Errors
+    end_errors: Errors
+    lane_end_errors: Errors
+    group: str
+
+    @property
+    def measured_s(self) -> float:
+        """The measured makespan."""
+        return self.case.measured_s or 0.0
+
+    @property
+    def noisy(self) -> bool:
+        """Whether the measured makespans scatter by more than 2 %."""
+        return (self.case.spread or 0.0) > NOISY_SPREAD
+
+    def figures(self) -> dict[str, Any]:
+        """The case and its error, for JSON."""
+        case = self.case
+        return {
+            "experiment": self.experiment,
+            "platform": case.setup.platform.name,
+            "label": case.label,
+            "scheduler": case.scheduler,
+            "mode": case.mode,
+            "group": self.group,
+            "predicted_s": self.predicted_s,
+            "measured_s": case.measured_s,
+            "error": self.makespan_error,
+            "spread": case.spread,
+            "noisy": self.noisy,
+        }
+
+
+def check_runs(folders: Iterable[str | Path], model: Model | None = None) -> list[Checked]:
+    """All cases with a prediction of the recorded runs in `folders`, simulated again.
+
+    Raises:
+        FileFormatError: A file is no recorded run, or there is no such file or folder.
+    """
+    return [entry for path in find_runs(folders) for entry in _check_run(path, model)]
+
+
+def _check_run(path: Path, model: Model | None) -> list[Checked]:
+    run = load_run(path)
+    try:
+        return [check_case(run.experiment, case, model) for case in run.cases if case.workload is not None]
+    except GraphschedError as error:
+        raise FileFormatError(f"{path}: {error}: run the experiment again") from error
+
+
+def check_case(experiment: str, case: CaseRecord, model: Model | None = None) -> Checked:
+    """One case with a prediction, simulated again with `model`'s switches."""
+    place = (case.work.digest(), case.setup.platform.digest(), case.mode)
+    return _checked(experiment, case, place, model)
+
+
+def check_again(entries: Sequence[Checked], model: Model) -> list[Checked]:
+    """The same cases with other switches; each stays in its group."""
+    return [replace(_checked(e.experiment, e.case, e.place, model), group=e.group) for e in entries]
+
+
+def _checked(experiment: str, case: CaseRecord, place: tuple[str, str, str], model: Model | None) -> Checked:
+    from graphsched.comparison import compare
+
+    comparison = compare(case.repredict(model), case.measured)
+    return Checked(
+        experiment,
+        case,
+        place,
+        comparison.predicted.makespan_s,
+        comparison.makespan_error,
+        np.abs(comparison.start_errors),
+        np.abs(comparison.end_errors),
+        lane_end_errors(comparison.predicted, comparison.measured),
+        _group(comparison),
+    )
+
+
+def _group(comparison: Comparison) -> str:
+    if comparison.bound == "host":
+        return "host_bound"
+    return "sm_sharing" if comparison.shares_device else "makespan"
+
+
+def lane_end_errors(predicted: Timeline, measured: Timeline) -> Errors:
+    """Absolute errors of the end of each compute lane of an accelerator, as fractions of the measured end."""
+    plan = measured.plan
+    last: dict[int, int] = {}
+    for i, lane in enumerate(plan.lane_of):
+        last[lane] = i
+    accelerators = set(plan.platform.accelerators())
+    ends = [
+        i for lane, i in last.items() if plan.lanes[lane].kind == "compute" and plan.lanes[lane].device in accelerators
+    ]
+    there = [i for i in ends if measured.end_s[i] > 0]
+    return np.abs(predicted.end_s[there] / measured.end_s[there] - 1)

@@ -1,0 +1,227 @@
+"""Measured spans in the terms of the simulator's columns: what each class of time took.
+
+What the spans cannot tell apart stays as modelled: of a kernel that its lane waited for, the span holds the
+rest of the launch and the kernel; its work is changed only as far as the span leaves no other choice. What
+the timing events of two actions take between their spans on a busy lane belongs to the second.
+
+Not modelled: which part of a call launches the kernel (all that a measured call takes longer counts as
+before the launch, unless the kernel's start or end contradicts that).
+"""
+
+from __future__ import annotations
+
+from graphsched.plan import Plan
+from graphsched.simulator.columns import BLOCKS, CPU, CUDA, NEEDS_CPU, WAIT, Columns
+from graphsched.timeline import Timeline
+
+NEARLY_FULL = 0.9  # share of a launch queue from which on the thread's time is the queue's
+
+
+class Readings:
+    """What the measured spans say of each action.
+
+    Attributes:
+        runs, copies: Actions by what they are.
+        work_s: Seconds of work that the spans allow, next to the modelled ones.
+        own_s, call_s, after_s: Columns of the thread's time.
+        late_s: By action, start beyond what the model has from the last thing waited for.
+        pause_s: By action, the thread's time before it beyond the model's, after it was held up.
+        return_s: The same after the last action, until the end of the run.
+    """
+
+    def __init__(self, plan: Plan, columns: Columns, measured: Timeline) -> None:
+        self.runs = [i for i, kind in enumerate(plan.kinds) if kind == "run"]
+        self.copies = [i for i, kind in enumerate(plan.kinds) if kind == "copy"]
+        self._columns, self._dispatch = columns, columns.dispatch
+        self._start_s: list[float] = measured.start_s.tolist()
+        self._end_s: list[float] = measured.end_s.tolist()
+        self._begun_s: list[float] = measured.issue_start_s.tolist()
+        self._issued_s: list[float] = measured.issue_end_s.tolist()
+        self._crowded = _crowded(columns, self._begun_s, self._end_s)
+        self.work_s = list(columns.work_s)
+        self.own_s, self.call_s, self.after_s = list(columns.own_s), list(columns.call_s), list(columns.after_s)
+        self.late_s: dict[int, float] = {}
+        self.pause_s: dict[int, float] = {}
+        self.return_s = 0.0
+        self._read()
+        self._read_return(measured.timed_makespan_s)
+
+    def _read(self) -> None:
+        kind, stream, before, pause_s, time = self._columns.kind, -1, -1, 0.0, self._dispatch.start_s
+        for i in range(len(kind)):
+            gap_s = self._begun_s[i] - time
+            if kind[i] == WAIT:
+                if before >= 0:  # the wait itself may swallow it
+                    self._delay_after(before, gap_s)
+                pause_s += self._beyond_return(i)
+            else:
+                if pause_s:
+                    self.pause_s[i], pause_s = pause_s, 0.0
+                if kind[i] == CPU:
+                    self._read_hand_over(i, gap_s)
+                else:
+                    self._read_launch(i, gap_s, stream)
+                    stream = self._columns.lane[i]
+                before = i
+            time = self._issued_s[i]
+        self.return_s = pause_s
+
+    def _delay_after(self, i: int, seconds: float) -> None:
+        if self._columns.kind[i] == CUDA:
+            self.after_s[i] += seconds
+        else:
+            self.call_s[i] += seconds
+
+    def _beyond_return(self, i: int) -> float:
+        """What the thread took to return from wait `i` beyond the model's time for that."""
+        over_s = max((self._end_s[j] for j in self._columns.waits[i]), default=0.0)
+        return self._issued_s[i] - max(self._begun_s[i], over_s) - self._dispatch.sync_s
+
+    def _read_return(self, makespan_s: float) -> None:
+        """The last return: the thread knows that all lanes are done."""
+        known_s = max(max(self._end_s, default=0.0), max(self._issued_s, default=0.0))
+        self.return_s = makespan_s - known_s - self._dispatch.sync_s + self.return_s
+
+    # -- worker lanes --------------------------------------------------------------------------
+
+    def _read_hand_over(self, i: int, gap_s: float) -> None:
+        self.call_s[i] = gap_s + self._issued_s[i] - self._begun_s[i]
+        self.work_s[i] = self._end_s[i] - self._start_s[i]
+        self._read_lateness(i, self._issued_s[i])
+
+    # -- streams -------------------------------------------------------------------------------
+
+    def _read_launch(self, i: int, gap_s: float, stream: int) -> None:
+        c, timed_s = self._columns, self._dispatch.timed_record_s
+        switch_s = c.lanes.switch_s[c.lane[i]][stream] if c.lane[i] != stream else 0.0
+        free_s = self._begun_s[i] + c.own_s[i] + switch_s
+        there_s = self._results_s(i, free_s)
+        called_s = there_s + c.before_s[i] + timed_s
+        excess_s = self._issued_s[i] - called_s - c.call_s[i] - timed_s - c.after_s[i]
+        if i in self._crowded:
+            self._read_lane(i, called_s + max(0.0, excess_s), movable=False)
+            return
+        self.own_s[i] += gap_s
+        if c.flags[i] & BLOCKS:
+            self._read_lane(i, called_s, movable=True)
+            self.after_s[i] = self._issued_s[i] - self._end_s[i] - timed_s
+        else:
+            before_s = self._lengthen(i, called_s, excess_s)
+            if there_s > free_s:
+                self.pause_s[i] = self.pause_s.get(i, 0.0) + before_s
+            else:
+                self.own_s[i] += before_s
+            self._read_lane(i, called_s + before_s, movable=True)
+        self._keep_in_time(i, switch_s)
+
+    def _keep_in_time(self, i: int, switch_s: float) -> None:
+        """An action that was issued in less than is modelled of its calls does not begin before the thread's turn."""
+        least_s = -switch_s - self._columns.before_s[i]
+        if self.own_s[i] < least_s:
+            self.after_s[i] += self.own_s[i] - least_s
+            self.own_s[i] = least_s
+
+    def _read_lane(self, i: int, called_s: float, *, movable: bool) -> None:
+        """What the lane did with an action whose calls began at `called_s`, if `movable` give or take."""
+        ready_s = called_s + self._dispatch.launch_s
+        self._start_s[i] -= self._between_events_s(i, ready_s)
+        self._read_work(i, ready_s)
+        if movable:
+            ready_s = self._place_launch(i, ready_s)
+        self._read_lateness(i, ready_s)
+
+    def _results_s(self, i: int, time: float) -> float:
+        """When the results of worker lanes that action `i` needs had been there."""
+        if not self._columns.flags[i] & NEEDS_CPU:
+            return time
+        return max([time, *(self._end_s[j] for j in self._columns.waits[i] if self._columns.kind[j] == CPU)])
+
+    def _lengthen(self, i: int, called_s: float, excess_s: float) -> float:
+        """Lengthen the calls of action `i` by what the thread took longer, but for what it took before them."""
+        before_s = min(max(0.0, self._issue_lateness_s(i, called_s)), max(0.0, excess_s))
+        call_s = self._columns.call_s[i] + excess_s - before_s
+        self.call_s[i] = max(0.0, call_s)
+        return before_s + min(0.0, call_s)
+
+    def _issue_lateness_s(self, i: int, called_s: float) -> float:
+        """How much later than modelled the event before action `i` was recorded, if its start shows that."""
+        before, start_s = self._columns.previous[i], self._start_s[i]
+        if start_s <= max(self._caused_s(i, 0.0), self._end_s[before] if before >= 0 else 0.0):
+            return 0.0
+        return start_s - self._dispatch.launch_s - called_s
+
+    def _read_work(self, i: int, ready_s: float) -> None:
+        """The work of action `i` nearest the modelled one that its span allows."""
+        over_s, launches = self._over_s(i), self._columns.launches[i]
+        launched_s = max(self._start_s[i], ready_s + self.call_s[i] / launches)
+        after_last_s = launches * (over_s - ready_s - self.call_s[i])
+        least_s, most_s = min(over_s - launched_s, after_last_s), over_s - self._start_s[i]
+        self.work_s[i] = min(max(self._columns.work_s[i], least_s), most_s)
+
+    def _over_s(self, i: int) -> float:
+        """End of the work of action `i`, before the timing event behind it."""
+        return self._end_s[i] - self._dispatch.timed_gap_s
+
+    def _place_launch(self, i: int, ready_s: float) -> float:
+        """Split the thread's time for action `i` where its launches must have been; when it was ready then."""
+        launches, left_s = self._columns.launches[i], self._over_s(i) - ready_s
+        first_s, last_s = left_s - self.work_s[i], left_s - self.work_s[i] / launches
+        call_s = min(launches * first_s, last_s)
+        if call_s >= self.call_s[i]:
+            return ready_s
+        early_s = max(0.0, -first_s, -last_s)
+        call_s = max(0.0, min(launches * (first_s + early_s), last_s + early_s))
+        self.own_s[i] -= early_s
+        self.after_s[i] += early_s + self.call_s[i] - call_s
+        self.call_s[i] = call_s
+        return ready_s - early_s
+
+    def _between_events_s(self, i: int, ready_s: float) -> float:
+        """On a busy lane the events of two actions take time between the spans, too: it belongs to the second."""
+        before = self._columns.previous[i]
+        if before < 0 or self._end_s[before] < self._caused_s(i, ready_s):
+            return 0.0
+        return min(max(0.0, self._start_s[i] - self._end_s[before]), self._dispatch.timed_gap_s)
+
+    def _caused_s(self, i: int, ready_s: float) -> float:
+        """When action `i` was ready and its waits were over, latencies included."""
+        lane, latency_s = self._columns.lane, self._columns.lanes.latency_s[self._columns.lane[i]]
+        return max([ready_s, *(self._end_s[j] + latency_s[lane[j]] for j in self._columns.waits[i])])
+
+    def _read_lateness(self, i: int, ready_s: float) -> None:
+        """How much later than its causes have it action `i` started."""
+        columns, earliest_s = self._columns, self._caused_s(i, ready_s)
+        before = columns.previous[i]
+        if before >= 0 and self._end_s[before] >= earliest_s:
+            earliest_s = self._end_s[before]
+        else:
+            earliest_s += columns.lanes.wake_s[columns.lane[i]]
+        self.late_s[i] = self._start_s[i] - earliest_s
+
+
+def _crowded(columns: Columns, begun_s: list[float], end_s: list[float]) -> frozenset[int]:
+    """Actions that were issued while their device's launch queue was nearly full."""
+    if columns.queue_depth is None:
+        return frozenset()
+    found: set[int] = set()
+    for queue in range(columns.lanes.queues):
+        actions = [
+            i for i, lane in enumerate(columns.lane) if columns.kind[i] == CUDA and columns.lanes.queue[lane] == queue
+        ]
+        if sum(columns.launches[i] for i in actions) > columns.queue_depth:
+            found |= _issued_late(columns, actions, begun_s, end_s)
+    return frozenset(found)
+
+
+def _issued_late(columns: Columns, actions: list[int], begun_s: list[float], end_s: list[float]) -> set[int]:
+    limit, held, over = NEARLY_FULL * (columns.queue_depth or 0), 0, 0
+    by_end = sorted(actions, key=lambda i: end_s[i])
+    found = set()
+    for i in actions:
+        while over < len(by_end) and end_s[by_end[over]] <= begun_s[i]:
+            held -= columns.launches[by_end[over]]
+            over += 1
+        if held >= limit:
+            found.add(i)
+        held += columns.launches[i]
+    return found

@@ -1,0 +1,113 @@
+"""A plan simulated with measured times in place of modelled ones, one class of them or several.
+
+The measured spans are those of the run with timing events, so that is the run that is simulated. With all
+classes replaced it comes out as measured.
+
+========== =====================================================================================
+compute    work of tasks; a measured task shares nothing, what others cost it is in its span
+transfers  work of copies, likewise
+dispatch   the thread's time for each action and between two; where a result, a blocking copy or a full
+           launch queue held it up, only what it did besides
+waits      from the last thing that an action waited for to its start; the thread's return from waits
+========== =====================================================================================
+
+Not modelled: steps of a repeated program; see also `simulator.readings`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Literal
+
+from graphsched.simulator.columns import ALONE, CUDA, Columns, finish, tabulate
+from graphsched.simulator.engine import Engine
+from graphsched.simulator.model import EVERYTHING, Model
+from graphsched.simulator.readings import Readings
+from graphsched.timeline import Timeline
+
+Term = Literal["compute", "transfers", "dispatch", "waits"]
+TERMS: tuple[Term, ...] = ("compute", "transfers", "dispatch", "waits")
+
+LOADED = 1.02  # times its work alone from which on an action counts as slowed by others
+
+
+class Substitution:
+    """The model of a plan and the measured figures that can take the place of parts of it.
+
+    Example:
+        >>> import networkx as nx
+        >>> from graphsched.plan import Placement, build_plan
+        >>> from graphsched.platform import Device, Dispatch, Platform
+        >>> from graphsched.simulator import predict
+        >>> from graphsched.workload import Workload
+        >>> graph = nx.DiGraph()
+        >>> graph.add_node("a", duration_s=1.0)
+        >>> platform = Platform("one", (Device("cpu", "cpu"),), dispatch=Dispatch(sync_s=0, handoff_s=0, wake_s=0.5))
+        >>> lanes = Placement(["a"], {"a": "cpu/w0"})
+        >>> line = predict(build_plan(Workload.from_graph(graph), platform, None, lanes, scheduler="by hand"))
+        >>> slower = replace(line, end_s=line.end_s + 0.25, timed_makespan_s=line.timed_makespan_s + 0.25)
+        >>> swap = Substitution(slower)
+        >>> swap.makespan_s(()), swap.makespan_s(("compute",)), swap.makespan_s(("waits",))
+        (1.5, 1.75, 1.5)
+    """
+
+    def __init__(self, measured: Timeline, model: Model = EVERYTHING) -> None:
+        """`model`: which terms of the model count where nothing measured takes their place.
+
+        Raises:
+            PlanError: An action is of a kind that is not simulated.
+        """
+        self.columns, _ = tabulate(measured.plan, model)
+        finish(self.columns, {}, model)
+        self._found = Readings(measured.plan, self.columns, measured)
+
+    def makespan_s(self, terms: Collection[Term]) -> float:
+        """Simulated makespan, timing events included, with what was measured of `terms`."""
+        found, columns = self._found, _with_work(self.columns, self._found, terms)
+        if "dispatch" in terms:
+            columns = replace(columns, own_s=found.own_s, call_s=found.call_s, after_s=found.after_s)
+        if "waits" not in terms:
+            return Engine(columns, timed=True).run()
+        columns = _with_pauses(columns, found.pause_s)
+        return Engine(columns, timed=True, late_s=found.late_s).run() + found.return_s
+
+    def issue_s(self) -> dict[int, float]:
+        """By action, the thread's time measured for it and the gap before it, less the modelled one."""
+        found, columns = self._found, self.columns
+        pairs = [(found.own_s, columns.own_s), (found.call_s, columns.call_s), (found.after_s, columns.after_s)]
+        return {i: sum(mine[i] - model[i] for mine, model in pairs) for i in range(len(columns))}
+
+    def late_s(self) -> dict[int, float]:
+        """By action, its measured start less the modelled one after the same causes."""
+        return self._found.late_s
+
+    def return_s(self) -> float:
+        """What the thread took to go on after all its waits, measured less modelled."""
+        return self._found.return_s + sum(self._found.pause_s.values())
+
+    def loaded(self, predicted: Timeline) -> frozenset[int]:
+        """Actions that are predicted to take longer than alone, because of what runs beside them."""
+        columns, gap_s = self.columns, self.columns.dispatch.timed_gap_s
+        return frozenset(
+            i
+            for i, resource in enumerate(columns.resource)
+            if resource != ALONE and predicted[i].duration_s - gap_s > LOADED * columns.work_s[i]
+        )
+
+
+def _with_work(columns: Columns, found: Readings, terms: Collection[Term]) -> Columns:
+    work_s, resource = list(columns.work_s), list(columns.resource)
+    for term, actions in (("compute", found.runs), ("transfers", found.copies)):
+        for i in actions if term in terms else ():
+            work_s[i], resource[i] = found.work_s[i], ALONE
+    return replace(columns, work_s=work_s, resource=resource)
+
+
+def _with_pauses(columns: Columns, pause_s: dict[int, float]) -> Columns:
+    """What the thread takes to go on after a wait, before the calls of the next action."""
+    before_s, call_s = list(columns.before_s), list(columns.call_s)
+    for i, pause in pause_s.items():
+        into = before_s if columns.kind[i] == CUDA else call_s
+        into[i] += pause
+    return replace(columns, before_s=before_s, call_s=call_s)

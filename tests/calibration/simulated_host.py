@@ -1,0 +1,91 @@
+"""A host of known figures that answers like a measured one: rates of transfers together, times of one alone."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from graphsched.calibration.capacities import Flow
+from graphsched.platform import Link
+from graphsched.simulator.fairness import in_turn_rates, max_min_rates
+
+
+@dataclass
+class SimulatedHost:
+    """GPUs that share the host's memory and have a port each.
+
+    Attributes:
+        gpus: Number of GPUs.
+        unlinked: Pairs of GPUs without peer access, in both directions.
+        in_turn: Whether ports serve their transfers in turn.
+        noise: Relative noise of a measurement.
+        asked: The patterns that were measured.
+    """
+
+    gpus: int = 4
+    unlinked: frozenset[frozenset[int]] = frozenset()
+    in_turn: bool = True
+    noise: float = 0.0
+    asked: list[list[Flow]] = field(default_factory=list)
+    seed: int = 0
+
+    engine, engine_both = 55.0, 50.0
+    pair, port_out, port_in = 394.0, 400.0, 396.0
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)
+
+    def links(self) -> list[Link]:
+        """What was measured of each link alone."""
+        names = [f"cuda:{i}" for i in range(self.gpus)]
+        found = [Link("cpu", name, "pinned", 1e-5, self.engine) for name in names]
+        found += [Link(name, "cpu", "pinned", 1e-5, self.engine) for name in names]
+        for i, a in enumerate(names):
+            for j, b in enumerate(names):
+                if i != j:
+                    linked = frozenset((i, j)) not in self.unlinked
+                    found.append(Link(a, b, "peer" if linked else "staged", 1e-5, self.pair if linked else 20.0))
+        return found
+
+    def host_rate(self, own: int, other: int) -> float:
+        """What the host's memory gives to `own` links one way while `other` are busy the other way."""
+        return 60.0 + 25.0 * own - 6.0 * other
+
+    def port_rate(self, own: int, other: int, most: float) -> float:
+        """What a GPU's port gives."""
+        return most - 30.0 * min(other, 1) - 15.0 * max(0, other - 1)
+
+    def truth(self, flows: Sequence[Flow]) -> list[float]:
+        """Rates of flows that are all between the host and GPUs, or all between GPUs."""
+        into, out = [f for f in flows if f[0] == "cpu"], [f for f in flows if f[1] == "cpu"]
+        if into or out:
+            return self._host(flows, into, out)
+        sources = [int(s[5:]) for s, _ in flows]
+        targets = [int(t[5:]) + self.gpus for _, t in flows]
+        sent = {i: sources.count(i) for i in range(self.gpus)}
+        got = {i: targets.count(i + self.gpus) for i in range(self.gpus)}
+        rates = [self.port_rate(sent[i], got[i], self.port_out) for i in range(self.gpus)]
+        rates += [self.port_rate(got[i], sent[i], self.port_in) for i in range(self.gpus)]
+        limits = [self.pair] * len(flows)
+        if self.in_turn and len(flows) > 1:
+            return in_turn_rates(limits, sources, [(t,) for t in targets], rates)
+        return max_min_rates(limits, list(zip(sources, targets, strict=True)), rates)
+
+    def _host(self, flows: Sequence[Flow], into: Sequence[Flow], out: Sequence[Flow]) -> list[float]:
+        limits = []
+        for source, target in flows:
+            both = (target, source) in flows
+            limits.append(self.engine_both if both else self.engine)
+        rates = [self.host_rate(len(into), len(out)), self.host_rate(len(out), len(into))]
+        return max_min_rates(limits, [(0,) if s == "cpu" else (1,) for s, _ in flows], rates)
+
+    def measure(self, flows: Sequence[Flow]) -> list[float]:
+        """`truth` with noise, and all of it 6 % too slow: pauses between copies, which a lone transfer has too."""
+        self.asked.append(list(flows))
+        return [0.94 * rate * (1 + self.noise * self._random.uniform(-1, 1)) for rate in self.truth(flows)]
+
+    def copy_s(self, nbytes: int, latency_s: float = 1e-5, rate: float = 55e9, spike: float = 0.1) -> float:
+        """Seconds of one transfer; now and then one takes many times as long."""
+        seconds = latency_s + nbytes / rate
+        return seconds * (40.0 if self._random.random() < spike else 1 + self.noise * self._random.uniform(-1, 1))

@@ -1,0 +1,140 @@
+"""Capacities fitted to a simulated host are its own, and predict patterns that were not measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from graphsched.calibration.capacities import Capacities, Flow, fit_capacities, host_counts, host_flows
+from graphsched.calibration.fitting import link_of, measure_points
+from graphsched.platform import Device, Platform
+from graphsched.simulator import predict
+from tests.builders import FREE, planned, workload
+from tests.calibration.simulated_host import SimulatedHost
+
+ALL_TO_ALL = [(f"cuda:{i}", f"cuda:{j}") for i in range(4) for j in range(4) if i != j]
+
+
+def platform_of(host: SimulatedHost, found: Capacities) -> Platform:
+    """The platform that a calibration makes of `host`, dispatch and latencies left out."""
+    devices = (Device("cpu", "cpu"), *(Device(f"cuda:{i}", "cuda") for i in range(host.gpus)))
+    links = []
+    for link in host.links():
+        ends = (link.source, link.target)
+        crosses: tuple[str, ...] = (f"{ends[0]}/out", f"{ends[1]}/in")
+        if "cpu" in ends:
+            crosses = (f"{ends[1]}/h2d", "host/h2d") if ends[0] == "cpu" else (f"{ends[0]}/d2h", "host/d2h")
+        elif link.memory != "peer":
+            crosses = ()
+        links.append(replace(link, crosses=crosses, latency_s=0.0))
+    return Platform("simulated", devices, tuple(links), found.rates, dispatch=FREE, tables=found.tables)
+
+
+def together(where: Platform, flows: list[Flow], copies: int = 60) -> list[float]:
+    """Predicted rates while all `flows`, of many copies each, are under way: bytes sent by the end of the first."""
+    pairs = [(i, k) for k in range(copies) for i in range(len(flows))]
+    work = workload(
+        dict.fromkeys([f"{end}{i}-{k}" for end in "ab" for i, k in pairs], 0.0),
+        [(f"a{i}-{k}", f"b{i}-{k}", 1000) for i, k in pairs],
+    )
+    lanes = {}
+    for i, k in pairs:
+        for end, device in zip("ab", flows[i], strict=True):
+            lanes[f"{end}{i}-{k}"] = f"{device}/{'w' if device == 'cpu' else 's'}{i}"
+    order = [f"{end}{i}-{k}" for end in "ab" for i, k in pairs]
+    line = predict(planned(work, where, lanes, order=order))
+    copied = [s for s in line if ">" in s.action]
+    sent = {flow: [s for s in copied if s.action.startswith(f"a{i}-")] for i, flow in enumerate(flows)}
+    first = min(spans[-1].end_s for spans in sent.values())
+    parts = {f: sum(min(1.0, max(0.0, first - s.start_s) / s.duration_s) for s in spans) for f, spans in sent.items()}
+    return [1000 * parts[flow] / first for flow in flows]
+
+
+def check(host: SimulatedHost, flows: list[Flow], within: float, found: Capacities | None = None) -> None:
+    predicted = together(platform_of(host, found or fit_capacities(host.gpus, host.links(), host.measure)), flows)
+    assert predicted == pytest.approx(host.truth(flows), rel=within)
+
+
+@pytest.mark.parametrize("in_turn", [True, False])
+@pytest.mark.parametrize("gpus", [1, 2, 4])
+def test_measured_patterns_come_back(gpus: int, in_turn: bool) -> None:
+    host = SimulatedHost(gpus, in_turn=in_turn)
+    found = fit_capacities(gpus, host.links(), host.measure)
+    for flows in list(host.asked):
+        check(host, flows, 0.06 if in_turn else 0.01, found)  # in turn: averages of whole copies
+
+
+@pytest.mark.parametrize(
+    "flows",
+    [
+        host_flows(4, 3, 1),
+        host_flows(4, 1, 3),
+        host_flows(4, 3, 3),
+        [("cuda:0", "cuda:2"), ("cuda:1", "cuda:3")],  # the second step of a broadcast tree
+        [("cuda:0", "cuda:1"), ("cuda:0", "cuda:2"), ("cuda:3", "cuda:1")],
+        [(f"cuda:{i}", f"cuda:{(i + 1) % 4}") for i in range(4)],
+        ALL_TO_ALL,
+    ],
+)
+def test_patterns_that_were_not_measured_are_predicted(flows: list[Flow]) -> None:
+    check(SimulatedHost(), flows, 0.03)
+
+
+def test_the_figures_of_the_host_are_found() -> None:
+    host = SimulatedHost(noise=0.004)
+    tables = fit_capacities(4, host.links(), host.measure).tables
+    assert tables["cuda:1/h2d"].rate((1, 0)) == pytest.approx(host.engine, rel=0.01)
+    assert tables["cuda:1/h2d"].rate((1, 1)) == pytest.approx(host.engine_both, rel=0.01)
+    for own, other in ((3, 0), (4, 0), (4, 4), (3, 3)):
+        assert tables["host/h2d"].rate((own, other)) == pytest.approx(host.host_rate(own, other), rel=0.01)
+    assert tables["cuda:2/out"].rate((3, 0)) == pytest.approx(host.port_out, rel=0.01)
+    assert tables["cuda:2/in"].rate((3, 0)) == pytest.approx(host.port_in, rel=0.01)
+    assert tables["cuda:2/out"].rate((3, 3)) == pytest.approx(host.port_rate(3, 3, host.port_in), rel=0.01)
+
+
+def test_noise_stays_noise() -> None:
+    host = SimulatedHost(noise=0.004)
+    found = fit_capacities(4, host.links(), host.measure)
+    for flows in (host_flows(4, 4, 0), host_flows(4, 4, 4), ALL_TO_ALL):
+        check(host, flows, 0.015, found)
+
+
+def test_turns_are_told_from_fair_shares() -> None:
+    for in_turn in (True, False):
+        host = SimulatedHost(in_turn=in_turn)
+        found = fit_capacities(4, host.links(), host.measure)
+        assert found.tables["cuda:2/out"].in_turn == in_turn
+        assert not found.tables["cuda:2/in"].in_turn
+
+
+def test_an_uneven_topology_has_ports_for_the_pairs_that_are_linked() -> None:
+    """cuda:0 and cuda:1 are linked, cuda:2 with nobody."""
+    host = SimulatedHost(3, unlinked=frozenset({frozenset((0, 2)), frozenset((1, 2))}))
+    found = fit_capacities(3, host.links(), host.measure)
+    assert {name for name in found.rates if name.endswith(("/out", "/in"))} == {
+        "cuda:0/out", "cuda:0/in", "cuda:1/out", "cuda:1/in",
+    }  # fmt: skip
+    assert all("cuda:2" not in flow or "cpu" in flow for flows in host.asked for flow in flows)
+    check(host, [("cuda:0", "cuda:1"), ("cuda:1", "cuda:0")], 0.01, found)
+
+
+def test_without_peer_access_only_the_host_is_shared() -> None:
+    pairs = frozenset(frozenset((i, j)) for i in range(2) for j in range(i))
+    found = fit_capacities(2, SimulatedHost(2, unlinked=pairs).links(), SimulatedHost(2, unlinked=pairs).measure)
+    assert sorted(found.rates) == ["cuda:0/d2h", "cuda:0/h2d", "cuda:1/d2h", "cuda:1/h2d", "host/d2h", "host/h2d"]
+
+
+def test_numbers_of_busy_gpus() -> None:
+    assert host_counts(8) == (1, 2, 3, 4, 8)
+    assert host_counts(3) == (1, 2, 3)
+
+
+def test_a_link_is_found_again_through_spikes() -> None:
+    """Every tenth transfer takes forty times as long: medians do not see them."""
+    host = SimulatedHost(noise=0.002)
+    points = measure_points(host.copy_s, [4096 * 4**k for k in range(10)])
+    link = link_of("cpu", "cuda:0", "pinned", points)
+    assert link.bandwidth_bytes_per_s == pytest.approx(55e9, rel=0.01)
+    assert link.latency_s == pytest.approx(1e-5, rel=0.01)
+    assert link.duration_s(2**22) == pytest.approx(1e-5 + 2**22 / 55e9, rel=0.01)

@@ -1,0 +1,32 @@
+"""The speed of the dispatching thread at present."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from graphsched.calibration import at_pace, cuda_calls, present_call_s
+from graphsched.platform import Device, Dispatch, Platform
+
+MEASURED = Dispatch(call_s=5e-6, record_s=2e-6, sync_s=1e-5, launch_s=3e-6, wake_s=1e-5)
+HERE = Platform("here", (Device("cpu", "cpu"), Device("cuda:1", "cuda")), dispatch=MEASURED)
+
+
+def test_a_slower_thread_has_dearer_calls_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(cuda_calls, "tiny_call_s", lambda gpu: asked.append(gpu) or 1e-5)
+    now = at_pace(HERE, present_call_s(HERE)).dispatch
+    assert asked == [1]
+    assert (now.call_s, now.record_s, now.run_s) == (1e-5, 4e-6, 2 * MEASURED.run_s)
+    assert (now.sync_s, now.launch_s, now.wake_s, now.queue_depth) == (1e-5, 3e-6, 1e-5, 1024)
+    assert now.at(5e-6).record_s == pytest.approx(2e-6)
+
+
+def test_without_a_yardstick_or_a_gpu_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_calls, "tiny_call_s", lambda gpu: pytest.fail("measured"))
+    unknown = replace(HERE, dispatch=replace(MEASURED, call_s=0.0))
+    bare = replace(HERE, devices=HERE.devices[:1])
+    assert (present_call_s(unknown), present_call_s(bare)) == (0, 0)
+    assert at_pace(HERE, 0.0) is HERE
+    assert at_pace(unknown, 1e-5) == unknown

@@ -1,0 +1,447 @@
+"""Which operations meet in a plan, what they launch, how long they take in pairs; contention from that."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from graphsched.calibration import contention, cuda_kernels, cuda_pairs, pairing, profile, profiling
+from graphsched.calibration.contention import PairRun, in_flight, in_flight_of_copies, slowdown_beside
+from graphsched.calibration.cuda_pairs import Operation, chain_lengths, measure_pair
+from graphsched.calibration.kernels import BLOCKS, Launched, kernel_of, launched_between, multiprocessors
+from graphsched.calibration.meeting import Meeting, meetings, unmeasured
+from graphsched.costs import Beside, Costs, Kernel, Multiprocessors, TaskCost
+from graphsched.errors import PlatformError
+from graphsched.plan import Plan
+from graphsched.platform import Platform
+from graphsched.simulator.side_by_side import ends_s
+from graphsched.workload import TensorSpec, Workload
+from tests.builders import kernel, planned, platform
+
+FOUR = Multiprocessors(count=4, registers=1000, threads=8, shared_bytes=100, blocks=16)
+
+
+# -- who meets whom -------------------------------------------------------------------------------
+
+
+def plan_of(kinds: Mapping[str, int], lanes: Mapping[str, str], **more: Any) -> Plan:
+    work = Workload()
+    for name, kind in kinds.items():
+        work.task(kernel, kind, name=name, outputs=[])
+    costs = {(task.signature, "GPU"): TaskCost(float(kinds[task.name] + 1)) for task in work.tasks}
+    return planned(work, platform(), lanes, costs=Costs(costs), **more)
+
+
+def test_independent_tasks_on_two_lanes_meet() -> None:
+    """a (kind 0) beside b (1); c (2) is on the same lane as a, and meets b only."""
+    plan = plan_of({"a": 0, "b": 1, "c": 2}, {"a": "cuda:0/s0", "c": "cuda:0/s0", "b": "cuda:0/s1"})
+    found = meetings(plan)
+    signature = {name: plan.work[name].signature for name in "abc"}
+    assert {pair.signatures for pair in found} == {tuple(sorted((signature[x], signature["b"]))) for x in "ac"}
+    assert [pair.work_s for pair in found] == [5.0, 3.0]  # b and c, then a and b
+    assert {(pair.device, pair.model) for pair in found} == {("cuda:0", "GPU")}
+
+
+def test_copies_of_an_operation_meet_themselves() -> None:
+    (found,) = meetings(plan_of({"a": 0, "b": 0}, {"a": "cuda:0/s0", "b": "cuda:0/s1"}))
+    assert found.signatures[0] == found.signatures[1]
+
+
+@pytest.mark.parametrize("lane", ["cuda:0/s0", "cuda:1/s0"])
+def test_tasks_on_one_lane_or_on_two_devices_do_not_meet(lane: str) -> None:
+    assert meetings(plan_of({"a": 0, "b": 1}, {"a": "cuda:0/s0", "b": lane})) == []
+
+
+def test_a_wait_of_the_thread_keeps_tasks_apart() -> None:
+    """a | wait | b"""
+    plan = plan_of({"a": 0, "b": 1}, {"a": "cuda:0/s0", "b": "cuda:0/s1"}, wait_after=["a"])
+    assert meetings(plan) == []
+
+
+def test_ancestors_do_not_meet() -> None:
+    """x ─▶ y (s1) ─▶ z (s0); w (s1, after y on its lane) meets z only."""
+    work = Workload()
+    spec = TensorSpec((2, 2))
+    x = work.task(torch.relu, work.input("i", spec, device="cuda:0"), name="x", outputs=[spec])
+    y = work.task(torch.neg, x, name="y", outputs=[spec])
+    work.task(torch.abs, y, name="z", outputs=[spec])
+    work.task(torch.sin, y, name="w", outputs=[spec])
+    lanes = {"x": "cuda:0/s0", "y": "cuda:0/s1", "z": "cuda:0/s0", "w": "cuda:0/s1"}
+    (found,) = meetings(planned(work, platform(), lanes))
+    assert {s.partition("(")[0] for s in found.signatures} == {"torch.abs", "torch.sin"}
+
+
+def test_given_durations_do_not_count() -> None:
+    work = Workload()
+    for name in "ab":
+        work.task(kernel, name, name=name, outputs=[], duration_s=1.0)
+    assert meetings(planned(work, platform(), {"a": "cuda:0/s0", "b": "cuda:0/s1"})) == []
+
+
+def test_what_is_known_is_not_measured_again() -> None:
+    plan = plan_of({"a": 0, "b": 1, "c": 2}, {"a": "cuda:0/s0", "c": "cuda:0/s0", "b": "cuda:0/s1"})
+    both = meetings(plan)
+    known = plan.costs.merged(Costs(pairs={(*both[0].signatures, "GPU"): Beside(1.0)}))
+    assert unmeasured(plan, plan.costs) == both
+    assert unmeasured(plan, known) == both[1:]
+    assert unmeasured(plan, Costs()) == []
+
+
+# -- what operations launch -----------------------------------------------------------------------
+
+
+def event(name: str, ts: float, dur: float = 1.0, cat: str = "kernel", grid: int = 4) -> dict[str, Any]:
+    sizes = {"grid": [grid, 1, 1], "block": [33, 1, 1], "registers per thread": 10, "shared memory": 5}
+    return {"cat": cat, "name": name, "ts": ts, "dur": dur, "args": sizes}
+
+
+def test_kernels_between_two_spins_are_one_steps() -> None:
+    """Warm-up, spin, a, fill, b, spin, warm-up, spin, fill, spin; events of the host and disorder are no matter."""
+    names = ["warm", "spin", "a", "fill", "b", "spin", "warm", "spin", "fill", "spin"]
+    events = [
+        event(n, ts, 3.0 if n == "b" else 1.0, "gpu_memset" if n == "fill" else "kernel") for ts, n in enumerate(names)
+    ]
+    events += [{"cat": "cpu_op", "name": "spin", "ts": 2.5}]
+    first, second = launched_between({"traceEvents": events[::-1]}, "spin")
+    assert first.launches == 3
+    assert [kernel.share for kernel in first.kernels] == [0.25, 0.75]
+    assert first.kernels[0].blocks == 4
+    assert second == Launched(1)
+    assert launched_between({}, "spin") == []
+
+
+def test_allocation_is_by_warps_and_steps() -> None:
+    """33 threads are two warps; 10 registers a thread are 16; each block has 1 KB of shared memory on top."""
+    assert kernel_of([2, 3, 1], [33, 1, 1], 10, 5) == Kernel(6, 16 * 64, 64, 1029)
+
+
+@pytest.mark.parametrize(("capability", "places"), [((9, 0), 32), ((8, 9), 24), ((7, 5), 16)])
+def test_multiprocessors_of_a_device(monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int], places: int) -> None:
+    found = SimpleNamespace(
+        multi_processor_count=132, regs_per_multiprocessor=65536, max_threads_per_multi_processor=2048,
+        shared_memory_per_multiprocessor=233472, major=capability[0], minor=capability[1],
+    )  # fmt: skip
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: found)
+    assert multiprocessors(0) == Multiprocessors(132, 65536, 2048, 233472, places)
+    assert all(places < 32 for places in BLOCKS.values())
+
+
+def test_no_profiler_no_kernels() -> None:
+    assert cuda_kernels.launched_by(iter([SimpleNamespace()]), 99) == {}  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(("names", "found"), [(["spin_kernel", "k", "spin_kernel"], 1), (["spin_kernel", "k"], 0)])
+def test_a_trace_that_lacks_a_call_is_not_used(monkeypatch: pytest.MonkeyPatch, names: list[str], found: int) -> None:
+    def trace(steps: Any, device: int, signatures: list[str]) -> Any:
+        signatures.append("mm")
+        return {"traceEvents": [event(name, ts) for ts, name in enumerate(names)]}
+
+    monkeypatch.setattr(cuda_kernels, "_trace", trace)
+    assert list(cuda_kernels.launched_by([], 0)) == ["mm"][:found]
+
+
+# -- contention -----------------------------------------------------------------------------------
+
+
+def wide(blocks: int, threads: int, seconds: float = 1.0) -> TaskCost:
+    return TaskCost(seconds, kernels=(Kernel(blocks, 0, threads, 0),), processors=FOUR)
+
+
+def run_of(
+    costs: tuple[TaskCost, TaskCost], factors: tuple[float, float], way: int, calls: int, others: int
+) -> PairRun:
+    """What a device that is as the simulator says would show."""
+    pairs = {(0, 1): Beside(1.0, factors[0]), (1, 0): Beside(1.0, factors[1])}
+    ends = ends_s(costs, [[way] * calls, [1 - way] * others], pairs)
+    return PairRun(calls, others, slowdown_beside(calls * costs[way].device_s, ends[0], ends[1]))
+
+
+@pytest.mark.parametrize("factors", [(1.0, 1.0), (1.5, 1.2), (4.0, 1.1)])
+@pytest.mark.parametrize("costs", [(wide(4, 1), wide(4, 2, 3.0)), (wide(96, 1, 3.0), wide(4, 1))])
+def test_contention_is_found_again(costs: tuple[TaskCost, TaskCost], factors: tuple[float, float]) -> None:
+    """Of kernels that fit together, and of one in waves beside one that has to wait for its last."""
+    runs = run_of(costs, factors, 0, 12, 60), run_of(costs, factors, 1, 12, 60)
+    found = in_flight(costs, runs)
+    again = [run_of(costs, found, way, 12, 60).slowdown for way in (0, 1)]
+    assert again == pytest.approx([run.slowdown for run in runs], rel=0.01)
+
+
+def test_waiting_is_not_contention() -> None:
+    """Two kernels that need the whole device take turns: a slowdown of nearly 2, and no contention."""
+    cost = wide(4, 8)
+    run = run_of((cost, cost), (1.0, 1.0), 0, 8, 20)
+    assert run.slowdown == pytest.approx(15 / 8)
+    assert in_flight((cost, cost), (run, run))[0] == 1.0
+
+
+@pytest.mark.parametrize(("threads", "slowdown"), [(1, 1.0), (1, 1.7), (5, 2.0)])
+def test_copies_are_as_slow_as_the_curve_says(threads: int, slowdown: float) -> None:
+    """Of kernels that fit together, and of some that do not and take turns."""
+    cost = replace(wide(4, threads), concurrency=((2, slowdown),))
+    contention = in_flight_of_copies(cost)
+    ends = ends_s([cost], [[0] * 40] * 2, {(0, 0): Beside(1.0, contention)})
+    assert max(ends) / (40 * cost.device_s) == pytest.approx(slowdown, rel=0.03)
+
+
+def test_what_was_done_beside_the_other_counts_where_that_ended_first() -> None:
+    """12 calls; the other's 8 end early: only by that is a contention of 2 told from one of 20."""
+    costs = wide(4, 1), wide(4, 2)
+    runs = run_of(costs, (20.0, 1.0), 0, 12, 8), run_of(costs, (20.0, 1.0), 1, 12, 60)
+    assert in_flight(costs, runs)[0] == pytest.approx(20.0, rel=0.05)
+
+
+def test_next_to_nothing_done_is_bounded() -> None:
+    assert slowdown_beside(1.0, 3.0, 2.0) == slowdown_beside(1.0, 3.1, 2.0) == 100.0
+
+
+def test_contention_is_never_negative() -> None:
+    """a (5 of 8 threads everywhere) beside b, of which half the blocks fit: 0.4 times as long needs less than 0."""
+    costs = wide(4, 5), wide(8, 3, 40.0)
+    back = run_of(costs, (0.0, 1.0), 1, 1, 1)
+    assert in_flight(costs, (PairRun(1, 1, 0.4), back))[0] == 0.0
+
+
+def test_the_best_of_all_guesses_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second guess is nearest to the 2 that was measured."""
+    shown = iter([9.0, 9.0, 1.9, 1.9] + [7.0, 5.0] * 100)
+    guesses = []
+
+    def simulated(costs: Any, factors: Any, way: int, run: PairRun) -> float:
+        guesses.append(tuple(factors))
+        return next(shown)
+
+    monkeypatch.setattr(contention, "_simulated", simulated)
+    found = in_flight((wide(4, 1), wide(4, 1)), (PairRun(5, 20, 2.0), PairRun(5, 20, 2.0)))
+    assert found == guesses[2] != guesses[0]
+
+
+# -- measuring ------------------------------------------------------------------------------------
+
+
+Chains = tuple[tuple[Operation, int], ...]
+
+
+def operation(cost: TaskCost) -> Operation:
+    return Operation((lambda: None, lambda: None), cost)
+
+
+def device(factors: Mapping[tuple[int, int], float], known: list[Operation]) -> Callable[..., list[float]]:
+    """A device on which operations cost each other these factors, and nothing else."""
+
+    def ends(chains: Chains, spinner: Any) -> list[float]:
+        pairs = {pair: Beside(factor) for pair, factor in factors.items()}
+        kinds = [operation.cost for operation in known]
+        return ends_s(kinds, [[known.index(operation)] * count for operation, count in chains], pairs)
+
+    return ends
+
+
+def test_both_ways_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = [operation(TaskCost(1e-5)), operation(TaskCost(1e-4))]
+    monkeypatch.setattr(cuda_pairs, "_ends_s", device({(0, 1): 1.5, (1, 0): 1.25}, known))
+    there, back = measure_pair(known[0], known[1], None)  # type: ignore[arg-type,misc]
+    assert (there.slowdown, back.slowdown) == pytest.approx((1.5, 1.25))
+    assert there.in_flight is None
+
+
+def test_the_other_chain_is_made_to_outlast(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slowdown of 9: with the length for 2 and for 4 and for 8 the other ends first."""
+    known = [operation(TaskCost(1e-5)), operation(TaskCost(1e-5))]
+    lengths, play = [], device({(0, 1): 9.0, (1, 0): 1.0}, known)
+
+    def ends(chains: Chains, spinner: Any) -> list[float]:
+        lengths.append([count for _, count in chains])
+        return play(chains, spinner)
+
+    monkeypatch.setattr(cuda_pairs, "_ends_s", ends)
+    there, _ = measure_pair(known[0], known[1], None)  # type: ignore[arg-type,misc]
+    assert there.slowdown == pytest.approx(9.0)
+    assert lengths[:4] == [[30, 79], [30, 157], [30, 313], [30]]
+
+
+def test_where_the_other_cannot_outlast_the_rest_is_put_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    """400 calls of 1 µs beside 4 of 1 ms, each slowed 3 times."""
+    known = [operation(TaskCost(1e-3)), operation(TaskCost(1e-6))]
+    monkeypatch.setattr(cuda_pairs, "_ends_s", device({(0, 1): 3.0, (1, 0): 1.0}, known))
+    there, _ = measure_pair(known[0], known[1], None)  # type: ignore[arg-type,misc]
+    assert there.slowdown == pytest.approx(3.0)
+
+
+def test_contention_is_told_apart_where_kernels_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = [operation(wide(4, 1, 1e-5)), operation(wide(4, 2, 1e-5))]
+    monkeypatch.setattr(cuda_pairs, "_ends_s", device({(0, 1): 1.5, (1, 0): 1.25}, known))
+    there, back = measure_pair(known[0], known[1], None)  # type: ignore[arg-type,misc]
+    assert (there.in_flight, back.in_flight) == pytest.approx((1.5, 1.25), rel=0.01)
+
+
+def test_a_copy_of_itself_is_not_measured_where_there_is_a_curve(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_pairs, "_ends_s", lambda chains, spinner: pytest.fail("measured"))
+    known = operation(replace(wide(4, 1, 1e-5), concurrency=((2, 1.5),)))
+    same, again = measure_pair(known, known, None)  # type: ignore[arg-type,misc]
+    assert same is again
+    assert same.slowdown == 1.5
+    assert same.in_flight == pytest.approx(1.5, rel=0.01)
+    bare = operation(TaskCost(1e-5, concurrency=((2, 1.5),)))
+    assert measure_pair(bare, bare, None)[0].in_flight is None  # type: ignore[arg-type,index]
+
+
+def test_what_cannot_be_queued_in_time_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cuda_pairs, "_ends_s", lambda chains, spinner: None)
+    assert measure_pair(operation(TaskCost(1.0)), operation(TaskCost(1.0)), None) is None  # type: ignore[arg-type]
+
+
+def test_chains_fit_into_the_launch_queue() -> None:
+    assert chain_lengths(TaskCost(1e-6, launches=100), TaskCost(1e-6, launches=500), 2.0) == (4, 1)
+
+
+class Played:
+    """CUDA's streams and events, which write down what is asked of them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.log: list[str] = []
+        self.streams = 0
+        self.events = 0
+        monkeypatch.setattr(cuda_pairs, "new_stream", self.stream)
+        monkeypatch.setattr(cuda_pairs, "new_event", self.event)
+        monkeypatch.setattr(cuda_pairs, "on_streams", lambda stack, streams: None)
+        monkeypatch.setattr(cuda_pairs, "elapsed_s", lambda start, end: float(end.name[1:]))
+        monkeypatch.setattr(torch.cuda, "stream", lambda stream: pytest.MonkeyPatch.context())
+        monkeypatch.setattr(torch.cuda, "set_stream", lambda stream: self.log.append(f"on {stream.name}"))
+        monkeypatch.setattr(torch.cuda, "synchronize", lambda device: self.log.append("synchronize"))
+
+    def stream(self, device: int) -> Any:
+        self.streams += 1
+        name = f"s{self.streams - 1}"
+        return SimpleNamespace(name=name, wait_event=lambda e: self.log.append(f"{name} waits for {e.name}"))
+
+    def event(self, timing: bool = False) -> Any:
+        name = f"e{self.events}"
+        self.events += 1
+        return SimpleNamespace(name=name, record=lambda stream: self.log.append(f"{name} on {stream.name}"))
+
+    def spin(self, seconds: float) -> None:
+        self.log.append("spin")
+
+
+def test_chains_start_together_behind_a_spin(monkeypatch: pytest.MonkeyPatch) -> None:
+    played = Played(monkeypatch)
+    calls = [lambda name=name: played.log.append(name) for name in "abcd"]
+    first, second = Operation((calls[0], calls[1]), TaskCost(1.0)), Operation((calls[2], calls[3]), TaskCost(1.0))
+    spinner = SimpleNamespace(device=0, spin=played.spin)
+    ends = cuda_pairs._ends_s(((first, 2), (second, 1)), spinner)  # type: ignore[arg-type]
+    assert played.log[:12] == [
+        "spin", "e1 on s0", "e0 on s0", "s1 waits for e0", "on s0", "a", "a", "on s1", "d", "e2 on s0", "e3 on s1",
+        "synchronize",
+    ]  # fmt: skip
+    assert ends == [10.0, 11.0]  # medians of events 6 and 7, 10 and 11, 14 and 15
+    spinner.spin = lambda seconds: time.sleep(seconds + 1e-3)  # the calls come too late
+    assert cuda_pairs._ends_s(((first, 1),), spinner) is None  # type: ignore[arg-type]
+
+
+# -- profile of a plan ----------------------------------------------------------------------------
+
+
+def two_kinds() -> Plan:
+    """a, b side by side on a GPU."""
+    work = Workload()
+    x = work.input("x", torch.ones(2, 2))
+    work.task(torch.relu, x, name="a", device="cuda")
+    work.task(torch.neg, x, name="b", device="cuda")
+    return planned(work, platform(), {"a": "cuda:0/s0", "b": "cuda:0/s1"})
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> list[list[Meeting]]:
+    """No GPU: costs of one second each, pairs of 2; the pairs asked for."""
+    asked: list[list[Meeting]] = []
+
+    def pairs(plan: Plan, wanted: list[Meeting], costs: Costs) -> Costs:
+        asked.append(wanted)
+        return Costs(pairs={(*p.signatures[::way], p.model): Beside(2.0) for p in wanted for way in (1, -1)})
+
+    def operations(work: Workload, platform: Platform, device: str, tasks: Any, *more: Any) -> Costs:
+        return Costs({(task.signature, platform.device(device).model): TaskCost(1.0) for task in tasks})
+
+    monkeypatch.setenv("GRAPHSCHED_CACHE", str(tmp_path))
+    monkeypatch.setattr(profiling, "check_is_here", lambda platform, name: None)
+    monkeypatch.setattr(profiling, "_measure_on", operations)
+    monkeypatch.setattr(profiling, "measure_meetings", pairs)
+    return asked
+
+
+def test_profile_of_a_plan_measures_its_pairs_once(measured: list[list[Meeting]]) -> None:
+    plan = two_kinds()
+    costs = profile(plan)
+    a, b = (plan.work[name].signature for name in "ab")
+    assert dict(costs.pairs) == {(a, b, "GPU"): Beside(2.0), (b, a, "GPU"): Beside(2.0)}
+    assert costs[a, "GPU"].device_s == 1.0
+    assert profile(plan, plan.platform) == costs
+    assert len(measured) == 1
+
+
+def test_profile_of_a_workload_measures_no_pairs(measured: list[list[Meeting]]) -> None:
+    plan = two_kinds()
+    assert not profile(plan.work, plan.platform).pairs
+    assert not profile(plan, concurrency=False).pairs
+    assert measured == []
+
+
+def test_profile_of_a_workload_needs_a_platform() -> None:
+    with pytest.raises(PlatformError, match="needs a platform"):
+        profile(Workload())
+
+
+def test_pairs_are_measured_while_there_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two pairs; with no time at all, none. Operations get arguments of their own for each of two streams."""
+    plan = two_kinds()
+    costs = Costs({(plan.work[name].signature, "GPU"): TaskCost(1.0) for name in "ab"})
+    wanted = meetings(plan)
+    seen: list[tuple[Operation, Operation]] = []
+
+    def measure(first: Operation, second: Operation, spinner: Any) -> Any:
+        seen.append((first, second))
+        return None if len(seen) > 1 else (Beside(1.5), Beside(2.5))
+
+    from graphsched.calibration import cuda_clock, serial_run
+
+    monkeypatch.setattr(cuda_pairs, "measure_pair", measure)
+    monkeypatch.setattr(cuda_clock, "Spinner", lambda index: None)
+    monkeypatch.setattr(serial_run, "torch_device", lambda name: torch.device("cpu"))
+    monkeypatch.setattr(torch.cuda, "device", lambda index: pytest.MonkeyPatch.context())
+    monkeypatch.setattr(torch.random, "fork_rng", lambda devices: pytest.MonkeyPatch.context())
+    assert pairing.measure_meetings(plan, wanted, costs, takes_s=-1.0) == Costs()
+    found = pairing.measure_meetings(plan, [*wanted, *wanted], costs)
+    first, second = wanted[0].signatures
+    assert dict(found.pairs) == {(first, second, "GPU"): Beside(1.5), (second, first, "GPU"): Beside(2.5)}
+    assert torch.equal(seen[0][0].calls[0](), seen[0][0].calls[1]())
+    assert seen[0][0].calls[0].args[0] is not seen[0][0].calls[1].args[0]  # type: ignore[attr-defined]
+
+
+@pytest.mark.gpu
+def test_a_plans_pairs_on_a_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    """A small product beside a large one: a kernel each, and the small one suffers more."""
+    from graphsched.platform import Device
+
+    monkeypatch.setenv("GRAPHSCHED_CACHE", str(tmp_path))
+    work = Workload()
+    for name, size in (("small", 256), ("large", 2048)):
+        x = work.input(f"x {name}", torch.rand(size, size))
+        work.task(torch.mm, x, x, name=name, device="cuda")
+    model = torch.cuda.get_device_name(0)
+    base = platform(gpus=1)
+    here = Platform("here", (Device("cpu", "cpu"), Device("cuda:0", "cuda", model)), base.links, {}, base.dispatch)
+    costs = profile(planned(work, here, {"small": "cuda:0/s0", "large": "cuda:0/s1"}))
+    small, large = work["small"].signature, work["large"].signature
+    there, back = costs.get_pair(small, large, model), costs.get_pair(large, small, model)
+    assert there is not None
+    assert back is not None
+    assert there.slowdown > back.slowdown > 0.9
+    assert there.in_flight is not None
+    assert costs[large, model].kernels[0].blocks > 1
+    assert sum(kernel.share for kernel in costs[large, model].kernels) == pytest.approx(1.0)

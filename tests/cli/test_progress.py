@@ -1,0 +1,53 @@
+"""Parts done of all: lines where there is no terminal, a bar where there is one."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from graphsched.cli.progress import progress
+
+
+def test_lines_count_the_parts_and_remarks_stand_between(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress("measuring", ["links", "calls"]) as report:
+        report("links")
+        report("a remark")
+        report("calls")
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.splitlines() == ["[1/2] links", "a remark", "[2/2] calls"]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_bar_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    with progress("measuring", ["links", "calls"]) as report:
+        report("links")
+        report("a [remark]")
+        report("calls")
+    shown = sys.stderr.getvalue()
+    assert "measuring" in shown
+    assert "a [remark]\n" in shown
+    assert "2/2" in shown
+    assert "measuring: calls" in shown
+
+
+def test_an_interrupt_ends_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+
+    def interrupted() -> None:
+        with progress("measuring", ["links"]) as report:
+            report("links")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert "1/1" not in sys.stderr.getvalue()

@@ -1,0 +1,50 @@
+"""Lower bounds of this plan, in closed form and below every prediction."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphsched.explanation import Limit, explain
+from graphsched.platform import Dispatch
+from graphsched.simulator import predict
+from tests.builders import FREE, platform
+from tests.explanation.hand import charged, predicted
+from tests.simulator.test_properties import NOISY, random_plan
+
+
+def test_each_kind_has_its_largest() -> None:
+    """a(2) ─ 300 bytes ─▶ b(1) on the other GPU, c(2) after a on its lane; a bus of 60 B/s."""
+    line = predicted(
+        {"a": 2.0, "c": 2.0, "b": 1.0},
+        {"a": "cuda:0/s0", "b": "cuda:1/s0", "c": "cuda:0/s0"},
+        [("a", "b", 300)],
+        where=platform(shared={"bus": 60.0}, dispatch=charged(run_s=0.25)),
+    )
+    mine = [limit for limit in explain(line).limits if limit.scope == "this plan"]
+    assert mine == [
+        Limit("work", "this plan", "cuda:0", 4.0),
+        Limit("link", "this plan", "bus", 5.0),
+        Limit("lane", "this plan", "cuda:0>cuda:1", 5.0),
+        Limit("path", "this plan", "", 8.0),
+        Limit("dispatch", "this plan", "host/py", 0.75),
+    ]
+    anyone = {limit.kind: limit.seconds for limit in explain(line).limits if limit.scope == "any plan"}
+    assert anyone == {"work": pytest.approx(5.0 / 34), "path": 3.0, "link": 0.0}  # two GPUs, 32 lanes of the CPU
+
+
+def test_a_wait_of_the_thread_makes_the_path_longer() -> None:
+    lanes = {"a": "cuda:0/s0", "b": "cuda:1/s0"}
+    line = predicted({"a": 2.0, "b": 1.0}, lanes, wait_after=["a"])
+    assert next(x.seconds for x in explain(line).limits if (x.kind, x.scope) == ("path", "this plan")) == 3.0
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(0, 10**6), st.sampled_from([FREE, NOISY, replace(FREE, run_s=0.5, copy_s=0.25, sync_s=0.125)]))
+def test_no_prediction_is_below_a_bound(seed: int, dispatch: Dispatch) -> None:
+    line = predict(random_plan(seed, dispatch))
+    for limit in explain(line).limits:
+        assert limit.seconds <= line.timed_makespan_s * (1 + 1e-9), limit

@@ -1,0 +1,75 @@
+"""Slack: a task that takes so much longer changes nothing, one that takes more does."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphsched.explanation import explain
+from graphsched.platform import Dispatch
+from graphsched.simulator import predict
+from graphsched.timeline import Timeline
+from graphsched.workload import TensorSpec, Workload
+from tests.builders import FREE, layered, planned, platform, workload
+from tests.explanation.hand import charged, predicted
+from tests.schedulers.graphs import add
+
+
+def test_the_shorter_arm_of_a_diamond_has_slack() -> None:
+    """a ─▶ b(1), c(3) ─▶ d: b may end 2 s later."""
+    edges = [("a", "b", 0), ("a", "c", 0), ("b", "d", 0), ("c", "d", 0)]
+    lanes = {"a": "cuda:0/s0", "b": "cuda:1/s0", "c": "cuda:0/s0", "d": "cuda:0/s0"}
+    line = predicted({"a": 1.0, "b": 1.0, "c": 3.0, "d": 1.0}, lanes, edges)
+    explanation = explain(line)
+    assert {name: explanation.action(name).slack_s for name in "abcd"} == {"a": 0.0, "b": 2.0, "c": 0.0, "d": 0.0}
+    assert {name: explanation.action(name).critical for name in "abcd"} == {"a": 1, "b": 0, "c": 1, "d": 1}
+
+
+def test_the_threads_wait_hands_slack_on() -> None:
+    """b on cuda:1 may last until the wait for a (3 s) returns; c follows."""
+    line = predicted(
+        {"b": 1.0, "a": 3.0, "c": 1.0},
+        {"a": "cuda:0/s0", "b": "cuda:1/s0", "c": "cuda:0/s0"},
+        wait_after=["a"],
+        where=platform(dispatch=charged(sync_s=0.5)),
+    )
+    explanation = explain(line)
+    assert [explanation.action(name).slack_s for name in ("b", "a", "wait0", "c")] == [2.0, 0.0, 0.0, 0.0]
+
+
+def test_what_holds_the_thread_may_last_as_long_as_the_thread_waits_anyhow() -> None:
+    """The pageable copy, of 0.1 µs, holds the thread, which then waits for a (5 s)."""
+    work = Workload()
+    x = work.input("x", TensorSpec((100,), "int8"), device="cuda:0")
+    add(work, "a", x, duration_s=5.0)
+    work.copy(x, to="cpu", pinned=False, name="down")
+    add(work, "b", x)
+    lanes = {"a": "cuda:1/s0", "b": "cuda:1/s0"}
+    plan = planned(work, platform(blocking=True, bandwidth=1e9), lanes, wait_after=["down"])
+    down = explain(predict(plan)).action("down")
+    assert down.slack_s == pytest.approx(5.0, rel=1e-4)
+
+
+def _with(seed: int, longer: dict[str, float], dispatch: Dispatch) -> Timeline:
+    rng = random.Random(seed)
+    work = layered(seed)
+    lanes = {name: f"cuda:{rng.randrange(3)}/s0" for name in work.graph}
+    waits = [name for name in work.graph if rng.random() < 0.1]
+    durations = {t.name: t.duration_s + longer.get(t.name, 0.0) for t in work.tasks}  # type: ignore[operator]
+    edges = [(a, b, 0) for a, b in work.graph.edges]
+    where = platform(gpus=3, dispatch=dispatch)
+    return predict(planned(workload(durations, edges), where, lanes, order=list(work.graph), wait_after=waits))
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(0, 10**6), st.integers(0, 15), st.sampled_from([FREE, charged(run_s=0.1, sync_s=0.05, wait_s=0.02)]))
+def test_slack_is_what_a_task_may_take_longer(seed: int, k: int, dispatch: Dispatch) -> None:
+    line = _with(seed, {}, dispatch)
+    name = f"t{k}"
+    slack = explain(line).action(name).slack_s
+    assert _with(seed, {name: slack}, dispatch).timed_makespan_s == pytest.approx(line.timed_makespan_s)
+    later = _with(seed, {name: slack + 1.0}, dispatch)
+    assert later.timed_makespan_s == pytest.approx(line.timed_makespan_s + 1.0)

@@ -1,0 +1,64 @@
+"""Bytes that every plan must move, over the capacities that they cross."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphsched.platform import Device, Link, Platform
+from graphsched.schedulers import lower_bound
+from graphsched.schedulers.bounds import link_bound
+from graphsched.workload import TensorSpec, Workload
+from tests.builders import platform
+from tests.schedulers.graphs import add
+
+BYTES = TensorSpec((60,), "int8")
+
+
+def _wide(shared: dict[str, float], **more: object) -> Platform:
+    return platform(shared=shared, **more)  # type: ignore[arg-type]
+
+
+def test_copies_that_are_asked_for() -> None:
+    """Three copies of 60 bytes from cuda:0, one to cuda:0: 180 bytes leave it at 30 B/s."""
+    work = Workload()
+    x, y = work.input("x", BYTES, device="cuda:0"), work.input("y", BYTES)
+    for _ in range(3):
+        work.copy(x, to="cpu")
+    work.copy(y, to="cuda:0")
+    shared = {"out cuda:0": 30.0, "in cuda:0": 100.0}
+    assert link_bound(work, _wide(shared)) == 6.0
+    assert lower_bound(work, _wide(shared)) == 6.0
+
+
+def test_a_value_that_another_device_needs_travels_once_there() -> None:
+    """b, c on cuda:1 and d on the CPU read what a made on cuda:0: two transfers of 60 bytes."""
+    work = Workload()
+    a = work.task(print, name="a", outputs=[BYTES], duration_s=0.0, device="cuda:0")
+    for name, device in (("b", "cuda:1"), ("c", "cuda:1"), ("d", "cpu"), ("e", "cuda:0")):
+        add(work, name, a, duration_s=0.0, device=device)
+    assert link_bound(work, _wide({"out cuda:0": 30.0})) == 4.0
+
+
+def test_what_a_plan_may_choose_does_not_count() -> None:
+    """b may run where a does; the copy's source hangs on a."""
+    work = Workload()
+    a = work.task(print, name="a", outputs=[BYTES], duration_s=0.0)
+    add(work, "b", a, duration_s=0.0, device="cuda:0")
+    work.copy(a, to="cpu")
+    assert link_bound(work, _wide({"out cuda:0": 30.0, "out cuda:1": 30.0})) == 0.0
+
+
+def test_pageable_copies_follow_each_other() -> None:
+    """Two GPUs, 60 bytes each at 100 B/s: the thread waits for one before it issues the other."""
+    work = Workload()
+    for k in range(2):
+        work.copy(work.input(f"x{k}", BYTES, device=f"cuda:{k}"), to="cpu", pinned=False)
+    assert link_bound(work, _wide({}, blocking=True)) == pytest.approx(1.2)
+    assert link_bound(work, _wide({}, blocking=False)) == 0.0
+
+
+def test_no_capacities_no_bound() -> None:
+    devices = (Device("cuda:0", "cuda"), Device("cpu", "cpu"))
+    work = Workload()
+    work.copy(work.input("x", BYTES, device="cuda:0"), to="cpu")
+    assert link_bound(work, Platform("p", devices, (Link("cuda:0", "cpu", "pinned", 0.0, 1.0),))) == 0.0
