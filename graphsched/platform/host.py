@@ -78,7 +78,9 @@ class Platform:
         for name, table in self.tables.items():
             for other in (name, *table.by):
                 if other not in self.capacities:
-                    raise PlatformError(f"the table of capacity {name!r} names {other!r}, which has no entry in capacities")
+                    raise PlatformError(
+                        f"the table of capacity {name!r} names {other!r}, which has no entry in capacities"
+                    )
         object.__setattr__(self, "_devices", {d.name: d for d in self.devices})
         object.__setattr__(self, "_links", {(k.source, k.target, k.memory): k for k in self.links})
         object.__setattr__(self, "_matching", {})
