@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -26,10 +27,15 @@ Rates = Callable[[Sequence[Flow]], Sequence[float]]
 
 @dataclass(frozen=True)
 class Capacities:
-    """Capacities by name in bytes per second, and the tables of those that fall with load."""
+    """Capacities by name in bytes per second, the tables of those that fall with load, and how well they do.
+
+    Attributes:
+        patterns: See `patterns.pattern_rows`.
+    """
 
     rates: dict[str, float] = field(default_factory=dict)
     tables: dict[str, CapacityTable] = field(default_factory=dict)
+    patterns: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, name: str, table: CapacityTable) -> None:
         """Add a table and its highest rate."""
@@ -44,19 +50,24 @@ def fit_capacities(gpus: int, links: Sequence[Link], rates: Rates) -> Capacities
         links: Measured links; a GPU's port is fitted over its ``peer`` links.
         rates: Measures the rate of each of some flows, (source, target), while all are under way.
     """
-    alone = {(k.source, k.target): k.bandwidth_bytes_per_s for k in links if k.memory in ("pinned", "peer")}
+    alone = rates_alone(links)
     peers = [(k.source, k.target) for k in links if k.memory == "peer"]
     found = Capacities()
-    corrected = _corrected(rates, alone)
+    measured = corrected(rates, alone)
     for i in range(gpus):
-        _fit_engines(found, f"cuda:{i}", alone, corrected)
-    _fit_host(found, gpus, corrected)
+        _fit_engines(found, f"cuda:{i}", alone, measured)
+    _fit_host(found, gpus, measured)
     if peers:
-        _fit_ports(found, peers, corrected)
+        _fit_ports(found, peers, measured)
     return found
 
 
-def _corrected(rates: Rates, alone: Mapping[Flow, float]) -> Rates:
+def rates_alone(links: Sequence[Link]) -> dict[Flow, float]:
+    """Bytes per second of each pinned or peer link while no other is busy."""
+    return {(k.source, k.target): k.bandwidth_bytes_per_s for k in links if k.memory in ("pinned", "peer")}
+
+
+def corrected(rates: Rates, alone: Mapping[Flow, float]) -> Rates:
     """Rates in the measure of the links' own: a flow's in company, times its link's rate over the flow's alone."""
     single: dict[Flow, float] = {}
 

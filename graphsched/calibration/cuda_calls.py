@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
+from graphsched.calibration.cuda_clock import elapsed_s, new_stream
 from graphsched.calibration.fitting import median
 from graphsched.executors.program import Program
 from graphsched.plan import Placement, build_plan
@@ -24,6 +26,8 @@ from graphsched.workload import Value, Workload
 ACTIONS = 240
 ROUNDS = 25
 FIRST_CALLS = 6
+WAITS = 30
+SHORT, LONG = 64, 1536  # rows of products of some microseconds, and of more than 100
 RECORD_SHARE = 0.5  # of what a wait and the record that it waits for take together
 
 Build = Callable[[Workload, list[Value]], Mapping[str, str]]
@@ -71,6 +75,7 @@ class Taken:
 def call_figures(gpus: Sequence[int]) -> dict[str, float]:
     """Fields of `Dispatch` that are host time of calls, in seconds; those between GPUs if there are two."""
     taken = _in_turns(_plans(tuple(gpus)))
+    waits = _long_waits(gpus[0])
     seconds = taken.seconds
     base_s, waits_s = seconds["row"], max(0.0, seconds["to and fro"] - seconds["lanes"])
     kinds_s = [seconds[kind] for kind in KINDS]
@@ -83,6 +88,8 @@ def call_figures(gpus: Sequence[int]) -> dict[str, float]:
         "wait_s": (1 - RECORD_SHARE) * waits_s,
         "change_s": max(0.0, seconds["mixed"] - sum(kinds_s) / len(kinds_s)),
         "copy_s": (seconds["copies in"] + seconds["copies out"]) / 2,
+        "cold_s": waits,
+        "query_s": _query_s(gpus[0]),
     }
     return figures | (_figures_between(seconds, figures) if len(gpus) > 1 else {})
 
@@ -139,6 +146,35 @@ def _in_turns(plans: Mapping[str, tuple[Build, tuple[int, ...]]]) -> Taken:
     unit_s = median([r[""] for r in rounds])
     seconds = {name: unit_s * median([r[name] for r in rounds]) for name in plans}
     return Taken(seconds, unit_s * max(0.0, median(starts)), unit_s * max(0.0, median(timed)))
+
+
+def _long_waits(gpu: int) -> float:
+    """Host seconds that a wait of some hundred microseconds and the call after it take longer than short ones.
+
+    Of a run with a wait after every task, what is not the tasks' time on the device, a task.
+    """
+    with _program(_waits_of(SHORT), (gpu,)) as short, _program(_waits_of(LONG), (gpu,)) as long, _no_collector():
+        rows = [(_beside_kernels_s(short), _beside_kernels_s(long)) for _ in range(ROUNDS + 2)][2:]
+    return max(0.0, median([after - before for before, after in rows]))
+
+
+def _beside_kernels_s(program: Program) -> float:
+    """Seconds a task of a run with timing events that its kernels do not take."""
+    stamps, _, seconds = program.time_spans()
+    kernels_s = sum(elapsed_s(first, last) for first, last in stamps.events.values())
+    return (seconds - kernels_s) / len(stamps.events)
+
+
+def _query_s(gpu: int) -> float:
+    """Host seconds of asking a stream that is done whether it is."""
+    query, calls = new_stream(gpu).query, 200
+    samples = []
+    for _ in range(ROUNDS):
+        began = time.perf_counter()
+        for _ in range(calls):
+            query()
+        samples.append((time.perf_counter() - began) / calls)
+    return median(samples)
 
 
 def _issue_s(program: Program) -> float:
@@ -227,6 +263,22 @@ def _between_gpus(work: Workload, inputs: list[Value]) -> dict[str, str]:
         value = work.task(torch.neg, value, name=f"t{i}", device=device)
         placed[f"t{i}"] = f"{device}/s0"
     return placed
+
+
+def _waits_of(size: int) -> Build:
+    """Products of matrices of `size` rows, a wait of the thread after each."""
+
+    def build(work: Workload, inputs: list[Value]) -> dict[str, str]:
+        import torch
+
+        device = _device(inputs[0])
+        x = work.input("wide", torch.rand(size, size), device=device)
+        for i in range(WAITS):
+            work.task(torch.mm, x, x, name=f"t{i}", device=device)
+            work.barrier()
+        return {f"t{i}": f"{device}/s0" for i in range(WAITS)}
+
+    return build
 
 
 def _mixed(kinds: Sequence[str]) -> Build:

@@ -16,6 +16,7 @@ from graphsched.calibration.cuda_clock import (
     on_streams,
     poll_s,
 )
+from graphsched.calibration.cuda_graphs import graph_figures
 from graphsched.calibration.fitting import median
 from graphsched.executors.clocks import new_event
 
@@ -29,6 +30,7 @@ def cuda_dispatch(spinners: Sequence[Spinner]) -> dict[str, float]:
     """Fields of `Dispatch` measured on the first GPU (those between GPUs on the first two), in seconds."""
     first = spinners[0]
     figures = call_figures([spinner.device for spinner in spinners]) | chain_figures(spinners) | idle_figures(first)
+    figures |= graph_figures(first)
     depth = queue_depth(first)
     return figures | ({"queue_depth": depth} if depth else {})
 

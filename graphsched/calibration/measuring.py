@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from graphsched.calibration.capacities import Capacities, fit_capacities
+from graphsched.calibration.capacities import Capacities, corrected, fit_capacities, rates_alone
 from graphsched.calibration.cpu_dispatch import lane_figures
 from graphsched.calibration.cpu_links import copy_points, cpu_links, shared_memory, worker_links
 from graphsched.calibration.host import HostFacts, cpu_model, host_facts, host_memory_bytes, platform_name
@@ -17,6 +17,7 @@ from graphsched.calibration.own_time import own_time_s
 from graphsched.calibration.rates import cpu_flop_per_s, cpu_threads, cuda_flop_per_s
 from graphsched.platform import Device, Dispatch, Link, Platform
 from graphsched.platform.consistency import reconciled
+from graphsched.platform.parts import DeviceKind
 
 FULL_BYTES = 2**30
 QUICK_BYTES = 2**26
@@ -51,7 +52,7 @@ def measure_platform(*, name: str | None = None, quick: bool = False, report: Re
         tables=found.tables,
         dispatch=Dispatch(**dispatch),
         cores=facts.cores,
-        provenance=_provenance(facts, quick, spread, time.perf_counter() - began),
+        provenance=_provenance(facts, quick, spread, time.perf_counter() - began) | {"patterns": found.patterns},
     )
     return reconciled(platform)
 
@@ -168,9 +169,18 @@ def _cuda_links(bench: Any, largest: int, overhead_s: float, say: Report) -> tup
 
 def _cuda_capacities(bench: Any, links: list[Link]) -> tuple[Capacities, dict[str, float]]:
     from graphsched.calibration.cuda_together import Together
+    from graphsched.calibration.patterns import fitted_patterns, new_patterns, pattern_rows
 
     together = Together(bench)
-    return fit_capacities(bench.gpus, links, together), together.spreads
+    found = fit_capacities(bench.gpus, links, together)
+    ends = dict.fromkeys(name for link in links for name in (link.source, link.target))
+    kinds: dict[str, DeviceKind] = {name: "cuda" if name.startswith("cuda") else "cpu" for name in ends}
+    devices = tuple(Device(name, kind) for name, kind in kinds.items())
+    here = reconciled(Platform("here", devices, tuple(links), found.rates, tables=found.tables))
+    rates = corrected(together, rates_alone(links))
+    found.patterns.extend(pattern_rows(here, fitted_patterns(here), rates, fitted=True))
+    found.patterns.extend(pattern_rows(here, new_patterns(here), rates, fitted=False))
+    return found, together.spreads
 
 
 def _by_model(gpus: tuple[str, ...], measure: Callable[[int], float]) -> dict[str, float]:

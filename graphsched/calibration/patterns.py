@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from graphsched.calibration.capacities import Flow
+from graphsched.calibration.capacities import Flow, Rates, host_flows, host_loads
 from graphsched.costs import Costs
 from graphsched.platform import Platform
 from graphsched.schedulers import schedule
 from graphsched.simulator import Model, predict
+from graphsched.simulator.fairness import in_turn_rates, max_min_rates
 from graphsched.workload import TensorSpec, Workload
 
 PATTERN_BYTES = 2**26
@@ -37,8 +39,90 @@ def sampled_patterns(platform: Platform) -> list[list[Flow]]:
     return [flows for flows in known if len(flows) > 1]
 
 
+def fitted_patterns(platform: Platform) -> list[list[Flow]]:
+    """Patterns that capacities are fitted on: loads of the host's memory, each port out and in, all to all.
+
+    Example:
+        >>> fitted_patterns(Platform.load("h200-x2"))[-1]
+        [('cuda:0', 'cuda:1'), ('cuda:1', 'cuda:0')]
+    """
+    gpus = [d.name for d in platform.devices if d.kind == "cuda"]
+    patterns = [host_flows(len(gpus), a, b) for a, b in host_loads(len(gpus))]
+    peers = [(k.source, k.target) for k in platform.links if k.memory == "peer"]
+    for gpu in gpus:
+        patterns += [[flow for flow in peers if flow[0] == gpu], [flow for flow in peers if flow[1] == gpu]]
+    return [flows for flows in (*patterns, peers) if flows]
+
+
+def new_patterns(platform: Platform) -> list[list[Flow]]:
+    """Patterns that no capacity was fitted on: three GPUs from the host beside one to it, and the other way round;
+    the second step of a broadcast tree; two sources and a crowded target. Of fewer than four GPUs: none.
+
+    Example:
+        >>> new_patterns(Platform.load("h200-x4"))[2]
+        [('cuda:0', 'cuda:2'), ('cuda:1', 'cuda:3')]
+    """
+    gpus = [d.name for d in platform.devices if d.kind == "cuda"]
+    if len(gpus) < 4:
+        return []
+    a, b, c, d = gpus[:4]
+    pairs = {(k.source, k.target) for k in platform.links if k.memory == "peer"}
+    host = [
+        [("cpu", a), ("cpu", b), ("cpu", c), (d, "cpu")],
+        [("cpu", a), (b, "cpu"), (c, "cpu"), (d, "cpu")],
+    ]
+    peers = [[(a, c), (b, d)], [(a, b), (a, c), (a, d), (b, c)], [(a, b), (b, a), (c, b)]]
+    return host + [flows for flows in peers if set(flows) <= pairs]
+
+
+def predicted_rates(platform: Platform, flows: Sequence[Flow]) -> list[float]:
+    """Bytes per second of each flow while all are under way, averaged over many transfers of each.
+
+    Example:
+        >>> here = Platform.load("h200-x2")
+        >>> rate, = predicted_rates(here, [("cpu", "cuda:0")])
+        >>> rate == here.link("cpu", "cuda:0").bandwidth_bytes_per_s
+        True
+    """
+    links = [platform.link(source, target) for source, target in flows]
+    names = list(platform.capacities)
+    crosses = [tuple(names.index(name) for name in link.crosses) for link in links]
+    users = [{flow for flow, crossed in zip(flows, crosses, strict=True) if c in crossed} for c in range(len(names))]
+    rates = list(platform.capacities.values())
+    for name, table in platform.tables.items():
+        rates[names.index(name)] = table.rate([len(users[names.index(other)]) for other in table.by])
+    in_turn = {names.index(name) for name, table in platform.tables.items() if table.in_turn}
+    limits = [link.bandwidth_bytes_per_s for link in links]
+    found = max_min_rates(limits, crosses, rates)
+    turns = [k for k, crossed in enumerate(crosses) if in_turn & set(crossed)]
+    sources = [next(c for c in crosses[k] if c in in_turn) for k in turns]
+    others = [tuple(c for c in crosses[k] if c not in in_turn) for k in turns]
+    for k, rate in zip(turns, in_turn_rates([limits[k] for k in turns], sources, others, rates), strict=True):
+        found[k] = rate
+    return found
+
+
+def pattern_rows(
+    platform: Platform, patterns: Sequence[Sequence[Flow]], rates: Rates, *, fitted: bool
+) -> list[dict[str, Any]]:
+    """What a platform predicts for patterns, beside what is measured: rows for its provenance.
+
+    Returns:
+        Of each pattern ``flows``, ``fitted``, ``measured_bytes_per_s`` and ``predicted_bytes_per_s`` (sums).
+    """
+    return [
+        {
+            "flows": [list(flow) for flow in flows],
+            "fitted": fitted,
+            "measured_bytes_per_s": float(sum(rates(flows))),
+            "predicted_bytes_per_s": float(sum(predicted_rates(platform, flows))),
+        }
+        for flows in patterns
+    ]
+
+
 def pattern_bytes_per_s(platform: Platform, flows: Sequence[Flow]) -> float:
-    """Sum of the rates that `platform` predicts for transfers of one size that start together, bytes/s.
+    """Bytes per second in all that `platform` predicts for transfers of one size that start together.
 
     Example:
         >>> one = Platform.load("h200-x2")
@@ -52,4 +136,4 @@ def pattern_bytes_per_s(platform: Platform, flows: Sequence[Flow]) -> float:
         value = work.input(f"{source}.{target}", spec, device=source)
         work.copy(value, to=target, pinned=True, name=f"{source}-{target}")
     spans = predict(schedule(work, platform, Costs(), scheduler="one_stream"), model=BARE)
-    return sum(PATTERN_BYTES / span.duration_s for span in spans)
+    return len(flows) * PATTERN_BYTES / max(span.duration_s for span in spans)

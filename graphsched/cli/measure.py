@@ -161,6 +161,8 @@ def _show(platform: Platform, files: list[Path], as_json: bool) -> None:
         return
     print_rows(_link_rows(platform), title=f"{platform.name}: transfers, each kind alone")
     print_rows([{"capacity": key, "rate_bytes_per_s": value} for key, value in platform.capacities.items()])
+    if patterns := _pattern_rows(platform):
+        print_rows(patterns, title="transfers together, predicted against measured")
     rows = [{"cost": unit_free(key), "figure": figure(key, value)} for key, value in dispatch.items()]
     print_rows(rows, title="dispatch and waits")
     print_rows([_nominal_row(row) for row in nominal], title="measured, and nominal")
@@ -186,6 +188,23 @@ def _link_rows(platform: Platform) -> list[dict[str, Any]]:
         }
         for (ends, memory), links in kinds.items()
     ]
+
+
+def _pattern_rows(platform: Platform) -> list[dict[str, Any]]:
+    """Errors of the patterns that capacities were fitted on, and of others, the worst of each named."""
+    from graphsched.formats.quantities import percent_text
+
+    rows = []
+    for fitted, what in ((True, "fitted on"), (False, "not fitted on")):
+        found = [row for row in platform.provenance.get("patterns", ()) if row["fitted"] == fitted]
+        errors = [row["predicted_bytes_per_s"] / row["measured_bytes_per_s"] - 1 for row in found]
+        if found:
+            worst = max(range(len(found)), key=lambda k: abs(errors[k]))
+            row = {"patterns": what, "number": len(found), "median": percent_text(median(map(abs, errors)))}
+            flows = [">".join(flow) for flow in found[worst]["flows"]]
+            more = f" and {len(flows) - 4} more" if len(flows) > 4 else ""
+            rows.append(row | {"worst": percent_text(errors[worst]), "of": ", ".join(flows[:4]) + more})
+    return rows
 
 
 def _nominal_row(row: dict[str, Any]) -> dict[str, str]:

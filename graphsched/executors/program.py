@@ -13,7 +13,7 @@ from graphsched.errors import ExecutionError, ScheduleError, StuckError, TaskFai
 from graphsched.executors.buffers import Buffers
 from graphsched.executors.calls import failure_of
 from graphsched.executors.eager import Calls, EagerCompiler, Stamps
-from graphsched.executors.lanes import CpuLane, close_lanes, cpu_lanes, cuda_lanes
+from graphsched.executors.lanes import CpuLane, CudaLane, close_lanes, cpu_lanes, cuda_lanes
 from graphsched.executors.watch import Watch
 from graphsched.plan import Plan
 
@@ -77,6 +77,7 @@ class Program:
         self._calls = self._compiler.compile()
         self._timed: tuple[Stamps, Calls] | None = None
         self._tails = {lane: i for i, lane in enumerate(self.plan.lane_of) if lane in self._cpu}
+        self._final = self._final_lanes()
         self._at_rest = True
         self.issue_s = 0.0  # of the last run: until all actions were issued
 
@@ -167,9 +168,15 @@ class Program:
         for device in self._devices():
             torch.cuda.synchronize(device)
 
+    def _final_lanes(self) -> list[CudaLane]:
+        """CUDA lanes that no other lane's end implies, in the plan's order."""
+        last = {lane: i for i, lane in enumerate(self.plan.lane_of)}
+        waited = {j for waits in self.plan.waits for j in waits}
+        return [lane for number, lane in self._cuda.items() if last.get(number, -1) not in waited]
+
     def _finish(self) -> None:
-        """Wait for all lanes."""
-        for lane in self._cuda.values():
+        """Wait for all lanes; one whose last action another waits for is done when that is."""
+        for lane in self._final:
             self.watch.poll(lane.stream.query, f"the end of lane {lane.name}")
         for number, i in self._tails.items():
             self.watch.wait(self._compiler.done[i], f"{self.plan.names[i]!r} on lane {self._cpu[number].name}")

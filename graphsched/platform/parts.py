@@ -39,6 +39,8 @@ class Device:
         lanes: Most compute lanes it may have.
         flop_per_s, bytes_per_s: Peak rates that estimates rest on (fp32 arithmetic, memory).
         host: The machine it is in.
+        traffic_in, traffic_out: What copies into it and out of it cost a kernel that fills its memory rate: how much
+            longer that takes, over the copies' rate as a share of the memory's. 0: unknown, and no effect.
     """
 
     name: str
@@ -50,13 +52,15 @@ class Device:
     flop_per_s: float = 1e11
     bytes_per_s: float = 1e10
     host: str = "host0"
+    traffic_in: float = 0.0
+    traffic_out: float = 0.0
 
     def __post_init__(self) -> None:
         if self.kind not in ("cuda", "worker", "cpu"):
             raise PlatformError(f"device {self.name!r} has kind {self.kind!r}: one of cuda, worker, cpu")
         if not self.name or any(c in "/>,@;#" or c.isspace() for c in self.name):
             raise PlatformError(f"device name {self.name!r}: letters, digits, ':', '.', '_' or '-' are needed")
-        for name in ("memory_bytes",):
+        for name in ("memory_bytes", "traffic_in", "traffic_out"):
             check_number(getattr(self, name), f"{name} of {self.name}")
         for name in ("threads", "lanes", "flop_per_s", "bytes_per_s"):
             check_number(getattr(self, name), f"{name} of {self.name}", positive=True)
@@ -153,9 +157,13 @@ class Dispatch:
         wake_s: From a worker task being ready to its start.
         same_device_s, other_device_s: Latency of a wait on another lane of the device, of another device.
         queue_depth: Launches that a device's queue holds before the thread blocks.
-        start_s: What the first call of a run takes longer, for the processor's caches are cold.
+        start_s: What the first calls of a run take longer, for the processor's caches are cold.
+        cold_s: What returning from a long wait and the call after it take longer than after a short one.
+        query_s: Asking once whether a lane is done, when it is.
         launch_s: From a launch being issued to its start on an idle lane.
         item_s: Host time of one launch inside a task of several.
+        graph_launch_s: Launching a CUDA graph of some hundred nodes (host).
+        graph_node_s, graph_wait_s: What a node adds to a replay on the device; an edge from another lane.
     """
 
     call_s: float = 0.0
@@ -177,8 +185,13 @@ class Dispatch:
     other_device_s: float = 5.7e-6
     queue_depth: int = 1024
     start_s: float = 0.0
+    cold_s: float = 0.0
+    query_s: float = 0.0
     launch_s: float = 4e-6
     item_s: float = 4e-6
+    graph_launch_s: float = 1e-5
+    graph_node_s: float = 1e-6
+    graph_wait_s: float = 2e-7
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -201,6 +214,6 @@ class Dispatch:
 
 HOST_CALLS = (
     "run_s", "copy_s", "peer_copy_s", "change_s", "record_s", "wait_s", "device_wait_s", "switch_s",
-    "device_switch_s", "timed_record_s", "handoff_s", "start_s",
+    "device_switch_s", "timed_record_s", "handoff_s", "start_s", "cold_s", "query_s",
 )  # fmt: skip
 """Fields of `Dispatch` that are host time of the dispatching thread's calls."""

@@ -16,6 +16,7 @@ from graphsched.simulator.durations import Durations
 from graphsched.simulator.kinds import Kinds
 from graphsched.simulator.model import Model, switched
 from graphsched.simulator.network import Route, Table, tables_of
+from graphsched.simulator.traffic import memory_shares, pressed
 
 CUDA, CPU, WAIT = 0, 1, 2  # who carries an action out: a stream, a worker thread, the dispatching thread
 
@@ -62,6 +63,7 @@ class Columns:
         waits, joins: What it waits for, at a cost to the thread; what it waits for at none.
         previous: The action before it on its lane, or -1.
         before_s, after_s: Host time before and after its calls.
+        final: Last actions of lanes of GPUs, of those that no other action waits for, in the lanes' order.
         launches, work_s: Kernels; seconds alone.
         flags: `NEEDS_CPU`, `BLOCKS`, `SEVERAL`.
         resource: `ALONE`, `NETWORK` or the number of a pool.
@@ -72,6 +74,8 @@ class Columns:
         tables: Of capacities, by number: how they fall with load.
         held: Transfers that keep one of the shared cores busy.
         pools: Number of pools; the last is that of the cores.
+        lone: How many pools before the last hold tasks that only copies slow.
+        shares, pressures: Memory shares of tasks that copies slow; what these copies cost, see `simulator.traffic`.
     """
 
     lanes: Lanes
@@ -90,6 +94,7 @@ class Columns:
     previous: list[int] = field(default_factory=list)
     before_s: list[float] = field(default_factory=list)
     after_s: list[float] = field(default_factory=list)
+    final: list[int] = field(default_factory=list)
     curves: list[TaskCost] = field(default_factory=list)
     curve_of: dict[int, int] = field(default_factory=dict)
     pairs: dict[tuple[int, int], Beside] = field(default_factory=dict)
@@ -101,6 +106,9 @@ class Columns:
     tables: dict[int, Table] = field(default_factory=dict)
     cores: int = 1
     pools: int = 1
+    lone: int = 0
+    shares: dict[int, float] = field(default_factory=dict)
+    pressures: dict[int, tuple[tuple[int, float], ...]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.lane)
@@ -134,9 +142,12 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
     )
     durations = Durations(plan)
     costs = _fill_runs(columns, durations, plan, model)
-    _fill_copies(columns, durations, plan, model)
     if model.sharing:
         _share_devices(columns, costs, plan, model)
+    if model.traffic:
+        _share_memory(columns, costs, plan)
+    _fill_copies(columns, durations, plan, model)
+    if model.sharing:
         _share_cores(columns, plan)
     return columns, tuple(durations.estimated)
 
@@ -250,12 +261,13 @@ def _fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Mode
             columns.flags[i] |= BLOCKS
         if not model.contention:
             columns.work_s[i] = link.duration_s(copy.read.value.nbytes)
-            continue
-        columns.work_s[i] = route.alone_s(columns.capacities)
-        shared = any(len(lanes_near[name]) > 1 for name in link.crosses)
-        if shared:
+            route = route._replace(crosses=())
+        else:
+            columns.work_s[i] = route.alone_s(columns.capacities)
+        shared = model.contention and any(len(lanes_near[name]) > 1 for name in link.crosses)
+        if shared or i in columns.pressures:
             columns.resource[i] = NETWORK
-        if shared or on_cpu:
+        if columns.resource[i] == NETWORK or (on_cpu and model.contention):
             columns.routes[i] = route
 
 
@@ -287,6 +299,24 @@ def _share_devices(columns: Columns, costs: dict[int, TaskCost], plan: Plan, mod
             columns.curve_of[i] = kinds.place(i, columns.lane[i], cost)
     columns.curves = kinds.costs
     columns.pairs = {(a, b): pair for key, pair in pairs.items() for a, b in kinds.places(*key)}
+
+
+def _share_memory(columns: Columns, costs: dict[int, TaskCost], plan: Plan) -> None:
+    """Put tasks that copies slow into pools, alone on their device as they may be; and say what slows them."""
+    columns.shares = memory_shares(plan, costs)
+    pools: dict[str, int] = {}
+    for i in columns.shares:
+        device = plan.lanes[columns.lane[i]].device
+        if device not in pools:
+            pools[device] = columns.resource[i]
+            if columns.resource[i] == ALONE:
+                pools[device] = columns.pools - 1
+                columns.pools, columns.lone = columns.pools + 1, columns.lone + 1
+        columns.resource[i] = pools[device]
+    for i, copy in plan.copies.items() if pools else ():
+        found = tuple((pools[device], per_rate) for device, per_rate in pressed(plan, copy) if device in pools)
+        if found:
+            columns.pressures[i] = found
 
 
 def _share_cores(columns: Columns, plan: Plan) -> None:
@@ -326,6 +356,8 @@ def finish(columns: Columns, joins: dict[int, tuple[int, ...]], model: Model) ->
     last = [-1] * len(columns.lanes.kind)
     for i, number in enumerate(lane):
         columns.previous[i], last[number] = last[number], i
+    waited = {j for before in waits for j in before}
+    columns.final = [i for i in last if i >= 0 and kind[i] == CUDA and i not in waited]
     if joins:
         columns.waits = [w + joins.get(i, ()) for i, w in enumerate(waits)]
 

@@ -14,6 +14,7 @@ from heapq import heappop, heappush
 
 from graphsched.simulator.columns import BLOCKS, CPU, CUDA, NEEDS_CPU, SEVERAL, Columns
 
+LONG_WAIT_S = 2e-5  # of the thread, after which its caches hold other code
 UNKNOWN = -1.0  # the end of an action that has not been found yet
 
 
@@ -92,6 +93,7 @@ class Thread:
         self._call_s, self._after_s = columns.call_s, columns.after_s
         self._next = 0
         self._stream = -1
+        self._cold = False  # it has come back from a long wait
         self._held = False  # the action before `_next` blocks the thread
         self._now = 0.0
 
@@ -117,6 +119,8 @@ class Thread:
         """Issue an action to a stream."""
         lane, flags, begun = self._lane[i], self._flags[i], self.time
         time = begun + self._own_s[i]
+        if self._cold:
+            time += self._columns.dispatch.cold_s
         if lane != self._stream:
             time += self._switch_s[lane][self._stream]
         if flags & NEEDS_CPU:
@@ -130,7 +134,7 @@ class Thread:
             if time < 0.0:
                 self.full = queue
                 return False
-        self._stream = lane
+        self._stream, self._cold = lane, False
         self.issue_start_s[i] = begun
         time += self._timed_s
         call_s = self._call_s[i]
@@ -187,6 +191,7 @@ class Thread:
             if end > time:
                 time = end
         self.issue_start_s[i] = self.time
+        self._cold = time - self.time > LONG_WAIT_S
         self.time = self.issue_end_s[i] = time + self._columns.dispatch.sync_s
         return True
 

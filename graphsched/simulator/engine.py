@@ -20,6 +20,7 @@ from graphsched.simulator.compute import CoreSharing, Pool, device_resource
 from graphsched.simulator.dispatch import UNKNOWN, Thread
 from graphsched.simulator.fluid import Resource, Timer
 from graphsched.simulator.network import Network
+from graphsched.simulator.traffic import BesideTraffic, Traffic, Unshared
 
 
 class Engine:
@@ -55,7 +56,8 @@ class Engine:
         self._horizon = 0.0  # what is on a stream and has no known end ends then or later
         self._missing: dict[int, int] = {}  # action -> how many ends it needs that are not known
         self._dependents: dict[int, list[int]] = {}
-        self._pools = _pools(columns, self._at)
+        self._traffic = Traffic(columns.pressures, columns.pools)
+        self._pools = _pools(columns, self._at, self._traffic)
         self._core_sharing = CoreSharing(columns.threads_of, columns.cores)
         self._cores = Pool(self._core_sharing, _work(columns, columns.pools - 1), self._at)
         self._pools.append(self._cores)
@@ -76,7 +78,15 @@ class Engine:
             stuck = next(iter(self._missing), self.thread.needs)
             raise DeadlockError(f"action number {stuck} never ends: plan.check() says why")
         last = max(self.end_s, default=0.0)
-        return max(self.thread.time, last) + self._columns.dispatch.sync_s
+        return max(self.thread.time, last) + self._columns.dispatch.sync_s + self._queries_s()
+
+    def _queries_s(self) -> float:
+        """The thread asks lane after lane whether it is done: after the last to end, those that come behind it."""
+        final = self._columns.final
+        if len(final) < 2:
+            return 0.0
+        last = max(range(len(final)), key=lambda k: (self.end_s[final[k]], k))
+        return (len(final) - 1 - last) * self._columns.dispatch.query_s
 
     # -- what is known at once -----------------------------------------------------------------
 
@@ -218,6 +228,10 @@ class Engine:
         if self._columns.held and self._cores in touched:
             self._network.share_cores(self._core_sharing.share)
             touched[self._network] = None
+        if self._columns.pressures and self._network in touched:
+            self._network.refresh(self._now)
+            del touched[self._network]
+            touched.update((self._pools[k], None) for k in self._traffic.changed(self._network.rates()))
         for resource in touched:
             resource.refresh(self._now)
 
@@ -236,14 +250,21 @@ class Engine:
         self._after_change()
 
 
-def _pools(columns: Columns, timer: Timer) -> list[Resource]:
-    """What the tasks of every GPU with several busy lanes share."""
-    return [
-        device_resource(
-            columns.curves, columns.curve_of, columns.pairs, _work(columns, k), timer, queue=columns.block_queue
-        )
-        for k in range(columns.pools - 1)
-    ]
+def _pools(columns: Columns, timer: Timer, traffic: Traffic) -> list[Resource]:
+    """What the tasks of every GPU share that has several busy lanes, or copies that slow them."""
+    found: list[Resource] = []
+    for k in range(columns.pools - 1):
+        work_s = _work(columns, k)
+        if k >= columns.pools - 1 - columns.lone:
+            resource: Resource = Pool(Unshared(), work_s, timer)
+        else:
+            resource = device_resource(
+                columns.curves, columns.curve_of, columns.pairs, work_s, timer, queue=columns.block_queue
+            )
+        if isinstance(resource, Pool) and columns.pressures:
+            resource.sharing = BesideTraffic(resource.sharing, columns.shares, traffic, k)
+        found.append(resource)
+    return found
 
 
 def _work(columns: Columns, pool: int) -> dict[int, float]:

@@ -23,6 +23,7 @@ class Model:
             runs as if alone.
         pairs: Of tasks side by side, what was measured of the pair counts. Off: curves only.
         block_queue: Blocks of kernels are placed first come, first served. Off: rates alone.
+        traffic: Copies slow kernels that fill their device's memory rate, where a platform says by how much.
         timing: Timing events cost time in the run that spans are taken from.
         blocking: Pageable copies, and results of CPU lanes that a GPU task needs, hold up the thread.
 
@@ -39,6 +40,7 @@ class Model:
     sharing: bool = True
     pairs: bool = True
     block_queue: bool = True
+    traffic: bool = True
     timing: bool = True
     blocking: bool = True
 
@@ -51,7 +53,7 @@ def switched(costs: Dispatch, model: Model) -> Dispatch:
     off: tuple[str, ...] = ()
     if not model.dispatch:
         off += ("run_s", "copy_s", "peer_copy_s", "record_s", "wait_s", "device_wait_s", "switch_s", "device_switch_s")
-        off += ("timed_record_s", "sync_s", "handoff_s", "change_s")
+        off += ("timed_record_s", "sync_s", "handoff_s", "change_s", "cold_s", "query_s")
         off += ("start_s", "launch_s")
     if not model.waits:
         off += ("wake_s", "same_device_s", "other_device_s")

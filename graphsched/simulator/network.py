@@ -101,6 +101,10 @@ class Network:
             self.cores_share = share
             self._changed.update((a, None) for a in self._running if self._routes[a].on_cores)
 
+    def rates(self) -> list[tuple[int, float]]:
+        """(action, bytes per second) of the transfers under way, in plan order."""
+        return [(action, self._running[action].rate) for action in sorted(self._running)]
+
     def refresh(self, now: float) -> None:
         """New rates for the groups that changed, and a timer for each."""
         changed, self._changed = sorted(self._changed), {}

@@ -6,8 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from graphsched.calibration.capacities import Capacities, Flow, fit_capacities, host_counts, host_flows
+from graphsched.calibration.capacities import (
+    Capacities,
+    Flow,
+    corrected,
+    fit_capacities,
+    host_counts,
+    host_flows,
+    host_loads,
+    rates_alone,
+)
 from graphsched.calibration.fitting import link_of, measure_points
+from graphsched.calibration.patterns import fitted_patterns, new_patterns, pattern_rows
 from graphsched.platform import Device, Platform
 from graphsched.simulator import predict
 from tests.builders import FREE, planned, workload
@@ -138,3 +148,19 @@ def test_a_link_is_found_again_through_spikes() -> None:
     assert link.bandwidth_bytes_per_s == pytest.approx(55e9, rel=0.01)
     assert link.latency_s == pytest.approx(1e-5, rel=0.01)
     assert link.duration_s(2**22) == pytest.approx(1e-5 + 2**22 / 55e9, rel=0.01)
+
+
+def test_rows_say_how_well_patterns_are_predicted() -> None:
+    host = SimulatedHost()
+    found = fit_capacities(4, host.links(), host.measure)
+    here = platform_of(host, found)
+    measured = corrected(host.measure, rates_alone(host.links()))
+    rows = pattern_rows(here, fitted_patterns(here), measured, fitted=True)
+    assert len(rows) == len(host_loads(4)) + 8 + 1
+    for row in rows:
+        assert row["predicted_bytes_per_s"] == pytest.approx(row["measured_bytes_per_s"], rel=0.02)
+    new = pattern_rows(here, new_patterns(here), measured, fitted=False)
+    assert [len(row["flows"]) for row in new] == [4, 4, 2, 4, 3]
+    for row in new:
+        assert row["fitted"] is False
+        assert row["predicted_bytes_per_s"] == pytest.approx(row["measured_bytes_per_s"], rel=0.03)

@@ -36,6 +36,12 @@ def test_dispatch_figures_are_of_the_right_size(here: Platform) -> None:
     for field in ("record_s", "wait_s", "switch_s", "copy_s", "timed_record_s", "sync_s", "launch_s"):
         assert 0 < getattr(dispatch, field) < 1e-3, field
     assert dispatch.same_device_s < 1e-4
+    assert 5e-7 < dispatch.graph_node_s < 5e-5
+    assert dispatch.graph_wait_s < 1e-5
+    assert 1e-6 < dispatch.graph_launch_s < 1e-3
+    for field in ("cold_s", "query_s", "change_s", "start_s"):
+        assert 0 <= getattr(dispatch, field) < 1e-4, field
+    assert dispatch.call_s > 0
     assert dispatch.queue_depth > 16
 
 

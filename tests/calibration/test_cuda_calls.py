@@ -32,11 +32,14 @@ def played(gpus: int) -> Taken:
 def test_figures_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every cost that the plans were played with is found again."""
     monkeypatch.setattr(module, "_in_turns", lambda plans: played(2))
+    monkeypatch.setattr(module, "_long_waits", lambda gpu: 6e-6)
+    monkeypatch.setattr(module, "_query_s", lambda gpu: 5e-7)
     found = {name: seconds / MICROSECOND for name, seconds in call_figures([0, 1]).items()}
     assert found == pytest.approx(
         {
             "call_s": 5, "start_s": 30, "timed_record_s": 2, "switch_s": 1, "record_s": 1.5, "wait_s": 1.5,
-            "change_s": 0.5, "copy_s": 8, "device_switch_s": 2, "peer_copy_s": 12, "device_wait_s": 4,
+            "change_s": 0.5, "copy_s": 8, "cold_s": 6, "query_s": 0.5, "device_switch_s": 2, "peer_copy_s": 12,
+            "device_wait_s": 4,
         }
     )  # fmt: skip
 
@@ -65,7 +68,10 @@ def test_plans_are_measured_in_units_of_the_plainest(monkeypatch: pytest.MonkeyP
 def test_the_plans_can_be_run(monkeypatch: pytest.MonkeyPatch, gpus: int) -> None:
     monkeypatch.setattr(module, "ACTIONS", 12)
     monkeypatch.setattr(module, "ROUNDS", 2)
-    FakeCuda(2).install(monkeypatch)
+    monkeypatch.setattr(module, "WAITS", 3)
+    played = FakeCuda(2)
+    played.install(monkeypatch)
+    monkeypatch.setattr(module, "new_stream", lambda gpu: played.pools[gpu][0])
     found = call_figures(range(gpus))
     Dispatch(**found)
     names = set(HOST_CALLS) - {"run_s", "handoff_s"} | {"call_s"}

@@ -8,6 +8,7 @@ from graphsched.calibration import kept_costs
 from graphsched.calibration.checking import drift
 from graphsched.calibration.kept import platform_path
 from graphsched.cli import bench
+from graphsched.cli.measure import _pattern_rows
 from graphsched.platform import Device, Link, Platform
 
 
@@ -160,3 +161,19 @@ def test_bench_has_the_keys_that_are_relied_on(call, monkeypatch):
     assert data["schedulers"][0].keys() == {"name", "tasks", "devices", "seconds"}
     assert data["dispatch"]
     assert "actions / s" in call("bench", "--quick").out
+
+
+def test_patterns_are_told_by_their_worst():
+    def row(error: float, fitted: bool, *flows: tuple[str, str]) -> dict[str, object]:
+        rates = {"measured_bytes_per_s": 100.0, "predicted_bytes_per_s": 100.0 * (1 + error)}
+        return {"flows": [list(flow) for flow in flows], "fitted": fitted} | rates
+
+    into, out = ("cpu", "cuda:0"), ("cuda:1", "cpu")
+    patterns = [row(0.01, True, into), row(-0.03, True, into, out), row(0.02, False, out)]
+    platform = Platform("p", (Device("cpu", "cpu"),), provenance={"patterns": patterns})
+    fitted, new = _pattern_rows(platform)
+    assert (fitted["number"], fitted["of"]) == (2, "cpu>cuda:0, cuda:1>cpu")
+    assert fitted["worst"].startswith("-3")
+    assert fitted["median"].startswith("+2")
+    assert (new["patterns"], new["number"], new["of"]) == ("not fitted on", 1, "cuda:1>cpu")
+    assert _pattern_rows(Platform("p", (Device("cpu", "cpu"),))) == []

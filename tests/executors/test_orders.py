@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 
+import networkx as nx
 import pytest
 import torch
 
@@ -146,3 +147,24 @@ def test_more_lanes_than_the_pool_has_streams_are_refused(cuda: Callable[[int], 
     work.copy(x, to="cpu", name="copy")
     with pytest.raises(ScheduleError, match="more than 32 streams on cuda:0"):
         Program(by_hand(work, machine("cuda:0"), place))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_lanes_that_are_waited_for_at_the_end_imply_all_others(cuda: Callable[[int], FakeCuda], seed: int) -> None:
+    """Every action comes before the last one of a final lane, or before a wait of the thread's own."""
+    names = ("cuda:0", "cuda:1", "cuda:2")
+    cuda(3)
+    plan = random_plan(random_workload(seed, names, tasks=25), machine(*names), seed, 2, on=names)
+    with Program(plan) as program:
+        final = {lane.name for lane in program._final_lanes()}
+        lanes = {lane.name for lane in program._cuda.values()}
+    order = nx.DiGraph()
+    last: dict[str, int] = {}
+    for i, number in enumerate(plan.lane_of):
+        lane = plan.lanes[number].name
+        order.add_node(i)
+        order.add_edges_from((j, i) for j in (*plan.waits[i], *([last[lane]] if lane in last else [])))
+        last[lane] = i
+    ends = [i for lane, i in last.items() if lane in final or lane == "host/py"]
+    assert set().union(ends, *(nx.ancestors(order, i) for i in ends)) == set(range(len(plan)))
+    assert final < lanes

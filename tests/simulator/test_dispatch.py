@@ -315,3 +315,24 @@ def test_waiting_for_another_gpu_costs_the_thread_more():
         s.action: s.issue_end_s - s.issue_start_s for s in predict(planned(work, platform(dispatch=dispatch), lanes))
     }
     assert taken == {"a": 0, "b": 1, "c": 0, "d": 50}
+
+
+def test_after_a_long_wait_the_thread_is_cold_for_one_call():
+    """a, a wait, b, c, a wait (short, for b and c are over), d: only b comes after a long wait."""
+    work = workload({"a": 1.0, "b": 0.0, "c": 0.0, "d": 0.0})
+    lanes = dict.fromkeys("abcd", "cuda:0/s0")
+    plan = planned(work, platform(dispatch=replace(FREE, cold_s=10.0)), lanes, wait_after=["a", "c"])
+    taken = {s.action: s.issue_end_s - s.issue_start_s for s in predict(plan, model=UNTIMED) if s.action in "abcd"}
+    assert taken == {"a": 0, "b": 10, "c": 0, "d": 0}
+    off = predict(plan, model=replace(UNTIMED, dispatch=False))
+    assert off.makespan_s == 1
+
+
+def test_lanes_that_end_first_are_asked_for_after_the_last():
+    """a, b, c on three lanes, c waits for a: lanes of b and c are asked; if b ends last, c's is asked once more."""
+    dispatch = replace(FREE, query_s=0.5)
+    lanes = {"a": "cuda:0/s0", "b": "cuda:1/s0", "c": "cuda:0/s1"}
+    late = workload({"a": 1.0, "b": 5.0, "c": 1.0}, [("a", "c", 0)])
+    assert predict(planned(late, platform(dispatch=dispatch), lanes), model=UNTIMED).makespan_s == 5.5
+    early = workload({"a": 1.0, "b": 1.0, "c": 1.0}, [("a", "c", 0)])
+    assert predict(planned(early, platform(dispatch=dispatch), lanes), model=UNTIMED).makespan_s == 2

@@ -1,0 +1,224 @@
+"""What copies cost kernels that fill a GPU's memory bandwidth: additions of large tensors beside transfers.
+
+A kernel of memory share m (the bytes that it moves alone, as a share of the memory's rate) takes 1 + m · (in · a +
+out · b) times as long beside transfers that bring a, and take b, of the memory's rate: ``in`` and ``out`` are fitted
+by least squares to additions beside copies from the host, to it and both, and the same with a peer.
+
+Not modelled: other kernels than additions (a softmax on an H200 was slowed by half to three quarters of what its
+bytes say); what kernels cost copies; GPUs of one model that differ.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphsched.calibration.capacities import Flow
+from graphsched.calibration.cuda_clock import CALL_S, elapsed_s, new_stream, on_streams
+from graphsched.calibration.cuda_links import Bench, Way, host_way, peer_way, way_s
+from graphsched.calibration.fitting import median
+from graphsched.executors.clocks import new_event
+
+ADDED_BYTES, COPIED_BYTES = 2**27, 2**24
+CALLS = 24  # additions in a row
+OUTLAST = 1.5
+SAMPLES = 5
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A kernel beside transfers.
+
+    Attributes:
+        longer: Its time beside them over its time alone, less 1.
+        share: Its memory share.
+        into, out: Rates of the transfers into its GPU and out of it, as shares of the memory's rate.
+    """
+
+    longer: float
+    share: float
+    into: float
+    out: float
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Seconds of the chain of additions, and bytes per second of each flow meanwhile."""
+
+    seconds: float
+    rates: tuple[float, ...]
+
+
+Beside = Callable[[Sequence[Flow]], Sample]
+"""Times the chain beside flows, (source, target) by device names; alone for none."""
+
+
+def measure_traffic(gpu: str, peer: str | None, moved_bytes: float, bytes_per_s: float, beside: Beside) -> list[Reading]:
+    """Readings of one GPU beside copies from and to the host, and from and to `peer` if there is one.
+
+    Args:
+        gpu, peer: Device names.
+        moved_bytes: What the chain reads and writes.
+        bytes_per_s: The memory's rate.
+        beside: Measures.
+    """
+    alone_s = beside(()).seconds
+    share = min(1.0, moved_bytes / alone_s / bytes_per_s)
+    found = []
+    for flows in traffic_flows(gpu, peer):
+        sample = beside(flows)
+        into, out = (
+            sum(rate for flow, rate in zip(flows, sample.rates, strict=True) if flow[end] == gpu) for end in (1, 0)
+        )
+        found.append(Reading(sample.seconds / alone_s - 1.0, share, into / bytes_per_s, out / bytes_per_s))
+    return found
+
+
+def traffic_flows(gpu: str, peer: str | None) -> list[tuple[Flow, ...]]:
+    """What is copied beside the kernel: into its GPU, out of it and both, with the host and with a peer.
+
+    Example:
+        >>> traffic_flows("cuda:0", None)
+        [(('cpu', 'cuda:0'),), (('cuda:0', 'cpu'),), (('cpu', 'cuda:0'), ('cuda:0', 'cpu'))]
+    """
+    found: list[tuple[Flow, ...]] = []
+    for other in ("cpu", peer) if peer else ("cpu",):
+        into, out = (other, gpu), (gpu, other)
+        found += [(into,), (out,), (into, out)]
+    return found
+
+
+def fit_traffic(readings: Sequence[Reading]) -> tuple[float, float]:
+    """Factors of copies into a GPU and out of it: least squares over the readings, none below 0.
+
+    Example:
+        >>> readings = [Reading(0.02, 1.0, 0.01, 0.0), Reading(0.005, 0.5, 0.0, 0.01), Reading(0.03, 1.0, 0.01, 0.01)]
+        >>> into, out = fit_traffic(readings)
+        >>> round(into, 6), round(out, 6)
+        (2.0, 1.0)
+    """
+    terms = np.array([(r.share * r.into, r.share * r.out) for r in readings])
+    longer = np.array([r.longer for r in readings])
+    both = np.linalg.lstsq(terms, longer, rcond=None)[0]
+    if (both >= 0.0).all():
+        return float(both[0]), float(both[1])
+    singles = [max(0.0, _slope(terms[:, k], longer)) for k in (0, 1)]
+    candidates = [np.array([singles[0], 0.0]), np.array([0.0, singles[1]])]
+    best = min(candidates, key=lambda factors: float(((terms @ factors - longer) ** 2).sum()))
+    return float(best[0]), float(best[1])
+
+
+def _slope(term: Any, longer: Any) -> float:
+    squares = float(term @ term)
+    return float(term @ longer) / squares if squares else 0.0
+
+
+def traffic_factors(bench: Bench, gpu: int, peer: int | None, bytes_per_s: float) -> tuple[float, float]:
+    """Factors of one GPU, measured; `peer` is one that it has peer access to, both ways."""
+    additions = Additions(bench, gpu)
+    names = f"cuda:{gpu}", None if peer is None else f"cuda:{peer}"
+    return fit_traffic(measure_traffic(*names, additions.moved_bytes, bytes_per_s, additions))
+
+
+# -- on the device --------------------------------------------------------------------------------
+
+
+class Additions:
+    """A chain of additions on one GPU, timed beside copies.
+
+    Attributes:
+        moved_bytes: What the chain reads and writes.
+    """
+
+    def __init__(self, bench: Bench, gpu: int) -> None:
+        import torch
+
+        self._bench, self._gpu = bench, gpu
+        count = min(ADDED_BYTES, bench.largest) // 4
+        self._terms = [torch.rand(count, device=bench.first[gpu].device) for _ in range(2)]
+        self._sum = torch.empty_like(self._terms[0])
+        self._stream = new_stream(gpu)
+        self._alone_s = 0.0
+        self.moved_bytes = float(CALLS * 3 * 4 * count)
+
+    def __call__(self, flows: Sequence[Flow]) -> Sample:
+        """Medians of the samples, after a first one."""
+        ways = [self._way(flow) for flow in flows]
+        counts = [self._copies(way) for way in ways]
+        samples = [self._once(ways, counts) for _ in range(SAMPLES + 1)][1:]
+        seconds = median([sample.seconds for sample in samples])
+        if not flows:
+            self._alone_s = seconds
+        return Sample(seconds, tuple(median([s.rates[k] for s in samples]) for k in range(len(flows))))
+
+    def _way(self, flow: Flow) -> Way:
+        """A way for `flow`, with a part of the host's buffer of its own for each direction."""
+        bench, nbytes = self._bench, min(COPIED_BYTES, self._bench.largest // 2)
+        if "cpu" in flow:
+            to_gpu = flow[0] == "cpu"
+            way = host_way(bench, self._gpu, to_gpu=to_gpu, part=slice(0, nbytes) if to_gpu else slice(nbytes, None))
+        else:
+            source, target = (int(name.partition(":")[2]) for name in flow)
+            way = peer_way(bench, source, target)
+        return Way(way.source[:nbytes], way.target[:nbytes], way.streams)
+
+    def _copies(self, way: Way) -> int:
+        """Copies that outlast the chain."""
+        copy_s = way_s(self._bench, way, way.source.numel(), repeats=3)
+        return max(4, math.ceil(OUTLAST * self._alone_s / copy_s))
+
+    def _once(self, ways: Sequence[Way], counts: Sequence[int]) -> Sample:
+        hold_s = 5e-4 + (CALLS + 2 * sum(counts)) * CALL_S
+        while True:
+            began = time.perf_counter()
+            gate = new_event()
+            start, end = self._queue_additions(gate, hold_s)
+            marks = [_queue_copies(way, count, gate) for way, count in zip(ways, counts, strict=True)]
+            in_time = time.perf_counter() - began < hold_s
+            self._bench.settle()
+            if in_time:
+                break
+            hold_s *= 2.0  # some began before all were queued
+        seconds = elapsed_s(start, end)
+        return Sample(seconds, tuple(_rate(way, row, seconds) for way, row in zip(ways, marks, strict=True)))
+
+    def _queue_additions(self, gate: Any, hold_s: float) -> tuple[Any, Any]:
+        """Queue the chain behind a spin kernel and `gate`; timing events before and after it."""
+        import torch
+
+        start, end = new_event(timing=True), new_event(timing=True)
+        with ExitStack() as stack:
+            on_streams(stack, [self._stream])
+            self._bench.spinners[self._gpu].spin(hold_s)
+            gate.record(self._stream)
+            start.record(self._stream)
+            for _ in range(CALLS):
+                torch.add(*self._terms, out=self._sum)
+            end.record(self._stream)
+        return start, end
+
+
+def _queue_copies(way: Way, count: int, gate: Any) -> list[Any]:
+    """Queue `count` copies behind `gate`; a timing event before them and after each."""
+    stream, marks = way.streams[-1], [new_event(timing=True) for _ in range(count + 1)]
+    with ExitStack() as stack:
+        on_streams(stack, way.streams)
+        stream.wait_event(gate)
+        marks[0].record(stream)
+        for mark in marks[1:]:
+            way.copy(way.source.numel())()
+            mark.record(stream)
+    return marks
+
+
+def _rate(way: Way, marks: Sequence[Any], until_s: float) -> float:
+    """Bytes per second of a way from its first copy's start, for `until_s`; the copy under way counts in part."""
+    ends = [0.0, *(elapsed_s(marks[0], mark) for mark in marks[1:])]
+    copies = float(np.interp(until_s, ends, range(len(ends))))
+    return way.source.numel() * copies / until_s

@@ -1,0 +1,186 @@
+"""Kernels that go slower while copies enter or leave their GPU's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from graphsched.costs import Beside, Costs, TaskCost
+from graphsched.plan import Plan
+from graphsched.platform import Platform
+from graphsched.simulator import Model, predict
+from graphsched.simulator.columns import ALONE, NETWORK
+from graphsched.simulator.predict import tabulated
+from graphsched.simulator.traffic import LEAST_SHARE, memory_share
+from graphsched.workload import TensorSpec, Workload
+from tests.builders import kernel, planned, platform
+
+Copy = tuple[str, str, int]
+IN, OUT, PEER = ("cpu", "cuda:0"), ("cuda:0", "cpu"), ("cuda:1", "cuda:0")
+
+
+def host(traffic_in: float = 1.0, traffic_out: float = 0.5, **options: object) -> Platform:
+    """GPUs whose memory moves 100 bytes a second, joined by links of 50."""
+    here = platform(bandwidth=50.0, **options)  # type: ignore[arg-type]
+    gpus = {"bytes_per_s": 100.0, "traffic_in": traffic_in, "traffic_out": traffic_out}
+    return replace(here, devices=tuple(replace(d, **gpus) if d.kind == "cuda" else d for d in here.devices))
+
+
+def plan_of(
+    kernels: Mapping[str, tuple[float, int, str]],
+    copies: Mapping[str, Copy],
+    where: Platform | None = None,
+    *,
+    late_s: float = 0.0,
+    pairs: Mapping[tuple[int, int], float] | None = None,
+    curve: Sequence[tuple[int, float]] = (),
+) -> Plan:
+    """Kernels (seconds, bytes read, lane) and copies (source, target, bytes) that wait for nothing.
+
+    Copies from the host wait `late_s` for what they copy. `pairs`: slowdowns by places of two kernels.
+    """
+    work, lanes = Workload(), {name: lane for name, (_, _, lane) in kernels.items()}
+    costs: dict[tuple[str, str], TaskCost] = {}
+    for place, (name, (seconds, nbytes, lane)) in enumerate(kernels.items()):
+        x = work.input(f"{name}x", TensorSpec((nbytes,), "uint8"), device=lane.partition("/")[0])
+        work.task(kernel, x, place, name=name, outputs=[])
+        costs[work[name].signature, "GPU"] = TaskCost(seconds, concurrency=tuple(curve))
+    for name, (source, target, nbytes) in copies.items():
+        spec = TensorSpec((nbytes,), "uint8")
+        if source == "cpu" and late_s:
+            value = work.task(kernel, name=f"{name}x", outputs=[spec], device="cpu", duration_s=late_s)
+            lanes[f"{name}x"] = "cpu/w0"
+        else:
+            value = work.input(f"{name}x", spec, device=source)
+        work.copy(value, to=target, name=name, pinned=True)
+    signatures = [work[name].signature for name in kernels]
+    known = {(signatures[a], signatures[b], "GPU"): Beside(factor) for (a, b), factor in (pairs or {}).items()}
+    return planned(work, where or host(), lanes, costs=Costs(costs, known))
+
+
+def ends(plan: Plan, model: Model = Model()) -> dict[str, float]:
+    return {span.action: span.end_s for span in predict(plan, model=model)}
+
+
+def test_a_copy_slows_a_kernel_that_fills_the_memory_while_it_lasts() -> None:
+    """k (1 s, 100 bytes) beside a copy in of 0.5 s: at 1 / 1.5 until then, 2/3 of it left."""
+    plan = plan_of({"k": (1.0, 100, "cuda:0/s0")}, {"c": (*IN, 25)})
+    assert ends(plan) == pytest.approx({"k": 0.5 + 2 / 3, "c": 0.5})
+    assert ends(plan, Model(traffic=False)) == {"k": 1.0, "c": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("copies", "rate"),
+    [
+        ({"out": OUT}, 1 / 1.25),
+        ({"in": IN, "out": OUT}, 1 / 1.75),
+        ({"peer": PEER}, 1 / 1.5),
+        ({"in": IN, "peer": PEER}, 1 / 2.0),
+        ({"away": ("cuda:0", "cuda:1")}, 1 / 1.25),
+        ({"past": ("cpu", "cuda:1")}, 1.0),
+    ],
+)
+def test_directions_have_factors_of_their_own_and_are_added(copies: dict[str, tuple[str, str]], rate: float) -> None:
+    """k (1 s) beside copies of 10 s; those that pass its GPU by cost nothing."""
+    plan = plan_of({"k": (1.0, 100, "cuda:0/s0")}, {name: (*ends_, 500) for name, ends_ in copies.items()})
+    assert ends(plan)["k"] == pytest.approx(1 / rate)
+
+
+def test_a_copy_that_starts_later_counts_from_then_on() -> None:
+    """k (1 s) alone until 0.25; then 0.75 of it at 1 / 1.5 beside a copy of 10 s."""
+    plan = plan_of({"k": (1.0, 100, "cuda:0/s0")}, {"c": (*IN, 500)}, late_s=0.25)
+    assert ends(plan)["k"] == pytest.approx(0.25 + 0.75 * 1.5)
+
+
+def test_latency_of_a_copy_moves_no_bytes() -> None:
+    """A copy of 0.5 s after a latency of 0.25."""
+    plan = plan_of({"k": (1.0, 100, "cuda:0/s0")}, {"c": (*IN, 25)}, host(latency_s=0.25))
+    assert ends(plan) == pytest.approx({"k": 0.75 + (0.75 - 0.5 / 1.5), "c": 0.75})
+
+
+def test_a_kernel_is_slowed_by_its_share_of_the_memory_rate() -> None:
+    """k, n (1 s each, 50 and 5 bytes) one after the other beside a copy of 10 s; n moves too little to count."""
+    plan = plan_of({"k": (1.0, 50, "cuda:0/s0"), "n": (1.0, 5, "cuda:0/s0")}, {"c": (*IN, 500)})
+    assert ends(plan) == pytest.approx({"k": 1.25, "n": 2.25, "c": 10.0})
+    columns, _ = tabulated(plan, 1, Model())
+    assert columns.resource == [0, ALONE, NETWORK]
+    assert columns.shares == {0: 0.5}
+
+
+def test_kernels_on_two_gpus_are_each_slowed_by_its_own_copies() -> None:
+    """a on cuda:0, b on cuda:1 beside a copy from the one to the other."""
+    lanes = {"a": (1.0, 100, "cuda:0/s0"), "b": (1.0, 100, "cuda:1/s0")}
+    assert ends(plan_of(lanes, {"c": ("cuda:0", "cuda:1", 500)})) == pytest.approx({"a": 1.25, "b": 1.5, "c": 10.0})
+
+
+def test_two_kernels_side_by_side_share_and_are_slowed() -> None:
+    """a, b (1 s) on two lanes: each at 1/2 by its curve, at 1/3 while the copy (1.5 s) lasts."""
+    two = {"a": (1.0, 100, "cuda:0/s0"), "b": (1.0, 100, "cuda:0/s1")}
+    plan = plan_of(two, {"c": (*IN, 75)})
+    assert ends(plan) == pytest.approx({"a": 2.5, "b": 2.5, "c": 1.5})
+    assert ends(plan, Model(sharing=False)) == pytest.approx({"a": 1.5, "b": 1.5, "c": 1.5})
+    assert ends(plan, Model(sharing=False, traffic=False)) == {"a": 1.0, "b": 1.0, "c": 1.5}
+
+
+def test_measured_pairs_and_traffic_both_count() -> None:
+    """a (m = 1) and b (m = 0) slow each other 1.25 times; the copy slows a alone."""
+    two = {"a": (1.0, 100, "cuda:0/s0"), "b": (4.0, 0, "cuda:0/s1")}
+    plan = plan_of(two, {"c": (*IN, 500)}, pairs={(0, 1): 1.25, (1, 0): 1.25})
+    a = 1.25 * 1.5
+    assert ends(plan) == pytest.approx({"a": a, "b": a + 4.0 - a / 1.25, "c": 10.0})
+
+
+def test_transfers_that_share_a_link_slow_by_what_they_get() -> None:
+    """Two copies through one bus of 50 bytes/s bring no more than one."""
+    here = host(shared={"bus": 50.0})
+    plan = plan_of({"k": (1.0, 100, "cuda:0/s0")}, {"in": (*IN, 500), "out": (*OUT, 500)}, here)
+    assert ends(plan)["k"] == pytest.approx(1 + 0.25 + 0.125)
+    assert ends(plan, Model(contention=False))["k"] == pytest.approx(1.75)
+    assert ends(plan, Model(contention=False))["in"] == pytest.approx(10.0)
+
+
+def test_each_step_of_a_repeated_program_meets_its_own_copies() -> None:
+    """k (1 s) beside a copy of 0.5 s; k again beside nothing: the copies of both steps ran beside the first."""
+    plan = plan_of({"k": (1.0, 100, "cuda:0/s0")}, {"c": (*IN, 25)})
+    assert predict(plan, steps=2).makespan_s == pytest.approx((1 + 1 / 3) + 1)
+
+
+@pytest.mark.parametrize(
+    "where", [host(0.0, 0.0), host(0.0, 1.0), replace(host(), devices=platform().devices)], ids=["0", "out", "unknown"]
+)
+def test_where_nothing_is_slowed_nothing_goes_through_the_clock(where: Platform) -> None:
+    """A factor of 0 for the only direction that is used."""
+    plan = plan_of({"k": (1.0, 100, "cuda:0/s0")}, {"c": (*IN, 25)}, where)
+    columns, _ = tabulated(plan, 1, Model())
+    assert columns.resource == [ALONE, ALONE]
+    assert not columns.shares
+    assert not columns.pressures
+    assert ends(plan) == {"k": 1.0, "c": 0.5}
+
+
+@pytest.mark.parametrize("copies", [{}, {"here": ("cuda:0", "cuda:0", 500)}], ids=["no copies", "within one memory"])
+def test_without_copies_that_enter_or_leave_nothing_goes_through_the_clock(copies: dict[str, Copy]) -> None:
+    plan = plan_of({"k": (1.0, 100, "cuda:0/s0")}, copies)
+    columns, _ = tabulated(plan, 1, Model())
+    assert set(columns.resource) == {ALONE}
+
+
+def test_updates_are_written_as_well_as_read() -> None:
+    """Reads 20 bytes, writes 30, and 20 back, in 2 s, of 100 a second; no more than all there is."""
+    work = Workload()
+    w = work.state("w", TensorSpec((20,), "uint8"))
+    work.task(kernel, w, name="step", updates=w, outputs=[TensorSpec((30,), "uint8")])
+    gpu = host().device("cuda:0")
+    assert memory_share(work["step"], TaskCost(2.0), gpu) == pytest.approx(0.35)
+    assert memory_share(work["step"], TaskCost(0.1), gpu) == 1.0
+    assert memory_share(work["step"], TaskCost(0.0), gpu) == 0.0
+    assert LEAST_SHARE < 0.35
+
+
+def test_times_alone_are_the_same_to_the_bit_through_the_clock() -> None:
+    """Kernels and copies of odd lengths, one after another; the copies are over before the kernels start."""
+    times = {f"k{n}": (0.1 + n / 7, 100, "cuda:0/s0") for n in range(9)}
+    plan = plan_of(times, {"c": (*IN, 13)}, host(1e-300, 0.0))
+    assert ends(plan) == ends(plan, Model(traffic=False))
