@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from graphsched.calibration.capacities import Flow
-from graphsched.calibration.cuda_clock import CALL_S, elapsed_s, on_streams
+from graphsched.calibration.cuda_clock import CALL_S, elapsed_s, new_stream, on_streams
 from graphsched.calibration.cuda_links import Bench, Way, host_way, peer_way
 from graphsched.calibration.fitting import check_arrived, median
 from graphsched.executors.clocks import new_event
@@ -56,7 +56,9 @@ class Together:
                 gpu = _number(target if source == "cpu" else source)
                 part = slice(k * host, (k + 1) * host)
                 way = host_way(bench, gpu, to_gpu=source == "cpu", part=part)
-                ways.append(Way(way.source[:host], way.target[:host], way.streams))
+                streams = way.streams if (source, target) not in flows[:k] else (new_stream(gpu),)
+                place = _place(flows, k, host) if source == "cpu" else slice(host)  # in the target's buffer
+                ways.append(Way(way.source[:host], way.target[place], streams))
             else:
                 a, b = _number(source), _number(target)
                 way = peer_way(bench, a, b, slice(b * peer, (b + 1) * peer))
@@ -96,6 +98,12 @@ class Together:
             gates[gpu] = new_event(timing=True)
             gates[gpu].record(stream)
         return gates
+
+
+def _place(flows: Sequence[Flow], k: int, nbytes: int) -> slice:
+    """Where flow `k` arrives on its GPU: a second one of the same ends has a part of its own."""
+    number = flows[:k].count(flows[k])
+    return slice(number * nbytes, (number + 1) * nbytes)
 
 
 def _queue(way: Way, gate: Any) -> list[Any]:

@@ -4,8 +4,9 @@ A kernel of memory share m (the bytes that it moves alone, as a share of the mem
 out · b) times as long beside transfers that bring a, and take b, of the memory's rate: ``in`` and ``out`` are fitted
 by least squares to additions beside copies from the host, to it and both, and the same with a peer.
 
-Not modelled: other kernels than additions (a softmax on an H200 was slowed by half to three quarters of what its
-bytes say); what kernels cost copies; GPUs of one model that differ.
+Not modelled: other kernels than additions (on an H200 a softmax over 64 MB lost 2.2 % beside copies from the host,
+where an addition lost 2.6, but 1.2 % beside copies to a peer, where that lost 5.7); what kernels cost copies; GPUs
+of one model that differ.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ Beside = Callable[[Sequence[Flow]], Sample]
 """Times the chain beside flows, (source, target) by device names; alone for none."""
 
 
-def measure_traffic(gpu: str, peer: str | None, moved_bytes: float, bytes_per_s: float, beside: Beside) -> list[Reading]:
+def readings(gpu: str, peer: str | None, moved_bytes: float, bytes_per_s: float, beside: Beside) -> list[Reading]:
     """Readings of one GPU beside copies from and to the host, and from and to `peer` if there is one.
 
     Args:
@@ -94,17 +95,17 @@ def traffic_flows(gpu: str, peer: str | None) -> list[tuple[Flow, ...]]:
     return found
 
 
-def fit_traffic(readings: Sequence[Reading]) -> tuple[float, float]:
+def fit_traffic(found: Sequence[Reading]) -> tuple[float, float]:
     """Factors of copies into a GPU and out of it: least squares over the readings, none below 0.
 
     Example:
-        >>> readings = [Reading(0.02, 1.0, 0.01, 0.0), Reading(0.005, 0.5, 0.0, 0.01), Reading(0.03, 1.0, 0.01, 0.01)]
-        >>> into, out = fit_traffic(readings)
+        >>> found = [Reading(0.02, 1.0, 0.01, 0.0), Reading(0.005, 0.5, 0.0, 0.01), Reading(0.03, 1.0, 0.01, 0.01)]
+        >>> into, out = fit_traffic(found)
         >>> round(into, 6), round(out, 6)
         (2.0, 1.0)
     """
-    terms = np.array([(r.share * r.into, r.share * r.out) for r in readings])
-    longer = np.array([r.longer for r in readings])
+    terms = np.array([(r.share * r.into, r.share * r.out) for r in found])
+    longer = np.array([r.longer for r in found])
     both = np.linalg.lstsq(terms, longer, rcond=None)[0]
     if (both >= 0.0).all():
         return float(both[0]), float(both[1])
@@ -123,7 +124,7 @@ def traffic_factors(bench: Bench, gpu: int, peer: int | None, bytes_per_s: float
     """Factors of one GPU, measured; `peer` is one that it has peer access to, both ways."""
     additions = Additions(bench, gpu)
     names = f"cuda:{gpu}", None if peer is None else f"cuda:{peer}"
-    return fit_traffic(measure_traffic(*names, additions.moved_bytes, bytes_per_s, additions))
+    return fit_traffic(readings(*names, additions.moved_bytes, bytes_per_s, additions))
 
 
 # -- on the device --------------------------------------------------------------------------------
@@ -221,4 +222,4 @@ def _rate(way: Way, marks: Sequence[Any], until_s: float) -> float:
     """Bytes per second of a way from its first copy's start, for `until_s`; the copy under way counts in part."""
     ends = [0.0, *(elapsed_s(marks[0], mark) for mark in marks[1:])]
     copies = float(np.interp(until_s, ends, range(len(ends))))
-    return way.source.numel() * copies / until_s
+    return float(way.source.numel() * copies / until_s)

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from graphsched.calibration.capacities import Capacities, corrected, fit_capacities, rates_alone
 from graphsched.calibration.cpu_dispatch import lane_figures
@@ -27,6 +27,7 @@ CPU_LOCAL_BYTES = 2**26
 WORKER_LANES = 32
 
 Report = Callable[[str], None]
+Figure = TypeVar("Figure")
 
 
 def measure_platform(*, name: str | None = None, quick: bool = False, report: Report | None = None) -> Platform:
@@ -133,13 +134,17 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
         capacities, together = _cuda_capacities(bench, links)
         say("arithmetic")
         flops = _by_model(facts.gpus, lambda i: cuda_flop_per_s(bench.spinners[i]))
+        say("kernels beside copies")
+        memory_rates = {k.source: 2 * k.bandwidth_bytes_per_s for k in links if k.memory == "local"}
+        traffic = _by_model(facts.gpus, lambda i: _cuda_traffic(bench, i, links, memory_rates[f"cuda:{i}"]))
     finally:
         bench.close()
-    memory_rates = {k.source: 2 * k.bandwidth_bytes_per_s for k in links if k.memory == "local"}
     devices = [_cpu_device(facts, memory_rates["cpu"])]
     for i, model in enumerate(facts.gpus):
         size, rate = int(properties[i].total_memory), memory_rates[f"cuda:{i}"]
-        devices.append(Device(f"cuda:{i}", "cuda", model, size, flop_per_s=flops[model], bytes_per_s=rate))
+        into, out = traffic[model]
+        device = Device(f"cuda:{i}", "cuda", model, size, flop_per_s=flops[model], bytes_per_s=rate)
+        devices.append(replace(device, traffic_in=into, traffic_out=out))
     return devices, links, capacities, dispatch | {"run_s": own_time_s()}, spread | together
 
 
@@ -183,6 +188,24 @@ def _cuda_capacities(bench: Any, links: list[Link]) -> tuple[Capacities, dict[st
     return found, together.spreads
 
 
-def _by_model(gpus: tuple[str, ...], measure: Callable[[int], float]) -> dict[str, float]:
+def _cuda_traffic(bench: Any, gpu: int, links: list[Link], bytes_per_s: float) -> tuple[float, float]:
+    from graphsched.calibration.cuda_traffic import traffic_factors
+
+    return traffic_factors(bench, gpu, peer_of(gpu, links), bytes_per_s)
+
+
+def peer_of(gpu: int, links: list[Link]) -> int | None:
+    """The first GPU that is linked with this one directly, both ways; None if there is none.
+
+    Example:
+        >>> peer_of(0, [Link("cuda:0", "cuda:2", "peer", 0.0, 1.0), Link("cuda:2", "cuda:0", "peer", 0.0, 1.0)])
+        2
+    """
+    ends, name = {(k.source, k.target) for k in links if k.memory == "peer"}, f"cuda:{gpu}"
+    peers = [source for source, target in ends if target == name and (name, source) in ends]
+    return min((int(peer.partition(":")[2]) for peer in peers), default=None)
+
+
+def _by_model(gpus: tuple[str, ...], measure: Callable[[int], Figure]) -> dict[str, Figure]:
     """One measurement for each distinct GPU name, on the first of that name."""
     return {model: measure(gpus.index(model)) for model in dict.fromkeys(gpus)}

@@ -13,7 +13,8 @@ def calibration_parts(gpus: int) -> list[str]:
     if not gpus:
         return ["memory copies", "arithmetic", "dispatch"]
     each = [f"host memory and cuda:{i}" for i in range(gpus)]
-    return ["dispatch", "first use of every pair", *each, "host memory", "shared capacities", "arithmetic"]
+    last = ["host memory", "shared capacities", "arithmetic", "kernels beside copies"]
+    return ["dispatch", "first use of every pair", *each, *last]
 
 
 def check_parts(gpus: int) -> list[str]:

@@ -40,7 +40,8 @@ def sampled_patterns(platform: Platform) -> list[list[Flow]]:
 
 
 def fitted_patterns(platform: Platform) -> list[list[Flow]]:
-    """Patterns that capacities are fitted on: loads of the host's memory, each port out and in, all to all.
+    """Patterns that capacities are fitted on: loads of the host's memory, two transfers on one engine, each port
+    out and in, all to all.
 
     Example:
         >>> fitted_patterns(Platform.load("h200-x2"))[-1]
@@ -48,6 +49,7 @@ def fitted_patterns(platform: Platform) -> list[list[Flow]]:
     """
     gpus = [d.name for d in platform.devices if d.kind == "cuda"]
     patterns = [host_flows(len(gpus), a, b) for a, b in host_loads(len(gpus))]
+    patterns += [[("cpu", gpus[0])] * 2, [(gpus[0], "cpu")] * 2] if gpus else []  # two on one engine
     peers = [(k.source, k.target) for k in platform.links if k.memory == "peer"]
     for gpu in gpus:
         patterns += [[flow for flow in peers if flow[0] == gpu], [flow for flow in peers if flow[1] == gpu]]

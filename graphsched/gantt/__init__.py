@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from graphsched.charts.saving import picture_format, save_picture
 from graphsched.comparison import check_same_plan
 from graphsched.errors import OutputError
-from graphsched.files import write_bytes
 from graphsched.timeline import Timeline
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["plot_gantt"]
-
-_METADATA: dict[str, dict[str, Any]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 
 def plot_gantt(
@@ -44,7 +41,7 @@ def plot_gantt(
         OutputError: Nothing to draw, the suffix of `path` is another one, or it cannot be written.
         PlanError: The timelines are of different plans.
     """
-    suffix = _picture_format(path) if path is not None else ""
+    suffix = picture_format(path) if path is not None else ""
     lines = [line for line in (predicted, measured) if line is not None]
     if not lines:
         raise OutputError("nothing to draw: give a predicted timeline, a measured one, or both")
@@ -53,21 +50,5 @@ def plot_gantt(
 
     figure = draw(lines, title)
     if path is not None:
-        _save(figure, path, suffix)
+        save_picture(figure, path, suffix)
     return figure
-
-
-def _picture_format(path: str | Path) -> str:
-    suffix = Path(path).suffix.lower().removeprefix(".")
-    if suffix not in _METADATA:
-        raise OutputError(f"cannot draw {str(path)!r}: the name of a picture ends in .png, .svg or .pdf")
-    return suffix
-
-
-def _save(figure: Figure, path: str | Path, suffix: str) -> None:
-    from matplotlib import rc_context
-
-    content = BytesIO()
-    with rc_context({"svg.hashsalt": "graphsched"}):  # the same bytes every time
-        figure.savefig(content, format=suffix, metadata=_METADATA[suffix])
-    write_bytes(path, content.getvalue())

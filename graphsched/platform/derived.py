@@ -41,7 +41,8 @@ def with_link(
         if old is None:
             new = new_link(platform, ends, kind, bandwidth_bytes_per_s, latency_s)
         else:
-            new = rescaled(old, bandwidth_bytes_per_s or old.bandwidth_bytes_per_s, latency_s)
+            rate = old.bandwidth_bytes_per_s if bandwidth_bytes_per_s is None else bandwidth_bytes_per_s
+            new = rescaled(old, rate, latency_s)
             capacities = _own_scaled(platform, capacities, old, new)
         if kind == "peer":
             links.pop((*ends, "staged"), None)

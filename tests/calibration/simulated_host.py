@@ -73,12 +73,12 @@ class SimulatedHost:
         return max_min_rates(limits, list(zip(sources, targets, strict=True)), rates)
 
     def _host(self, flows: Sequence[Flow], into: Sequence[Flow], out: Sequence[Flow]) -> list[float]:
-        limits = []
-        for source, target in flows:
-            both = (target, source) in flows
-            limits.append(self.engine_both if both else self.engine)
-        rates = [self.host_rate(len(into), len(out)), self.host_rate(len(out), len(into))]
-        return max_min_rates(limits, [(0,) if s == "cpu" else (1,) for s, _ in flows], rates)
+        """Through the copy engine of each GPU and direction, and the host's memory."""
+        links = list(dict.fromkeys(flows))
+        rates = [self.host_rate(len(set(into)), len(set(out))), self.host_rate(len(set(out)), len(set(into)))]
+        rates += [self.engine_both if link[::-1] in flows else self.engine for link in links]
+        crosses = [(0 if flow[0] == "cpu" else 1, 2 + links.index(flow)) for flow in flows]
+        return max_min_rates([self.engine] * len(flows), crosses, rates)
 
     def measure(self, flows: Sequence[Flow]) -> list[float]:
         """`truth` with noise, and all of it 6 % too slow: pauses between copies, which a lone transfer has too."""

@@ -156,7 +156,7 @@ def test_rows_say_how_well_patterns_are_predicted() -> None:
     here = platform_of(host, found)
     measured = corrected(host.measure, rates_alone(host.links()))
     rows = pattern_rows(here, fitted_patterns(here), measured, fitted=True)
-    assert len(rows) == len(host_loads(4)) + 8 + 1
+    assert len(rows) == len(host_loads(4)) + 2 + 8 + 1
     for row in rows:
         assert row["predicted_bytes_per_s"] == pytest.approx(row["measured_bytes_per_s"], rel=0.02)
     new = pattern_rows(here, new_patterns(here), measured, fitted=False)
