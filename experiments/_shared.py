@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import torch
 
 import graphsched as gs
+from graphsched.errors import ExperimentError
 
 SEED = 12
 _WORDS = {"cuda": "GPU", "worker": "worker", "cpu": "CPU"}
@@ -109,3 +111,38 @@ def counted(devices: Sequence[str]) -> str:
 def lanes_that_fit(platform: gs.Platform, device: str, lanes: Iterable[int]) -> list[int]:
     """The numbers of `lanes` that `device` can have."""
     return [k for k in lanes if k <= platform.device(device).lanes]
+
+
+def check_sizes(**given: float | Sequence[float]) -> None:
+    """Make sure that parameters (all items of a sequence) are above 0: without tasks or bytes there is no case.
+
+    Raises:
+        ExperimentError: One is not; it is named with its value.
+
+    Example:
+        >>> check_sizes(size=2048, devices=(1, -2))
+        Traceback (most recent call last):
+        ...
+        graphsched.errors.ExperimentError: parameter 'devices' is -2: a number above 0 is needed
+    """
+    for name, value in given.items():
+        for item in value if isinstance(value, (tuple, list)) else (value,):
+            if not 0 < item < math.inf:
+                raise ExperimentError(f"parameter {name!r} is {item!r}: a number above 0 is needed")
+
+
+def check_known(kind: str, given: Iterable[str], there: Collection[str]) -> None:
+    """Make sure that all names of `given` are there.
+
+    Raises:
+        ExperimentError: One is not; those that are there are listed.
+
+    Example:
+        >>> check_known("graph", ["star"], ["ring", "tree"])
+        Traceback (most recent call last):
+        ...
+        graphsched.errors.ExperimentError: no graph 'star': there are ring, tree
+    """
+    for name in given:
+        if name not in there:
+            raise ExperimentError(f"no {kind} {name!r}: there are {', '.join(there)}")

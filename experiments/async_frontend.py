@@ -9,7 +9,7 @@ import torch
 
 import graphsched as gs
 from experiments._front_end import Loop, measure_stages, queue_nbytes
-from experiments._shared import counted
+from experiments._shared import check_sizes, counted
 
 MINIBATCH = 100
 
@@ -31,6 +31,7 @@ def async_frontend(
 
     Source: d2l.ai 12.2, which prints the formulas and takes n up to 10 000.
     """
+    check_sizes(n=n, elements=elements)
     device = platform.accelerators(1)[0]
     for count in n:
         where = f"n={count}, {counted([device])}"

@@ -10,8 +10,7 @@ import torch
 
 import graphsched as gs
 from experiments._graphs import diamonds, fan_in, fan_out, plain_values, random_layers
-from experiments._shared import counted, threads_of, torch_device
-from graphsched.errors import ExperimentError
+from experiments._shared import check_known, check_sizes, counted, threads_of, torch_device
 
 GRAPHS: Mapping[str, Callable[[Sequence[str], int, int, int], gs.Workload]] = {
     "diamonds": diamonds,
@@ -43,9 +42,8 @@ def complex_graph(
     Source: d2l.ai 12.3, exercise 5.
     """
     here = platform.accelerators()
-    unknown = [graph for graph in graphs if graph not in GRAPHS]
-    if unknown:
-        raise ExperimentError(f"no graph {unknown[0]!r}: there are {', '.join(GRAPHS)}")
+    check_known("graph", graphs, GRAPHS)
+    check_sizes(size=size, layers=layers, width=width, devices=devices)
     for graph in graphs:
         first = here[:1]
         plain = GRAPHS[graph](first, size, layers, width)

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import graphsched as gs
 from experiments._schedules import Schedule, schedules
-from experiments._shared import counted
+from experiments._shared import check_known, check_sizes, counted
 from experiments._transfers import BESIDE, PATTERNS, SIZES, TREE, at_once, broadcast_tree, of_many_sizes
-from graphsched.errors import ExperimentError
 
 NAMES = (*PATTERNS, TREE, SIZES, *BESIDE)
 AT_ONCE = tuple(Schedule(name, name) for name in ("sequential", "one_stream"))
@@ -37,9 +36,8 @@ def contention(
     Source: d2l.ai 12.4, whose figures are of one transfer at a time.
     """
     here = platform.accelerators()
-    unknown = [name for name in patterns if name not in NAMES]
-    if unknown:
-        raise ExperimentError(f"no pattern {unknown[0]!r}: there are {', '.join(NAMES)}")
+    check_known("pattern", patterns, NAMES)
+    check_sizes(mbytes=mbytes, size=size, rounds=rounds, blocks=blocks, devices=devices)
     for name in patterns:
         for number in [n for n in devices if _least(name) <= n <= len(here)]:
             used = here[:number]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 
 import graphsched as gs
-from experiments._shared import add_run, called, counted, random_matrix, short
+from experiments._shared import add_run, called, check_sizes, counted, random_matrix, short
 
 
 @gs.experiment(source="d2l.ai 12.3")
@@ -20,6 +20,7 @@ def cpu_gpu(platform: gs.Platform, size: int = 4000, products: int = 50, cpu_pro
 
     Source: d2l.ai 12.3, which prints no figures for this.
     """
+    check_sizes(size=size, products=products, cpu_products=cpu_products)
     device = platform.accelerators(1)[0]
     both = f"CPU and {counted([device])}"
     yield gs.Case(f"alone, CPU, {cpu_products} products", _run({"cpu": cpu_products}, size), scheduler="one_stream")

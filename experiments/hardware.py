@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import torch
 
 import graphsched as gs
-from experiments._shared import SEED, called
+from experiments._shared import SEED, called, check_sizes
 from graphsched.calibration.nominal import sheet_of
 from graphsched.charts import draw_platform
 
@@ -34,6 +34,7 @@ def hardware(
     V100; a case's figure is what these make of its size (NVLink: from 1 MiB on, without a latency). Its Ethernet,
     disks and SSDs are in no plan.
     """
+    check_sizes(sizes=sizes)
     names = platform.accelerators(devices or None)
     first, others = names[0], [(a, b) for a in names for b in names if a != b]
     for nbytes in sizes:
@@ -108,4 +109,4 @@ def _size(nbytes: int) -> str:
     for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if nbytes % size == 0:
             return f"{nbytes // size} {unit}"
-    return f"{nbytes} bytes"
+    return f"{nbytes} byte{'s' if nbytes > 1 else ''}"

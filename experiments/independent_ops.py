@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import graphsched as gs
-from experiments._shared import add_run, counted, lanes_that_fit, plain_run, random_matrix
+from experiments._shared import add_run, check_sizes, counted, lanes_that_fit, plain_run, random_matrix
 
 
 @gs.experiment(source="d2l.ai 12.3, exercise 1")
@@ -22,6 +22,7 @@ def independent_ops(
 
     Source: d2l.ai 12.3, exercise 1.
     """
+    check_sizes(sizes=sizes, products=products, lanes=lanes)
     device = platform.accelerators(1)[0]
     for size in sizes:
         where = f"{size} × {size}, {counted([device])}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import graphsched as gs
-from experiments._shared import add_run, counted, random_matrix, short
+from experiments._shared import add_run, check_sizes, counted, random_matrix, short
 
 RUN_S = 0.512
 COPY_S = 2.376
@@ -25,6 +25,7 @@ def overlap(platform: gs.Platform, size: int = 4000, products: int = 50) -> Iter
     Source: d2l.ai 12.3.2; it prints 0.512 s for the products, 2.376 s for the copies and 1.668 s
     overlapped; another host 0.536, 2.112 and 1.540 s.
     """
+    check_sizes(size=size, products=products)
     device = platform.accelerators(1)[0]
     where = counted([device])
     case = functools.partial(gs.Case, scheduler="one_stream")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import graphsched as gs
 from experiments._mixtures import mixture
 from experiments._schedules import schedules
-from experiments._shared import counted
+from experiments._shared import check_sizes, counted
 from experiments.complex_graph import difference
 
 
@@ -32,6 +32,7 @@ def random_graphs(
 
     Source: d2l.ai 12.3, exercise 5, asks for graphs with complex dependencies.
     """
+    check_sizes(size=size, layers=layers, width=width, devices=devices)
     here = platform.accelerators()
     for seed in (*seeds, *cpu_seeds):
         mixed = seed in cpu_seeds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import graphsched as gs
-from experiments._shared import add_run, called, lanes_that_fit, random_matrix
+from experiments._shared import add_run, called, check_sizes, lanes_that_fit, random_matrix
 
 MULTIPLE = 8  # of products a case, so that each of up to 8 lanes gets as many
 
@@ -28,6 +28,7 @@ def small_ops(
 
     Source: d2l.ai 12.3, exercise 2.
     """
+    check_sizes(sizes=sizes, products=products, flops=flops, lanes=lanes)
     device = device or platform.accelerators(1)[0]
     for size in sizes:
         count = products_per_case(size, products, flops)

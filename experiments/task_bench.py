@@ -10,9 +10,8 @@ import torch
 import graphsched as gs
 from experiments._patterns import PATTERNS
 from experiments._schedules import schedules
-from experiments._shared import counted, random_matrix
+from experiments._shared import check_known, check_sizes, counted, random_matrix
 from experiments.complex_graph import difference
-from graphsched.errors import ExperimentError
 
 
 @gs.experiment(source="Task Bench (Slaughter et al., SC 2020)")
@@ -35,9 +34,8 @@ def task_bench(
     parallel runtime performance. SC 2020. Its figures are of clusters of CPUs, and not comparable.
     """
     here = platform.accelerators()
-    unknown = [pattern for pattern in patterns if pattern not in PATTERNS]
-    if unknown:
-        raise ExperimentError(f"no pattern {unknown[0]!r}: there are {', '.join(PATTERNS)}")
+    check_known("pattern", patterns, PATTERNS)
+    check_sizes(size=size, width=width, steps=steps, devices=devices)
     for pattern in patterns:
         for number in devices:
             if number > len(here):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from graphsched.errors import CostError, FileFormatError
 
@@ -137,6 +137,12 @@ class TaskCost:
         check_seconds(self.device_s, "device_s")
         check_seconds(self.dispatch_s, "dispatch_s")
         check_seconds(self.call_s, "call_s")
+        for name in ("launches", "workspace_bytes", "samples"):
+            number = getattr(self, name)
+            if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+                raise CostError(f"{name} is {number!r}: a whole number, 0 or more, is needed")
+        if self.source not in get_args(CostSource):
+            raise CostError(f"source is {self.source!r}: one of {', '.join(get_args(CostSource))}")
         for quartile in self.quartiles_s or ():
             check_seconds(quartile, "quartile of device_s")
         for _, slowdown in self.concurrency:
@@ -280,14 +286,21 @@ class Costs:
         entries, pairs = {}, {}
         try:
             for row in rows:
+                _check_texts(row)
                 content = {k: v for k, v in row.items() if k not in ("signature", "model", "beside")}
                 if "beside" in row:
                     pairs[row["signature"], row["beside"], row["model"]] = Beside(**content)
                 else:
                     entries[row["signature"], row["model"]] = _task_cost(content)
-        except (KeyError, TypeError, ValueError, AttributeError, CostError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, CostError) as error:
             raise FileFormatError(f"not a table of costs: {type(error).__name__}: {error}") from error
         return cls(entries, pairs)
+
+
+def _check_texts(row: Mapping[str, Any]) -> None:
+    for key in ("signature", "model", "beside"):
+        if not isinstance(row.get(key, ""), str):
+            raise TypeError(f"{key!r} is {row[key]!r}, text is needed")
 
 
 def _task_cost(content: dict[str, Any]) -> TaskCost:

@@ -44,7 +44,7 @@ class Drift:
         stored, now: In `unit`.
         ratio: `now` / `stored`.
         drifted: Whether they differ by more than the tolerance, and (times) by more than a microsecond.
-        tolerance: Share that they may differ by: the recorded spread, at least a minimum for its kind.
+        tolerance: Share by which the larger may exceed the smaller: the recorded spread, or the least for its kind.
         unit: ``s``, ``bytes/s`` or ``flop/s``.
     """
 

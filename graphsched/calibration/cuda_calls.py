@@ -9,15 +9,15 @@ plainest, for the speed of a core changes while they run.
 from __future__ import annotations
 
 import contextlib
-import gc
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 from graphsched.calibration.cuda_clock import elapsed_s, new_stream
 from graphsched.calibration.fitting import median
+from graphsched.executors.measure import no_collector
 from graphsched.executors.program import Program
 from graphsched.plan import Placement, build_plan
 from graphsched.platform import Device, Link, Platform
@@ -53,7 +53,7 @@ class Yardstick:
 
 def tiny_call_s(gpu: int = 0, samples: int = 7) -> float:
     """Host seconds of a tiny operation in a row, at present; median of the samples."""
-    with _no_collector(), contextlib.closing(Yardstick(gpu)) as yardstick:
+    with no_collector(), contextlib.closing(Yardstick(gpu)) as yardstick:
         return median([yardstick.sample_s() for _ in range(samples)])
 
 
@@ -131,7 +131,7 @@ def _in_turns(plans: Mapping[str, tuple[Build, tuple[int, ...]]]) -> Taken:
     rounds: list[dict[str, float]] = []
     starts, timed = [], []
     with ExitStack() as stack:
-        stack.enter_context(_no_collector())
+        stack.enter_context(no_collector())
         programs = {name: stack.enter_context(_program(*plan)) for name, plan in plans.items()}
         plain = programs[next(iter(plans))]
         for number in range(ROUNDS + 2):
@@ -153,7 +153,7 @@ def _long_waits(gpu: int) -> float:
 
     Of a run with a wait after every task, what is not the tasks' time on the device, a task.
     """
-    with _program(_waits_of(SHORT), (gpu,)) as short, _program(_waits_of(LONG), (gpu,)) as long, _no_collector():
+    with _program(_waits_of(SHORT), (gpu,)) as short, _program(_waits_of(LONG), (gpu,)) as long, no_collector():
         rows = [(_beside_kernels_s(short), _beside_kernels_s(long)) for _ in range(ROUNDS + 2)][2:]
     return max(0.0, median([after - before for before, after in rows]))
 
@@ -187,17 +187,6 @@ def _timed_issue_s(program: Program) -> list[float]:
     """Host seconds of issuing each action, in one run with timing events."""
     stamps, _, _ = program.time_spans()
     return [end - start for start, end in zip(stamps.issue_start, stamps.issue_end, strict=True)]
-
-
-@contextlib.contextmanager
-def _no_collector() -> Iterator[None]:
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 # -- the plans --------------------------------------------------------------------------------------------

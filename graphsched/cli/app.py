@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -39,6 +40,8 @@ def main(args: Sequence[str] | None = None) -> int:
     ``GRAPHSCHED_DEBUG=1`` errors come with their traceback.
     """
     asked = sys.argv[1:] if args is None else args
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # µ and × are question marks where the terminal has none
     with warnings.catch_warnings(), only_json("--json" in asked), remembered():
         warnings.simplefilter("always", GraphschedWarning)
         warnings.simplefilter("ignore", EstimateWarning)  # tables and JSON mark what is an estimate
@@ -52,6 +55,10 @@ def main(args: Sequence[str] | None = None) -> int:
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has seen enough
             return DONE
+        except SystemExit as stop:
+            if not isinstance(stop.__context__, BrokenPipeError):
+                raise
+            return DONE  # typer's way out when the reader has seen enough
         except (KeyboardInterrupt, typer.Abort):
             code = INTERRUPTED
         except Exception as error:

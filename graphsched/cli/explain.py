@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from graphsched.cli.choosing import planned_cases
 from graphsched.cli.options import AsJson, CaseFilter, RunFile
 from graphsched.cli.output import print_json
-from graphsched.errors import ExperimentError, PlanError
+from graphsched.errors import PlanError
 
 if TYPE_CHECKING:
     from graphsched.explanation import Explanation
@@ -33,7 +34,7 @@ def explain(
     from graphsched.records import load_run
 
     record = load_run(run)
-    chosen = _choose(record.cases, cases, run)
+    chosen = [case for _, case in planned_cases(record, cases, run)]
     if action is not None:
         chosen = _with_actions(chosen, [name for name in (action, other) if name is not None])
     rows = []
@@ -48,21 +49,13 @@ def explain(
         ]
         print_json({"experiment": record.experiment, "platform": record.platform, "cases": data})
         return 0
-    for case, made in rows:
-        for source, found in made.items():
-            print(f"{case.label} ({case.scheduler}, {case.mode}), {source}")
-            print(_indented(str(_asked(found, action, other))))
-            print()
+    texts = [
+        f"{case.label} ({case.scheduler}, {case.mode}), {source}\n{_indented(str(_asked(found, action, other)))}\n"
+        for case, made in rows
+        for source, found in made.items()
+    ]
+    print("\n".join(texts))  # all or, where one cannot be answered, nothing
     return 0
-
-
-def _choose(cases: Sequence[CaseRecord], only: str | None, run: Any) -> list[CaseRecord]:
-    """The cases that have a plan, and whose label holds `only`, if given."""
-    chosen = [case for case in cases if case.workload is not None and (only is None or only in case.label)]
-    if not chosen:
-        labels = "".join(f"\n  {case.label}" for case in cases)
-        raise ExperimentError(f"{run} has no case with a plan whose label holds {only or ''!r}; there are:{labels}")
-    return chosen
 
 
 def _with_actions(cases: Sequence[CaseRecord], actions: Sequence[str]) -> list[CaseRecord]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import median
@@ -48,6 +49,8 @@ def measure(
         )
     if check:
         return _check(as_json)
+    if name is not None:
+        _check_name(name)
     if out is not None:
         _check_output(out)
     if pictures is not None:
@@ -91,6 +94,12 @@ def _check_cache() -> None:
     from graphsched.calibration.kept import platform_path
 
     _check_folder(platform_path().parent)
+
+
+def _check_name(name: str) -> None:
+    """Files and folders are named after a platform."""
+    if not re.fullmatch(r"\w[\w.+-]*", name):
+        raise ExperimentError(f"--name {name!r}: letters, digits, '_', '.', '+' or '-' are needed, no sign first")
 
 
 def _check_output(out: Path) -> None:
@@ -252,7 +261,7 @@ def _drift_row(row: dict[str, Any]) -> dict[str, str]:
     }
     drifted = "drifted" if row["drifted"] else ""
     return {"figure": row["entry"], "kept": shown["stored"], "now": shown["now"], "ratio": f"{row['ratio']:.3f}"} | {
-        "may differ by": f"{row['tolerance'] * 100:.0f} %",
+        "larger by at most": f"{row['tolerance'] * 100:.0f} %",
         "": drifted,
     }
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from graphsched.cli.accuracy_tables import print_accuracy
+from graphsched.cli.choosing import planned_cases
 from graphsched.cli.options import AsJson, CaseFilter, RunFile
 from graphsched.cli.output import print_json
 from graphsched.errors import ExperimentError
@@ -57,15 +58,9 @@ def _open(run: Path, out: Path | None, default: Path, only: str | None) -> tuple
     from graphsched.records import load_run
 
     record = load_run(run)
-    chosen = [
-        (stem(record.experiment, number, case.label), case)
-        for number, case in enumerate(record.cases, 1)
-        if case.workload is not None and (only is None or only in case.label)
-    ]
-    if not chosen:
-        labels = "".join(f"\n  {case.label}" for case in record.cases)
-        raise ExperimentError(f"{run} has no case with a plan whose label holds {only or ''!r}; there are:{labels}")
-    return check_folder(out or default / record.platform), chosen
+    chosen = planned_cases(record, only, run)
+    folder = check_folder(out or default / record.platform)
+    return folder, [(stem(record.experiment, number, case.label), case) for number, case in chosen]
 
 
 def _write(form: str, folder: Path, name: str, case: Any) -> Path:
@@ -103,6 +98,8 @@ def accuracy(
 
     named = folders or [RESULTS]
     checked = check_runs(named)
+    if not checked:
+        raise ExperimentError(f"there is no recorded run with a prediction in {', '.join(map(str, named))}")
     data = accuracy_of(checked, find_causes(named))
     if ablation:
         data["ablation"] = ablate(checked)

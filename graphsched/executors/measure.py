@@ -48,7 +48,7 @@ def execute(
     """
     if repeats < 1 or warmup < 0:
         raise ScheduleError(f"repeats is {repeats!r} and warmup {warmup!r}: at least 1 and 0 are needed")
-    with Program(plan, mode=mode, timeout_s=timeout_s) as program, _random_numbers_kept(), _no_collector():
+    with Program(plan, mode=mode, timeout_s=timeout_s) as program, _random_numbers_kept(), no_collector():
         program.load(inputs or {})
         for _ in range(warmup):
             program.time_once()
@@ -111,7 +111,7 @@ def time_callable(function: Callable[[], Any], *, repeats: int = 20, warmup: int
         3
     """
     samples = []
-    with _no_collector():
+    with no_collector():
         for i in range(warmup + repeats):
             _synchronize()
             began = time.perf_counter()
@@ -145,7 +145,7 @@ def _random_numbers_kept() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _no_collector() -> Iterator[None]:
+def no_collector() -> Iterator[None]:
     """Keep Python's cyclic garbage collector from pausing a measured run."""
     enabled = gc.isenabled()
     gc.collect()

@@ -12,6 +12,7 @@ from graphsched.explanation.starts import Cause, over_s, possible_causes, start_
 from graphsched.formats.quantities import seconds_text
 
 LISTED = 6  # actions beside, in the text
+SHOWN = 0.005  # share of a span below which its part before the action was ready is left out of the text
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +145,8 @@ def _causes(facts: Facts, i: int) -> tuple[Cause, tuple[Cause, ...]]:
 
 
 def _lines(report: ActionReport) -> Iterator[str]:
-    length = seconds_text(report.end_s - report.start_s)
-    yield f"{report.action} on {report.lane}: {seconds_text(report.start_s)} to {seconds_text(report.end_s)} ({length})"
+    span = f"{seconds_text(report.start_s)} to {seconds_text(report.end_s)}"
+    yield f"{report.action} on {report.lane}: {span} ({_length(report)})"
     yield f"  {_why(report)}"
     for cause in report.waited_for[1:]:
         yield f"  before that: {_ready(report, cause)} at {seconds_text(cause.ready_s)}"
@@ -161,6 +162,15 @@ def _lines(report: ActionReport) -> Iterator[str]:
         yield "  beside: nothing"
     on_path = "on the critical path" if report.critical else "not on the critical path"
     yield f"  slack: {seconds_text(report.slack_s)}, {on_path}"
+
+
+def _length(report: ActionReport) -> str:
+    """The length of the span; it begins when the lane came to the action, which may not have been issued yet."""
+    length_s = report.end_s - report.start_s
+    before_s = length_s - sum(report.parts.values())
+    if before_s <= SHOWN * length_s:
+        return seconds_text(length_s)
+    return f"{seconds_text(length_s)}, of which {seconds_text(before_s)} before it was ready"
 
 
 def _why(report: ActionReport) -> str:

@@ -108,10 +108,12 @@ def _in_line(facts: Facts, path: Sequence[Step]) -> Iterator[Loss]:
 
 def _held_up(facts: Facts, path: Sequence[Step]) -> Iterator[tuple[float, Step]]:
     """Steps that began a run of tasks, or of copies, behind a run of the other kind, and what could have overlapped."""
-    copies = facts.plan.copies
-    runs = [
-        list(run) for _, run in groupby(path, key=lambda s: (s.kind, facts.plan.lane_of[s.action], s.action in copies))
-    ]
+    lane_of, copies = facts.plan.lane_of, facts.plan.copies
+
+    def alike(step: Step) -> tuple[str, int, bool]:
+        return step.kind, lane_of[step.action] if step.kind == "action" else -1, step.action in copies
+
+    runs = [list(run) for _, run in groupby(path, key=alike)]
     for before, run in pairwise(runs):
         first = run[0]
         unlike = first.kind == before[-1].kind == "action" and first.cause.kind == "lane"

@@ -1,6 +1,7 @@
 """Slack: how much later an action could end without making the whole any longer.
 
-All else stays as it is: the order on each lane, what waits for what, and how long each action takes.
+All else stays as it is: the order on each lane, what waits for what, how long each action takes, and the gaps
+of some microseconds that starting leaves between measured actions.
 
 Not modelled: room in the launch queue that a later end would take; that actions which move meet others
 on their device or link, and so take longer or shorter.
@@ -27,7 +28,7 @@ def slacks(facts: Facts) -> list[float]:
         else:
             thread = _through_action(facts, i, slack, thread)
         if i:
-            thread += max(0.0, facts.issue_start_s[i] - facts.issue_end_s[i - 1])
+            thread += _idle_s(facts, facts.issue_start_s[i] - facts.issue_end_s[i - 1])
     return [max(0.0, seconds) for seconds in slack]
 
 
@@ -51,12 +52,17 @@ def _through_action(facts: Facts, i: int, slack: list[float], thread: float) -> 
     begins_s = facts.work_from_s(i)
     thread = min(thread, slack[i] + max(0.0, begins_s - issued_s(facts, i)))
     for j in columns.waits[i]:
-        idle_s = max(0.0, start_s - facts.end_s[j] - facts.latency_s(i, j)) + begins_s - start_s
+        idle_s = _idle_s(facts, start_s - facts.end_s[j] - facts.latency_s(i, j)) + begins_s - start_s
         slack[j] = min(slack[j], slack[i] + idle_s)
         if columns.kind[j] == CPU and columns.kind[i] == CUDA:
             slack[j] = min(slack[j], thread + max(0.0, facts.issue_end_s[i] - facts.end_s[j]))
     before = columns.previous[i]
     if before >= 0:
-        idle_s = max(0.0, start_s - facts.end_s[before]) + begins_s - start_s
+        idle_s = _idle_s(facts, start_s - facts.end_s[before]) + begins_s - start_s
         slack[before] = min(slack[before], slack[i] + idle_s)
     return thread
+
+
+def _idle_s(facts: Facts, gap_s: float) -> float:
+    """`gap_s`, if it is more than clocks and starts leave between measured actions: those would add up."""
+    return gap_s if gap_s > facts.tolerance_s else 0.0

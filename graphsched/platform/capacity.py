@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from operator import index
 from typing import Any
 
 from graphsched.errors import FileFormatError, PlatformError
@@ -76,7 +77,7 @@ class CapacityTable:
         if not isinstance(row, Mapping) or not {"by", "counts", "bytes_per_s"} <= set(row):
             raise FileFormatError(f"a table of a capacity needs by, counts and bytes_per_s, got {row!r}")
         try:
-            counts = tuple(tuple(int(n) for n in numbers) for numbers in row["counts"])
+            counts = tuple(tuple(map(index, numbers)) for numbers in row["counts"])
             return cls(tuple(map(str, row["by"])), counts, tuple(row["bytes_per_s"]), bool(row.get("in_turn", False)))
         except (TypeError, ValueError) as error:
             raise FileFormatError(f"not a table of a capacity: {error}") from error

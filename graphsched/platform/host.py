@@ -18,7 +18,7 @@ from graphsched.platform import derived, larger
 from graphsched.platform.capacity import CapacityTable
 from graphsched.platform.consistency import check_consistent
 from graphsched.platform.parts import Device, Dispatch, Link, LinkMemory, check_number
-from graphsched.platform.reading import check_entries, read_cores, read_part, read_parts
+from graphsched.platform.reading import check_entries, read_cores, read_name, read_part, read_parts, read_provenance
 
 SCHEMA = 1
 ENTRIES = ("name", "devices", "links", "capacities", "dispatch", "cores", "costs", "provenance")
@@ -84,6 +84,12 @@ class Platform:
         object.__setattr__(self, "_devices", {d.name: d for d in self.devices})
         object.__setattr__(self, "_links", {(k.source, k.target, k.memory): k for k in self.links})
         object.__setattr__(self, "_matching", {})
+
+    def __str__(self) -> str:
+        """Name, devices and numbers of links and costs; `to_dict` has all figures."""
+        kinds = Counter(d.model or d.kind for d in self.devices)
+        devices = ", ".join(f"{count} × {model}" for model, count in kinds.items())
+        return f"Platform {self.name}: {devices}; {len(self.links)} links; costs of {len(self.costs)} operations"
 
     def device(self, name: str) -> Device:
         """The device of this name.
@@ -283,7 +289,7 @@ class Platform:
         check_entries(data, ENTRIES)
         try:
             return cls(
-                name=data["name"],
+                name=read_name(data["name"]),
                 devices=read_parts(Device, data["devices"], "devices"),
                 links=read_parts(Link, data["links"], "links"),
                 capacities=dict(data["capacities"]),
@@ -291,9 +297,9 @@ class Platform:
                 dispatch=read_part(Dispatch, data["dispatch"], "dispatch"),
                 cores=read_cores(data["cores"]),
                 costs=Costs.from_dict(data["costs"]),
-                provenance=dict(data["provenance"]),
+                provenance=read_provenance(data["provenance"]),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise FileFormatError(f"not a platform: {type(error).__name__}: {error}") from error
 
     def save(self, path: str | Path) -> None:

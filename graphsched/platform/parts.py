@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import math
+import reprlib
+import sys
 from bisect import bisect_left
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
@@ -19,8 +20,9 @@ def check_number(number: Any, what: str, *, positive: bool = False) -> float:
     Raises:
         PlatformError: It is not.
     """
-    if isinstance(number, bool) or not isinstance(number, (int, float)) or not math.isfinite(number):
-        raise PlatformError(f"{what} is {number!r}: a finite number is needed")
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not abs(number) <= sys.float_info.max:
+        shown = reprlib.repr(number)  # an integer may have hundreds of digits
+        raise PlatformError(f"{what} is {shown}: a finite number is needed")
     if number < 0 or (positive and number == 0):
         raise PlatformError(f"{what} is {number!r}: it must be {'above' if positive else 'at least'} 0")
     return float(number)

@@ -7,9 +7,11 @@ from dataclasses import MISSING, fields
 from typing import Any, TypeVar
 
 from graphsched.errors import FileFormatError, PlatformError
+from graphsched.platform.parts import check_number
 
 Part = TypeVar("Part")
 TEXTS = ("name", "kind", "model", "host", "source", "target", "memory")
+FLAGS = ("blocking",)
 
 
 def read_parts(kind: type[Part], rows: Any, entry: str) -> tuple[Part, ...]:
@@ -43,11 +45,13 @@ def read_part(kind: type[Part], row: Any, entry: str) -> Part:
     _check_names(kind, row, entry)
     for name in (name for name in TEXTS if name in row and not isinstance(row[name], str)):
         raise FileFormatError(f"not a platform: {name!r} of {entry} is {_short(row[name])}: text is needed")
+    for name in (name for name in FLAGS if name in row and not isinstance(row[name], bool)):
+        raise FileFormatError(f"not a platform: {name!r} of {entry} is {_short(row[name])}: true or false is needed")
     try:
         return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in row.items()})
     except PlatformError as error:
         raise PlatformError(f"{entry}: {error}") from error
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise FileFormatError(f"not a platform: {entry}: {error}") from error
 
 
@@ -60,6 +64,32 @@ def check_entries(data: Mapping[str, Any], names: Sequence[str]) -> None:
     for name in names:
         if name not in data:
             raise FileFormatError(f"not a platform: it lacks {name!r}: add it")
+
+
+def read_name(name: Any) -> str:
+    """The platform's name: text.
+
+    Raises:
+        FileFormatError: It is something else.
+    """
+    if not isinstance(name, str):
+        raise FileFormatError(f"not a platform: 'name' is {_short(name)}: text is needed")
+    return name
+
+
+def read_provenance(provenance: Any) -> dict[str, Any]:
+    """Where the figures come from: an object; its ``spread``, which intervals rest on, holds fractions.
+
+    Raises:
+        FileFormatError: It is something else.
+        PlatformError: A spread is negative or not finite.
+    """
+    spread = provenance.get("spread", {}) if isinstance(provenance, Mapping) else None
+    if not isinstance(spread, Mapping):
+        raise FileFormatError("not a platform: 'provenance', and 'spread' in it if given, must be objects")
+    for name, value in spread.items():
+        check_number(value, f"spread of {name!r}")
+    return dict(provenance)
 
 
 def read_cores(cores: Any) -> int:

@@ -25,6 +25,7 @@ from graphsched.costs import Costs
 from graphsched.errors import FileFormatError, GraphschedError
 from graphsched.files import read_json, write_bytes, write_text
 from graphsched.platform import Platform
+from graphsched.records.entries import check_case, check_plan, check_run
 from graphsched.records.model import COLUMNS, CaseRecord, RunRecord, Setup
 
 SCHEMA = 1
@@ -188,18 +189,22 @@ def load_run(path: str | Path) -> RunRecord:
     """
     path = Path(path)
     data = read_json(path)
-    if not isinstance(data, dict) or "cases" not in data or data.get("schema") != SCHEMA:
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         found = data.get("schema") if isinstance(data, dict) else type(data).__name__
         raise FileFormatError(
             f"{path} is no recorded run of schema {SCHEMA} (found {found!r}): run the experiment again"
         )
+    if "cases" not in data:
+        what = "a platform" if "devices" in data else f"an object of {', '.join(list(data)[:4])}"
+        raise FileFormatError(f"{path} is no recorded run but {what}: name a file that 'graphsched run' wrote")
     try:
+        check_run(data)
         setups = [_setup_from_dict(part) for part in (data, *data["earlier"])]
         cases = tuple(_case_from_dict(entry, data, setups, path.parent) for entry in data["cases"])
         return RunRecord(data["experiment"], data["source"], cases)
     except GraphschedError as error:
         raise FileFormatError(f"{path}: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise FileFormatError(f"{path} is no recorded run: {type(error).__name__}: {error}") from error
 
 
@@ -208,20 +213,10 @@ def _setup_from_dict(data: Mapping[str, Any]) -> Setup:
     return Setup(data["environment"], platform, data["seed"], data["parameters"])
 
 
-def _check_types(entry: Mapping[str, Any]) -> None:
-    """Raise `TypeError` for a figure that is no number, or a name that is no text."""
-    for key in ("label", "mode"):
-        if not isinstance(entry[key], str):
-            raise TypeError(f"{key!r} is {entry[key]!r}, text is needed")
-    for key in ("predicted_s", "measured_s", "spread", "reported_s"):
-        if not isinstance(entry[key], (int, float, type(None))):
-            raise TypeError(f"{key!r} is {entry[key]!r}, a number is needed")
-
-
 def _case_from_dict(
     entry: Mapping[str, Any], data: Mapping[str, Any], setups: Sequence[Setup], folder: Path
 ) -> CaseRecord:
-    _check_types(entry)
+    check_case(entry)
     case = CaseRecord(
         setup=setups[entry.get("setup", 0)],
         label=entry["label"],
@@ -241,8 +236,9 @@ def _case_from_dict(
     if isinstance(entry["spans"], str):
         columns, workload, plan = _unpack(folder / entry["spans"])
     else:
-        columns = {name: np.asarray(entry["spans"][name], dtype=np.float64) for name in COLUMNS}
+        columns = {name: np.atleast_1d(np.asarray(entry["spans"][name], dtype=np.float64)) for name in COLUMNS}
         workload, plan = data["workloads"][entry["workload"]], data["plans"][entry["plan"]]
+    check_plan(workload, plan, columns)
     return replace(
         case,
         workload=workload,

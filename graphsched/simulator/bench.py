@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from random import Random
 from time import perf_counter
 from typing import Any
 
@@ -10,6 +11,7 @@ import networkx as nx
 import simpy
 from simpy.events import Timeout
 
+from graphsched.costs import Beside, Costs, Kernel, Multiprocessors, TaskCost
 from graphsched.plan import Placement, Plan, build_plan
 from graphsched.platform import Device, Link, Platform
 from graphsched.simulator.predict import predict
@@ -18,6 +20,18 @@ from graphsched.workload import Workload
 GPUS = 4
 CHAINS = 8
 NBYTES = 1_000_000
+SHARED_LANES = 4
+MOST_KERNELS = 10_000
+PROCESSORS = Multiprocessors(count=132, registers=65536, threads=2048, shared_bytes=233472, blocks=32)
+KERNELS = (
+    (4e-6, Kernel(16, 5120, 64, 7552)),
+    (2e-6, Kernel(245, 4096, 128, 1024)),
+    (4e-6, Kernel(128, 6144, 128, 1024)),
+    (5e-5, Kernel(128, 28672, 128, 19840)),
+    (3e-4, Kernel(128, 53248, 256, 50176)),
+    (1e-4, Kernel(48000, 4096, 128, 1024)),
+)
+"""Seconds alone of small kernels and of large ones, and their blocks."""
 
 
 def bench_simulator(actions: Sequence[int]) -> list[dict[str, Any]]:
@@ -28,7 +42,8 @@ def bench_simulator(actions: Sequence[int]) -> list[dict[str, Any]]:
 
     Returns:
         Rows with ``actions``, ``contention``, ``actions_per_s``, and ``bare_simpy_events_per_s``: events
-        of one callback each that SimPy handles a second, timed just before.
+        of one callback each that SimPy handles a second, timed just before. Rows with contention also
+        have ``sharing_actions_per_s``: of a plan of kernels on four lanes of one GPU (see `shared_kernels`).
 
     Example:
         >>> [(row["actions"], row["contention"]) for row in bench_simulator([64])]
@@ -43,13 +58,20 @@ def bench_simulator(actions: Sequence[int]) -> list[dict[str, Any]]:
 
 def _row(plan: Plan, contention: bool) -> dict[str, Any]:
     bare_s = _seconds(lambda: _bare_loop(len(plan)))
-    seconds = _seconds(lambda: predict(plan))
-    return {
+    row = {
         "actions": len(plan),
         "contention": contention,
-        "actions_per_s": len(plan) / seconds,
+        "actions_per_s": _rate(plan),
         "bare_simpy_events_per_s": len(plan) / bare_s,
     }
+    if contention:
+        row["sharing_actions_per_s"] = _rate(shared_kernels(min(len(plan), MOST_KERNELS)))
+    return row
+
+
+def _rate(plan: Plan) -> float:
+    """Actions a second."""
+    return len(plan) / _seconds(lambda: predict(plan))
 
 
 def independent_chains(count: int) -> Plan:
@@ -77,6 +99,31 @@ def travelling_chains(count: int) -> Plan:
         if turn:
             graph.add_edge(f"t{i - CHAINS}", f"t{i}", nbytes=NBYTES)
     return _plan(graph, lanes)
+
+
+def shared_kernels(count: int) -> Plan:
+    """`count` kernels on four lanes of one GPU, small and large ones mixed, each pair with contention of its own."""
+    rng = Random(count)
+    work = Workload()
+    kinds = [rng.randrange(len(KERNELS)) for _ in range(count)]
+    for i, kind in enumerate(kinds):
+        work.task(_operation, kind, name=f"t{i}", outputs=[])
+    signatures = {kind: work[f"t{i}"].signature for i, kind in enumerate(kinds)}
+    known = {
+        (signature, "GPU"): TaskCost(KERNELS[kind][0], kernels=(KERNELS[kind][1],), processors=PROCESSORS)
+        for kind, signature in signatures.items()
+    }
+    pairs = {
+        (mine, other, "GPU"): Beside(1.5, 1.0 + (a + 2 * b) % 7 / 8)
+        for a, mine in signatures.items()
+        for b, other in signatures.items()
+    }
+    lanes = {f"t{i}": f"cuda:0/s{i % SHARED_LANES}" for i in range(count)}
+    return build_plan(work, _platform(), Costs(known, pairs), Placement(list(lanes), lanes), scheduler="bench")
+
+
+def _operation(kind: int) -> None:
+    """An operation of this kind."""
 
 
 def _plan(graph: nx.DiGraph, lanes: dict[str, str]) -> Plan:

@@ -13,73 +13,17 @@ times; the few hundred nanoseconds from one kernel of a stream to the next, whic
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from math import inf
-from typing import Any
 
 from graphsched.costs import TaskCost
-from graphsched.simulator.blocks import MOST_KNOWN, Floor, Shape, shape_of
-from graphsched.simulator.fluid import SAME_TIME, Timer
-
-RELIEF = 0.5
-"""Time of a block with next to none of its kind in flight, over its time with all of them there."""
-LEAST = 0.05  # no block goes faster than its time alone times this
-ROUNDS = 8
-SAME_WAVE = 0.05  # blocks placed within this part of a block's time count as placed together
+from graphsched.simulator.blocks import Floor, shape_of
+from graphsched.simulator.fluid import Timer
+from graphsched.simulator.pressure import slower
+from graphsched.simulator.running import Running
 
 Contention = Mapping[tuple[int, int], float]
 """By (kind, kind beside it): how many times longer a block takes with all blocks of the other in flight."""
-
-
-@dataclass(slots=True)
-class _Batch:
-    """Blocks of one kernel that were placed together; seconds that each has left, at the speed alone."""
-
-    counts: Any
-    blocks: int
-    left_s: float
-
-
-@dataclass(slots=True)
-class _Running:
-    """An action: the kernel it is at, its blocks that wait and those in flight."""
-
-    kind: int
-    work_s: float
-    shapes: Sequence[Shape]
-    at: int = -1
-    block_s: float = 0.0
-    waiting: int = 0
-    resident: int = 0
-    batches: list[_Batch] = field(default_factory=list)
-
-    def advance(self) -> bool:
-        """Go on to the next kernel, if there is one."""
-        self.at += 1
-        if self.at == len(self.shapes):
-            return False
-        shape = self.shapes[self.at]
-        self.block_s = self.work_s * shape.share / shape.waves(RELIEF)
-        self.waiting = shape.blocks
-        return True
-
-    @property
-    def part(self) -> float:
-        """Blocks in flight, of those that are when it is alone."""
-        return self.resident / self.shapes[self.at].resident
-
-    def add(self, counts: Any) -> None:
-        blocks = int(counts.sum())
-        self.waiting -= blocks
-        self.resident += blocks
-        last = self.batches[-1] if self.batches else None
-        if last is not None and self.block_s - last.left_s <= SAME_WAVE * self.block_s:
-            together = last.blocks + blocks
-            last.left_s = (last.left_s * last.blocks + self.block_s * blocks) / together
-            last.counts, last.blocks = last.counts + counts, together
-        else:
-            self.batches.append(_Batch(counts, blocks, self.block_s))
 
 
 class BlockQueue:
@@ -91,10 +35,12 @@ class BlockQueue:
         >>> cost = TaskCost(1.0, kernels=(Kernel(2, 0, 1024, 0),), processors=device)
         >>> timers = []
         >>> queue = BlockQueue([cost], {7: 0, 8: 0}, {7: 1.0, 8: 1.0}, {}, lambda *timer: timers.append(timer))
-        >>> queue.enter(7, 0.0), queue.enter(8, 0.5), queue.refresh(0.5)  # 7 takes all the threads there are
-        (None, None, None)
-        >>> queue.due(timers[-1][2], 1.5), queue.refresh(1.5), timers[-1][0]
-        ([7], None, 2.5)
+        >>> queue.enter(7, 0.0), queue.refresh(0.0)  # it takes all the threads there are
+        (None, None)
+        >>> queue.enter(8, 0.5), queue.refresh(0.5), timers[-1][0]  # 8 waits
+        (None, None, 1.0)
+        >>> queue.due(timers[-1][2], 1.0), queue.refresh(1.0), timers[-1][0]
+        ([7], None, 2.0)
     """
 
     def __init__(
@@ -112,117 +58,110 @@ class BlockQueue:
         self._kind_of, self._work_s, self._timer = kind_of, work_s, timer
         self._excess = {pair: factor - 1.0 for pair, factor in contention.items()}
         self._floor = Floor(processors)
-        self._queue: dict[int, _Running] = {}  # in order of arrival
-        self._slower: dict[tuple[tuple[int, int, int], ...], list[float]] = {}
-        self._factors: dict[int, float] = {}
+        self._flying: list[Running] = []  # with blocks in flight, in order of arrival
+        self._queue: deque[Running] = deque()  # with none yet, in order of arrival
         self._now = 0.0
+        self._changed = False  # since the last timer was set
         self._token = 0
 
-    def enter(self, action: int, now: float) -> None:
+    def enter(self, action: int, now: float) -> None:  # noqa: ARG002 - placed by the next `refresh`
         """`action` joins the queue at its end."""
-        self._proceed(now)
+        self._changed |= not self._closed()
         kind = self._kind_of[action]
-        running = _Running(kind, self._work_s[action], self._shapes[kind])
-        running.advance()
-        self._queue[action] = running
+        self._queue.append(Running(action, kind, self._work_s[action], self._shapes[kind]))
 
     def refresh(self, now: float) -> None:
         """Place what can be placed, and set a timer for the blocks that end next."""
+        if not self._changed:
+            return
+        self._changed = False
         self._proceed(now)
         self._place()
-        self._factors = self._present()
         self._token += 1
-        first = min(
-            (now + batch.left_s * factor for a, factor in self._factors.items() for batch in self._queue[a].batches),
-            default=inf,
-        )
-        if first < inf:
-            self._timer(first, self, self._token)
+        if self._flying:
+            self._timer(self._look_ahead(), self, self._token)
 
     def due(self, token: int, now: float) -> list[int]:
         """Actions that end at `now`; they have left."""
         if token != self._token:
             return []
         self._proceed(now)
-        over = [action for action in list(self._factors) if self._ended(action, now)]
+        over = []
+        for running in [running for running in self._flying if running.is_over(now)]:
+            self._clear(running)
+            if not (running.resident or running.waiting):
+                self._flying.remove(running)
+                if running.advance():
+                    self._queue.append(running)  # the next kernel came just now
+                else:
+                    over.append(running.action)
+        self._changed = True
         if not over:
             self.refresh(now)
         return sorted(over)
 
+    def _look_ahead(self) -> float:
+        """When the next kernel ends, or blocks whose room somebody who has yet to come might get.
+
+        While there are some that wait, who comes can only wait behind them: what happens until then is known.
+        """
+        while True:
+            self._set_factors()
+            now = self._now
+            first = min([now + (running.next_s - running.clock_s) * running.factor for running in self._flying])
+            if not self._closed():
+                return first
+            self._proceed(first)
+            over = [running for running in self._flying if running.is_over(first)]
+            if any(running.is_last() for running in over):
+                return first
+            for running in over:
+                self._clear(running)
+            self._place()
+
+    def _closed(self) -> bool:
+        """Whether some wait for room."""
+        return bool(self._queue) or self._held()
+
+    def _held(self) -> bool:
+        """Whether the last that is in flight has blocks that wait: nobody behind it gets room."""
+        return bool(self._flying) and self._flying[-1].waiting > 0
+
     def _proceed(self, now: float) -> None:
-        passed, self._now = now - self._now, now
+        passed = now - self._now
         if passed > 0.0:
-            for action, factor in self._factors.items():
-                for batch in self._queue[action].batches:
-                    batch.left_s -= passed / factor
+            self._now = now
+            for running in self._flying:
+                running.clock_s += passed / running.factor
+            if self._held():
+                self._flying[-1].renew(now)
+
+    def _clear(self, running: Running) -> None:
+        """Clear its blocks that are over."""
+        for batch in running.over(self._now):
+            self._floor.clear(running.shape, batch.placed)
 
     def _place(self) -> None:
-        for running in self._queue.values():
-            if running.waiting:
-                counts = self._floor.place(running.shapes[running.at], running.waiting)
-                if counts is not None:
-                    running.add(counts)
-                if running.waiting:
-                    return
+        if self._held() and not self._placed(self._flying[-1]):
+            return
+        while self._queue:
+            running = self._queue[0]
+            whole = self._placed(running)
+            if running.resident:
+                self._flying.append(self._queue.popleft())
+            if not whole:
+                return
 
-    def _ended(self, action: int, now: float) -> bool:
-        """Clear the blocks that are over; whether that was the last of the action."""
-        running = self._queue[action]
-        limit = max(SAME_TIME * now, SAME_TIME * running.block_s)
-        over = [batch for batch in running.batches if batch.left_s <= limit]
-        for batch in over:
-            self._floor.clear(running.shapes[running.at], batch.counts)
-            running.resident -= batch.blocks
-        running.batches = [batch for batch in running.batches if batch.left_s > limit]
-        if running.waiting or running.resident:
-            return False
-        del self._queue[action]
-        del self._factors[action]
-        if running.advance():
-            self._queue[action] = running  # the next kernel came just now
-            return False
-        return True
+    def _placed(self, running: Running) -> bool:
+        """Place what there is room for; whether that was all."""
+        placed, blocks = self._floor.place(running.shape, running.waiting)
+        if blocks:
+            running.add(placed, blocks)
+        return not running.waiting
 
-    def _present(self) -> dict[int, float]:
-        """How many times longer blocks take than alone, by action with blocks in flight."""
-        present = [(action, running) for action, running in self._queue.items() if running.resident]
-        key = tuple((running.kind, running.at, running.resident) for _, running in present)
-        if key not in self._slower:
-            if len(self._slower) == MOST_KNOWN:
-                self._slower.clear()
-            kinds, parts = [running.kind for _, running in present], [running.part for _, running in present]
-            self._slower[key] = slower(kinds, parts, self._excess)
-        return {action: factor for (action, _), factor in zip(present, self._slower[key], strict=True)}
-
-
-def slower(kinds: Sequence[int], parts: Sequence[float], excess: Contention) -> list[float]:
-    """How many times longer the blocks of each take than alone.
-
-    Args:
-        kinds: Kinds of those in flight.
-        parts: Of each, its blocks in flight over those in flight when it is alone.
-        excess: Contention less 1, by (kind, kind beside it).
-
-    Each adds to the others what it costs them as a pair, times its speed now over its speed as one of
-    that pair: who is held up presses less.
-
-    Example:
-        >>> slower([0, 1], [1.0, 1.0], {(0, 1): 0.5, (1, 0): 1.0})
-        [1.5, 2.0]
-        >>> three = slower([0, 0, 0], [1.0, 1.0, 1.0], {(0, 0): 1.0})  # not 3: each presses less than in a pair
-        >>> [round(factor, 2) for factor in three]
-        [2.56, 2.56, 2.56]
-    """
-    own = [max(RELIEF, part) for part in parts]
-    several = range(len(kinds))
-    costs = [[parts[b] * excess.get((kinds[a], kinds[b]), 0.0) if a != b else 0.0 for b in several] for a in several]
-    factors = [max(LEAST, own[a] + sum(costs[a])) for a in several]
-    if len(kinds) < 3:
-        return factors
-    pair = [[max(LEAST, own[b] + costs[b][a]) for b in several] for a in several]
-    for _ in range(ROUNDS):
-        pressed = [
-            max(LEAST, own[a] + sum(costs[a][b] * min(1.0, pair[a][b] / factors[b]) for b in several)) for a in several
-        ]
-        factors = [(was + now) / 2.0 for was, now in zip(factors, pressed, strict=True)]
-    return factors
+    def _set_factors(self) -> None:
+        """How many times longer blocks take than alone."""
+        flying = self._flying
+        kinds, parts = [running.kind for running in flying], [running.part for running in flying]
+        for running, factor in zip(flying, slower(kinds, parts, self._excess), strict=True):
+            running.factor = factor

@@ -3,24 +3,27 @@
 A block goes to a multiprocessor that has registers, threads, shared memory and a place for it; of those the
 ones with the most room for such blocks come first, then those with the lower number.
 
+Multiprocessors with the same room are counted together. A set of them is an integer, bit s for number s; what
+is free on each is an integer too, one field for each resource, so that blocks come and go by one subtraction.
+
 Not modelled: clusters of blocks; a multiprocessor that must be empty before its shared memory is divided
 anew; multiprocessors that a driver keeps for itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from graphsched.costs import Kernel, Multiprocessors
 
 MOST_WAVES = 32
 """A kernel of more waves is simulated as one of so many, each longer."""
 
+MOST_KNOWN = 10_000  # rooms of a multiprocessor that are remembered, for each shape
 
-MOST_KNOWN = 10_000  # placements and states that are remembered
+Placed = tuple[int, int]
+"""Multiprocessors, bit s for number s, and how many blocks each of them has got."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +38,7 @@ class Shape:
     """
 
     blocks: int
-    need: Any
+    need: tuple[int, ...]
     resident: int
     share: float
 
@@ -43,7 +46,7 @@ class Shape:
         """Time alone over the time of one wave; a wave of few blocks takes its part of that, at least `relief`.
 
         Example:
-            >>> Shape(25, None, 10, 1.0).waves(0.2), Shape(21, None, 10, 1.0).waves(0.2)
+            >>> Shape(25, (), 10, 1.0).waves(0.2), Shape(21, (), 10, 1.0).waves(0.2)
             (2.5, 2.2)
         """
         whole, rest = divmod(self.blocks, self.resident)
@@ -59,15 +62,19 @@ def shape_of(kernel: Kernel, processors: Multiprocessors) -> Shape:
         (100, 8)
     """
     room = _room(processors)
-    need = np.minimum([kernel.registers, kernel.threads, kernel.shared_bytes, 1], room)
-    most = int(_fit(room[:, None], need)[0]) * processors.count
+    wanted = (kernel.registers, kernel.threads, kernel.shared_bytes, 1)
+    need = tuple(min(pair) for pair in zip(wanted, room, strict=True))
+    most = _fit(room, need) * processors.count
     return Shape(min(kernel.blocks, MOST_WAVES * most), need, min(kernel.blocks, most), kernel.share)
 
 
-def _room(processors: Multiprocessors) -> Any:
-    return np.array(
-        [processors.registers, processors.threads, processors.shared_bytes, processors.blocks], dtype=np.int64
-    )
+def _room(processors: Multiprocessors) -> tuple[int, ...]:
+    return processors.registers, processors.threads, processors.shared_bytes, processors.blocks
+
+
+def _fit(room: Sequence[int], need: Sequence[int]) -> int:
+    """How many blocks there is room for."""
+    return min(free // takes for free, takes in zip(room, need, strict=True) if takes)
 
 
 class Floor:
@@ -77,47 +84,115 @@ class Floor:
         >>> processors = Multiprocessors(4, 65536, 2048, 233472, 32)
         >>> shape = shape_of(Kernel(100, 32768, 128, 0), processors)
         >>> floor = Floor(processors)
-        >>> floor.place(shape, 3).tolist(), floor.place(shape, 100).tolist(), floor.place(shape, 1)
-        ([1, 1, 1, 0], [1, 1, 1, 2], None)
+        >>> placed, blocks = floor.place(shape, 3)
+        >>> [(f"{sms:04b}", each) for sms, each in placed], blocks  # one block on numbers 0, 1 and 2
+        ([('0111', 1)], 3)
+        >>> placed, blocks = floor.place(shape, 100)
+        >>> [(f"{sms:04b}", each) for sms, each in placed], blocks
+        ([('1000', 2), ('0111', 1)], 5)
+        >>> floor.place(shape, 1)
+        ([], 0)
     """
 
     def __init__(self, processors: Multiprocessors) -> None:
-        self._free = np.repeat(_room(processors)[:, None], processors.count, axis=1)
-        self._known: dict[tuple[Shape, int, bytes], Any] = {}
+        room = _room(processors)
+        self._width = max(room).bit_length()
+        self._free = {
+            _packed(room, self._width): (1 << processors.count) - 1
+        }  # multiprocessors by what is free on them
+        self._fits: dict[Shape, _Fits] = {}
 
-    def place(self, shape: Shape, blocks: int) -> Any:
-        """Place up to `blocks` blocks; how many on each multiprocessor, or None if there is room for none."""
-        key = (shape, blocks, self._free.tobytes())
-        if key not in self._known:
-            if len(self._known) == MOST_KNOWN:
-                self._known.clear()
-            self._known[key] = _spread(self._free, shape.need, blocks)
-        counts = self._known[key]
-        if counts is not None:
-            self._free -= shape.need[:, None] * counts
-        return counts
+    def place(self, shape: Shape, blocks: int) -> tuple[list[Placed], int]:
+        """Place up to `blocks` blocks; how many on which multiprocessors, and how many in all."""
+        fits = self._fits.get(shape)
+        if fits is None or len(fits) > MOST_KNOWN:
+            fits = self._fits[shape] = _Fits(shape.need, self._width)
+        rooms = [(free, sms, fit) for free, sms in self._free.items() if (fit := fits[free])]
+        total = sum([sms.bit_count() * fit for _, sms, fit in rooms])
+        if total > blocks:
+            rooms = _spread(rooms, blocks)
+        for free, sms, each in rooms:
+            self._move(free, sms, -each * fits.need)
+        return [(sms, each) for _, sms, each in rooms], min(total, blocks)
 
-    def clear(self, shape: Shape, counts: Any) -> None:
+    def clear(self, shape: Shape, placed: Iterable[Placed]) -> None:
         """Take away what `place` has placed."""
-        self._free += shape.need[:, None] * counts
+        need = self._fits[shape].need
+        for sms, each in placed:
+            left = sms
+            for free, those in [*self._free.items()]:
+                common = those & left
+                if common:
+                    self._move(free, common, each * need)
+                    left ^= common
+                    if not left:
+                        break
+
+    def _move(self, free: int, sms: int, more: int) -> None:
+        """On `sms`, of those where `free` is free, so much more is."""
+        of = self._free
+        rest = of[free] ^ sms
+        if rest:
+            of[free] = rest
+        else:
+            del of[free]
+        free += more
+        of[free] = of.get(free, 0) | sms
 
 
-def _fit(free: Any, need: Any) -> Any:
-    """How many blocks each multiprocessor has room for."""
-    takes = need > 0
-    return np.min(free[takes] // need[takes][:, None], axis=0)
+class _Fits(dict[int, int]):
+    """How many blocks of one shape fit, by what is free."""
+
+    def __init__(self, need: Sequence[int], width: int) -> None:
+        self.need = _packed(need, width)
+        self._mask = (1 << width) - 1
+        self._takes = [(k * width, takes) for k, takes in enumerate(need) if takes]
+
+    def __missing__(self, free: int) -> int:
+        mask = self._mask
+        fit = self[free] = min([(free >> shift & mask) // takes for shift, takes in self._takes])
+        return fit
 
 
-def _spread(free: Any, need: Any, blocks: int) -> Any:
-    fit = _fit(free, need)
-    total = int(fit.sum())
-    if total <= blocks:
-        return fit if total else None
-    counts, left = np.zeros_like(fit), blocks
-    for level in range(int(fit.max()), 0, -1):
-        places = np.flatnonzero(fit >= level)[:left]
-        counts[places] += 1
-        left -= len(places)
-        if not left:
+def _packed(amounts: Sequence[int], width: int) -> int:
+    return sum(amount << k * width for k, amount in enumerate(amounts))
+
+
+def _spread(rooms: Sequence[tuple[int, int, int]], blocks: int) -> list[tuple[int, int, int]]:
+    """Fewer blocks than there is room for: down to the same room everywhere, the last few by number.
+
+    Args:
+        rooms: What is free, on which multiprocessors, and how many blocks fit on each of them.
+    """
+    level, left, number = max(fit for _, _, fit in rooms), blocks, 0
+    while True:
+        number = sum(sms.bit_count() for _, sms, fit in rooms if fit >= level)
+        if number > left:
             break
-    return counts
+        left -= number
+        level -= 1
+    last = _lowest(sum(sms for _, sms, fit in rooms if fit >= level), left)
+    found = []
+    for free, sms, fit in rooms:
+        if fit >= level and sms & last:
+            found.append((free, sms & last, fit - level + 1))
+        if fit > level and sms & ~last:
+            found.append((free, sms & ~last, fit - level))
+    return found
+
+
+def _lowest(sms: int, count: int) -> int:
+    """The `count` of `sms` with the lowest numbers.
+
+    Example:
+        >>> f"{_lowest(0b110101, 3):06b}"
+        '010101'
+    """
+    low, high = 0, sms.bit_length()
+    while low < high:
+        middle = (low + high) // 2
+        if (sms & (1 << middle) - 1).bit_count() < count:
+            low = middle + 1
+        else:
+            high = middle
+    return sms & (1 << low) - 1

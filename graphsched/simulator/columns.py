@@ -303,7 +303,10 @@ def _share_devices(columns: Columns, costs: dict[int, TaskCost], plan: Plan, mod
 
 def _share_memory(columns: Columns, costs: dict[int, TaskCost], plan: Plan) -> None:
     """Put tasks that copies slow into pools, alone on their device as they may be; and say what slows them."""
-    columns.shares = memory_shares(plan, costs)
+    if not any(device.traffic_in or device.traffic_out for device in plan.platform.devices):
+        return
+    by_block = _placed_by_block(columns, costs)
+    columns.shares = memory_shares(plan, {i: cost for i, cost in costs.items() if columns.resource[i] not in by_block})
     pools: dict[str, int] = {}
     for i in columns.shares:
         device = plan.lanes[columns.lane[i]].device
@@ -317,6 +320,14 @@ def _share_memory(columns: Columns, costs: dict[int, TaskCost], plan: Plan) -> N
         found = tuple((pools[device], per_rate) for device, per_rate in pressed(plan, copy) if device in pools)
         if found:
             columns.pressures[i] = found
+
+
+def _placed_by_block(columns: Columns, costs: dict[int, TaskCost]) -> set[int]:
+    """Pools whose kernels are placed block by block, for all of them are known: copies do not slow these."""
+    if not columns.block_queue:
+        return set()
+    unknown = {columns.resource[i] for i, cost in costs.items() if not (cost.kernels and cost.processors)}
+    return {columns.resource[i] for i in costs} - unknown - {ALONE}
 
 
 def _share_cores(columns: Columns, plan: Plan) -> None:

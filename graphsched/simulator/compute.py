@@ -4,8 +4,8 @@ How they slow each other is behind `ComputeSharing`, which is told who starts an
 fast each goes. Of a GPU's tasks whose kernels are known the blocks are placed one by one instead: see
 `simulator.block_queue`. `device_resource` chooses.
 
-Not modelled: copies and collectives beside compute; in the rules of this module also who came first, and
-by a curve alone which tasks slow which (a task of another kind counts as one of its own kind).
+Not modelled: collectives beside compute (copies: see `simulator.traffic`); in the rules of this module also who
+came first, and by a curve alone which tasks slow which (a task of another kind counts as one of its own kind).
 """
 
 from __future__ import annotations

@@ -230,7 +230,6 @@ class Engine:
             touched[self._network] = None
         if self._columns.pressures and self._network in touched:
             self._network.refresh(self._now)
-            del touched[self._network]
             touched.update((self._pools[k], None) for k in self._traffic.changed(self._network.rates()))
         for resource in touched:
             resource.refresh(self._now)

@@ -179,4 +179,6 @@ class _Figures:
             return ()
         if resource == NETWORK:
             return (Figure("under load", UNDER_LOAD),)
+        if 0 <= self._columns.pools - 2 - resource < self._columns.lone:  # by copies only
+            return ()
         return (Figure("side by side", SIDE_BY_SIDE if self._columns.pairs else BY_CURVES),)

@@ -69,7 +69,7 @@ def from_dict(data: Mapping[str, Any]) -> Workload:
         for entry in data["tasks"]:
             work._add(_read_task(entry, work))
         work.kept = set(data["kept"])
-    except (KeyError, TypeError, ValueError, AttributeError, WorkloadError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, WorkloadError) as error:
         raise FileFormatError(f"not a workload: {type(error).__name__}: {error}") from error
     return work
 
@@ -81,12 +81,12 @@ def _read_value(entry: Mapping[str, Any], kind: Any, producer: str | None) -> Va
     return Value(
         name=entry["name"],
         kind=kind,
-        nbytes=int(entry["nbytes"]),
+        nbytes=_bytes(entry["nbytes"]),
         spec=spec,
         producer=producer,
         root=entry.get("root", ""),
         born=int(entry.get("born", 0)),
-        device=entry.get("device"),
+        device=None if entry.get("device") is None else _text(entry, "device"),
     )
 
 
@@ -104,8 +104,24 @@ def _read_task(entry: Mapping[str, Any], work: Workload) -> Task:
         updates=tuple(work.values[v] for v in entry.get("updates", ())),
         after=tuple(entry.get("after", ())),
         operation=operation,
-        signature=entry.get("signature", ""),
-        devices=tuple(entry.get("devices", ())),
+        signature=_text(entry, "signature"),
+        devices=tuple(_checked_text("devices", device) for device in entry.get("devices", ())),
         memory=entry.get("memory", "pinned"),
         duration_s=entry.get("duration_s"),
     )
+
+
+def _bytes(number: Any) -> int:
+    if int(number) < 0:
+        raise ValueError(f"'nbytes' is {number!r}, 0 or more is needed")
+    return int(number)
+
+
+def _text(entry: Mapping[str, Any], key: str) -> str:
+    return _checked_text(key, entry.get(key, ""))
+
+
+def _checked_text(key: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{key!r} is {value!r}, text is needed")
+    return value

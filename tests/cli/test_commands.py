@@ -62,7 +62,7 @@ def test_the_package_runs_as_a_module(here):
         (("predict", "pair", "--platform", "two.json", "--out", "two.json"), "cannot write"),
         (("run", "pair", "--platform", "two.json", "--out", "two.json"), "cannot write"),
         (("run", "pair", "--platform", "two.json", "--repeats", "0"), "--repeats"),
-        (("plot", "two.json"), "no recorded run of schema 1"),
+        (("plot", "two.json"), "two.json is no recorded run but a platform"),
         (("export", "nothing.json"), "nothing.json"),
         (("export", "two.json", "--format", "gif"), "perfetto, dot, plan"),
         (("accuracy", "nowhere"), "no file or folder nowhere"),
@@ -110,6 +110,24 @@ def test_a_reader_that_stops_early_is_no_error(here):
     )
     assert "Traceback" not in done.stderr
     assert "BrokenPipe" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [["list"], ["list", "--json"]])
+def test_nor_is_one_that_is_gone_before_anything_is_written(here, words):
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "graphsched", *words]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_signs_that_a_terminal_lacks_are_no_error(here):
+    command = [sys.executable, "-m", "graphsched", "predict", "pair", "--platform", "two.json"]
+    env = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert " ?s " in done.stdout
 
 
 def test_warnings_are_one_line(call, here):

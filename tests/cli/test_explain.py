@@ -55,13 +55,23 @@ def test_json(call, recorded):
     [
         (["t11"], "error: no action 't11' in any of these cases: the nearest are t1"),
         (["t1", "a"], "error: no case has both 't1' and 'a': they are of different cases"),
-        (["--cases", "GPU 9"], "has no case with a plan whose label holds 'GPU 9'; there are:\n  a chain"),
+        (["t1", "t1"], "error: 't1' is named twice: name two actions"),
+        (["--cases", "GPU 9"], "has no case with a plan whose label holds 'GPU 9'; there are:\n  a chain\n  two"),
+        (["--cases", "plain"], "has no case with a plan whose label holds 'plain'; there are:\n  a chain\n  two"),
     ],
 )
 def test_a_wrong_request_is_answered_with_what_there_is(call, recorded, words, message):
     called = call("explain", recorded, *words)
-    assert called.code == 2
+    assert (called.code, called.out) == (2, "")
     assert message in called.err
+
+
+@pytest.mark.parametrize("command", ["explain", "plot", "export"])
+def test_a_run_of_baselines_alone_has_no_plan(call, here, command):
+    only = save_run(run_of(record_baseline(SETUP, "plain", (1.0,))), here / "runs")
+    called = call(command, only)
+    assert called.code == 2
+    assert "exp.json has no case with a plan, of 1" in called.err
 
 
 def test_a_run_prints_three_lines_a_case(call, here):

@@ -40,6 +40,15 @@ def test_what_was_kept_is_written_with_the_costs_of_runs(call, here):
     assert case["estimated"] == []
 
 
+@pytest.mark.parametrize("name", ["", "a/b", "../desk", "my desk", "-x"])
+def test_a_name_that_files_cannot_have_is_refused_before_anything_is_measured(call, here, name):
+    called = call("measure", "--quick", f"--name={name}", "--pictures", "out")
+    assert called.code == 2
+    assert f"--name {name!r}: letters, digits" in called.err
+    assert not platform_path().exists()
+    assert not (here / "out").exists()
+
+
 def test_a_sample_is_measured_again(call, here):
     call("measure", "--quick")
     called = call("measure", "--check", "--json")

@@ -115,6 +115,17 @@ def test_a_wrong_list_of_causes_is_a_wrong_request(call, here, recorded):
     assert "causes.toml" in called.err
 
 
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_accuracy_of_nothing_is_a_wrong_request(call, here, words):
+    """An empty folder reaches goals such as "no case over 5 %" only for lack of cases."""
+    (here / "runs").mkdir()
+    for _ in range(2):
+        called = call("accuracy", "runs", *words)
+        assert (called.code, called.out) == (2, "")
+        assert "there is no recorded run with a prediction in runs" in called.err
+        save_run(run_of(record_baseline(SETUP, "plain", (1.0,))), here / "runs")
+
+
 def test_accuracy_looks_at_the_recorded_results_by_default(call, here, recorded):
     called = call("accuracy")
     assert called.code == 2

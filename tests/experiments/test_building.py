@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from graphsched.cases import discover
+from graphsched.errors import ExperimentError
 from tests.experiments.small import FOLDER, SMALL, cases, hand_written, load, plan_of
 
 HOSTS = [("cuda", 1), ("cuda", 2), ("cuda", 4), ("worker", 1), ("worker", 2)]
@@ -28,6 +29,36 @@ def test_plans_are_right_and_words_fit_the_host(name: str, kind: str, count: int
                 assert used <= set(platform.accelerators(int(promised[1])))
             if promised and (name == "parallel_compute" or case.scheduler == "round_robin"):
                 assert len(used) == int(promised[1])
+
+
+COUNTS = {
+    "parallel_compute": ("size", "products"),
+    "overlap": ("size", "products"),
+    "cpu_gpu": ("size", "products", "cpu_products"),
+    "independent_ops": ("sizes", "products", "lanes"),
+    "small_ops": ("sizes", "products", "flops", "lanes"),
+    "complex_graph": ("size", "layers", "width", "devices"),
+    "hardware": ("sizes",),
+    "async_frontend": ("n", "elements"),
+    "contention": ("mbytes", "size", "rounds", "blocks", "devices"),
+    "random_graphs": ("size", "layers", "width", "devices"),
+    "task_bench": ("size", "width", "steps", "devices"),
+}
+
+
+@pytest.mark.parametrize(("name", "parameter"), [(name, p) for name in SMALL for p in COUNTS[name]])
+def test_nothing_to_do_is_a_wrong_request(name: str, parameter: str) -> None:
+    experiment = load(name)
+    for text in ("0", "-1"):
+        values = experiment.values(**{parameter: text})
+        with pytest.raises(ExperimentError, match=f"parameter '{parameter}' is {text}.*: a number above 0 is needed"):
+            list(experiment.cases(hand_written("worker", 2), **values))
+
+
+def test_sizes_without_end_are_refused() -> None:
+    for text in ("nan", "inf"):
+        with pytest.raises(ExperimentError, match=f"parameter 'mbytes' is {text}"):
+            list(load("contention").cases(hand_written("worker", 1), **load("contention").values(mbytes=text)))
 
 
 def test_all_files_load_and_say_what_they_are() -> None:

@@ -11,7 +11,7 @@ from graphsched import explain
 from graphsched.simulator import predict
 from graphsched.timeline import Timeline
 from graphsched.workload import TensorSpec, Workload
-from tests.builders import planned, platform
+from tests.builders import planned, platform, workload
 from tests.explanation.hand import charged, predicted, served_in_turn
 from tests.timelines import overlap, plan_of, timeline
 
@@ -183,6 +183,13 @@ def test_nothing_to_explain() -> None:
     assert "lower bounds" in str(explanation)
 
 
+def test_a_run_of_nothing_is_its_return() -> None:
+    """No action, and 0.5 s until the thread knows."""
+    explanation = explain(predicted({}, {}, where=platform(dispatch=charged(sync_s=0.5))))
+    assert explanation.headlines[1] == "critical path: 100 % return from waits"
+    assert "500 ms lost until the thread knew that a wait was over" in str(explanation)
+
+
 # -- actions --------------------------------------------------------------------------------------
 
 
@@ -234,3 +241,17 @@ def test_many_beside_are_cut_short() -> None:
 def test_the_same_from_numbers() -> None:
     line = predicted({"a": 1.0}, {"a": "cuda:0/s0"})
     assert explain(line).action(np.int64(0).item()) == explain(line).action("a")
+
+
+def test_a_span_that_begins_before_the_action_was_issued_says_so() -> None:
+    """The lane comes to b when a ends, at 1 s; b, issued from 1 s to 5 s, runs from 5 s to 6 s."""
+    lanes = {"a": "cuda:0/s0", "b": "cuda:0/s0"}
+    line = timeline(
+        planned(workload({"a": 1.0, "b": 1.0}), platform(), lanes),
+        [(0.0, 1.0), (1.0, 6.0)],
+        issues=[(0.0, 0.0), (1.0, 5.0)],
+        source="measured",
+    )
+    first, second = (str(explain(line).action(name)).splitlines()[0] for name in "ab")
+    assert first == "a on cuda:0/s0: 0 s to 1 s (1 s)"
+    assert second == "b on cuda:0/s0: 1 s to 6 s (5 s, of which 4 s before it was ready)"

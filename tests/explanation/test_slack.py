@@ -16,6 +16,7 @@ from graphsched.workload import TensorSpec, Workload
 from tests.builders import FREE, layered, planned, platform, workload
 from tests.explanation.hand import charged, predicted
 from tests.schedulers.graphs import add
+from tests.timelines import timeline
 
 
 def test_the_shorter_arm_of_a_diamond_has_slack() -> None:
@@ -51,6 +52,15 @@ def test_what_holds_the_thread_may_last_as_long_as_the_thread_waits_anyhow() -> 
     plan = planned(work, platform(blocking=True, bandwidth=1e9), lanes, wait_after=["down"])
     down = explain(predict(plan)).action("down")
     assert down.slack_s == pytest.approx(5.0, rel=1e-4)
+
+
+def test_the_small_gaps_of_a_measured_lane_do_not_add_up_to_slack() -> None:
+    """a ─ b ─ c on one lane, 1 µs between them; then 1 ms of nothing before d."""
+    lanes = dict.fromkeys("abcd", "cuda:0/s0")
+    spans = [(0.0, 1e-3), (1.001e-3, 2e-3), (2.001e-3, 3e-3), (4e-3, 5e-3)]
+    plan = planned(workload(dict.fromkeys("abcd", 1e-3)), platform(), lanes)
+    line = timeline(plan, spans, issues=[(0.0, 0.0)] * 4, source="measured")
+    assert explain(line).slack_s == pytest.approx([1e-3, 1e-3, 1e-3, 0.0])
 
 
 def _with(seed: int, longer: dict[str, float], dispatch: Dispatch) -> Timeline:

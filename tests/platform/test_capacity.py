@@ -65,6 +65,7 @@ def test_contradictions_are_named(by, counts, rates, message) -> None:
         {},
         {"by": ["a"], "counts": 3, "bytes_per_s": [1]},
         {"by": ["a"], "counts": [["x"]], "bytes_per_s": [1]},
+        {"by": ["a"], "counts": [[1.5]], "bytes_per_s": [1]},
     ],
 )
 def test_other_entries_of_a_file_are_refused(row) -> None:

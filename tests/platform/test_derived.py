@@ -94,6 +94,11 @@ def test_what_a_faster_link_crosses_lets_it_through() -> None:
     check_consistent(host().with_link("cpu", "cuda:0", bandwidth_bytes_per_s=500.0))
 
 
+def test_a_rate_of_nought_is_refused_and_not_taken_for_none() -> None:
+    with pytest.raises(PlatformError, match=r"bandwidth_bytes_per_s of link .* is 0: it must be above 0"):
+        Platform.load("h200-x2").with_link("cuda:0", "cuda:1", bandwidth_bytes_per_s=0)
+
+
 def test_a_new_link_needs_both_figures() -> None:
     one = host(1).scaled(2)
     with pytest.raises(PlatformError, match=r"no link cuda:0>cuda:1 \(peer\): for a new one give bandwidth_bytes"):

@@ -256,3 +256,9 @@ def test_every_shipped_platform_loads_by_name() -> None:
 
 def test_errors_are_of_the_tree() -> None:
     assert issubclass(PlatformError, GraphschedError)
+
+
+def test_a_platform_prints_in_one_line() -> None:
+    gpus = [Device(f"cuda:{i}", "cuda", "NVIDIA H200") for i in range(2)]
+    platform = Platform("desk", (Device("cpu", "cpu"), *gpus), (Link("cpu", "cuda:0", "pinned", 1e-5, 5e10),))
+    assert str(platform) == "Platform desk: 1 × cpu, 2 × NVIDIA H200; 1 links; costs of 0 operations"

@@ -52,6 +52,8 @@ def test_zero_is_not_positive() -> None:
         {"name": "a\nb"},
         {"name": "a\u2028b"},
         {"memory_bytes": -1},
+        {"traffic_in": -0.1},
+        {"traffic_out": math.nan},
         {"threads": 0},
         {"lanes": 0},
         {"lanes": -1},

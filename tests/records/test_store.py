@@ -213,7 +213,54 @@ def test_another_version_or_missing_entries_are_refused(tmp_path, change):
         load_run(path)
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("scheduler", ["heft"], "'scheduler' is .'heft'., text is needed"),
+        ("options", None, "'options' is None, an object is needed"),
+        ("metrics", [1], "'metrics' is .1., an object is needed"),
+        ("measured_s", float("nan"), "'measured_s' is nan, a finite number is needed"),
+        ("measured_s", None, "'measured_s' is null, though there are spans"),
+        ("spans", {name: [float("nan")] * 3 for name in COLUMNS}, "the spans' .* hold what is no finite number"),
+        ("predicted_s", True, "'predicted_s' is True, a finite number"),
+        ("timed_makespan_s", "long", "'timed_makespan_s' is 'long', a finite number"),
+        ("call_s", [1e-6], "'call_s' is .1e-06., a finite number"),
+        ("samples_s", [1.0, None, "x"], "'samples_s' is 'x', a finite number"),
+        ("spans", {name: [10**400] for name in COLUMNS}, "int too large"),
+    ],
+)
+def test_an_entry_of_another_type_is_named(tmp_path, key, value, message):
+    path = save_run(run_of(case_of(chain())), tmp_path)
+    data = json.loads(path.read_text())
+    data["cases"][0][key] = value
+    path.write_text(json.dumps(data))
+    with pytest.raises(FileFormatError, match=rf"exp\.json is no recorded run: .*{message}"):
+        load_run(path)
+
+
+@pytest.mark.parametrize("table", ["workloads", "plans"])
+def test_what_a_case_refers_to_is_of_its_type(tmp_path, table):
+    path = save_run(run_of(case_of(chain())), tmp_path)
+    data = json.loads(path.read_text())
+    data[table] = dict.fromkeys(data[table], 5)
+    path.write_text(json.dumps(data))
+    with pytest.raises(FileFormatError, match=r"exp.json is no recorded run: .* is int"):
+        load_run(path)
+
+
+def test_a_single_span_where_columns_are_needed_is_of_another_number(tmp_path):
+    path = save_run(run_of(case_of(chain(3))), tmp_path)
+    data = json.loads(path.read_text())
+    data["cases"][0]["spans"]["start_s"] = 1.0
+    path.write_text(json.dumps(data))
+    with pytest.raises(FileFormatError, match="has 3 actions"):
+        _ = load_run(path).cases[0].measured
+
+
 def test_a_file_that_is_no_run_is_refused(tmp_path):
+    PLATFORM.save(tmp_path / "platform.json")
+    with pytest.raises(FileFormatError, match="is no recorded run but a platform: name a file that"):
+        load_run(tmp_path / "platform.json")
     (tmp_path / "list.json").write_text("[1]")
     with pytest.raises(FileFormatError, match="found 'list'"):
         load_run(tmp_path / "list.json")

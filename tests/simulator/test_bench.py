@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from graphsched.simulator.bench import bench_simulator, independent_chains, travelling_chains
+from graphsched.simulator import Model, predict
+from graphsched.simulator.bench import bench_simulator, independent_chains, shared_kernels, travelling_chains
 
 
 def test_plans_are_right_and_half_of_the_second_are_transfers():
@@ -19,3 +20,13 @@ def test_rows():
     rows = bench_simulator([200])
     assert [(row["actions"], row["contention"]) for row in rows] == [(200, False), (200, True)]
     assert all(row["actions_per_s"] > 0 and row["bare_simpy_events_per_s"] > 0 for row in rows)
+    assert ["sharing_actions_per_s" in row for row in rows] == [False, True]
+    assert rows[1]["sharing_actions_per_s"] > 0
+
+
+def test_kernels_go_through_the_queue_of_blocks():
+    plan = shared_kernels(60)
+    plan.check()
+    assert {plan.lanes[lane].name for lane in range(len(plan.lanes))} >= {f"cuda:0/s{k}" for k in range(4)}
+    assert predict(plan).makespan_s != predict(plan, model=Model(block_queue=False)).makespan_s
+    assert predict(plan, model=Model(pairs=False)).makespan_s != predict(plan).makespan_s

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from graphsched.costs import Beside, Costs, Kernel, Multiprocessors, TaskCost
 from graphsched.plan import Plan
-from graphsched.simulator import Model, block_queue, blocks, predict
-from graphsched.simulator.block_queue import RELIEF, BlockQueue, slower
-from graphsched.simulator.blocks import MOST_WAVES, Floor, shape_of
+from graphsched.simulator import Model, blocks, predict
+from graphsched.simulator.block_queue import BlockQueue
+from graphsched.simulator.blocks import MOST_WAVES, Floor, Placed, shape_of
+from graphsched.simulator.pressure import RELIEF, slower
 from graphsched.simulator.side_by_side import ends_s
 from tests.builders import operations, planned, platform
 
@@ -53,32 +54,44 @@ def test_waves() -> None:
     assert [shape_of(Kernel(n, 0, 1, 0), FOUR).waves(0.5) for n in (1, 32, 96, 72, 10**6)] == [1, 1, 3, 2.5, MOST_WAVES]
 
 
+def each(placed: Sequence[Placed]) -> list[int]:
+    """Blocks on each of the four multiprocessors."""
+    return [sum(number for sms, number in placed if sms >> s & 1) for s in range(4)]
+
+
 def test_the_emptiest_multiprocessor_comes_first() -> None:
     floor, wide, narrow = Floor(FOUR), shape_of(Kernel(9, 0, 5, 0), FOUR), shape_of(Kernel(99, 0, 2, 0), FOUR)
-    first = floor.place(wide, 3)
-    assert first.tolist() == [1, 1, 1, 0]
-    assert floor.place(narrow, 3).tolist() == [0, 0, 0, 3]
-    assert floor.place(wide, 1) is None
-    assert floor.place(narrow, 99).tolist() == [1, 1, 1, 1]
+    first, number = floor.place(wide, 3)
+    assert (each(first), number) == ([1, 1, 1, 0], 3)
+    assert each(floor.place(narrow, 3)[0]) == [0, 0, 0, 3]
+    assert floor.place(wide, 1) == ([], 0)
+    last, number = floor.place(narrow, 99)
+    assert (each(last), number) == ([1, 1, 1, 1], 4)
     floor.clear(wide, first)
-    assert floor.place(wide, 9).tolist() == [1, 1, 1, 0]
+    assert each(floor.place(wide, 9)[0]) == [1, 1, 1, 0]
+
+
+def test_the_last_few_go_by_number() -> None:
+    """4, 4, 3 and 3 blocks fit, of 9 then 2 to each; the last goes where most fit, to the first of these."""
+    floor, narrow = Floor(FOUR), shape_of(Kernel(99, 0, 2, 0), FOUR)
+    floor.place(narrow, 2)
+    assert each(floor.place(narrow, 9)[0]) == [2, 2, 3, 2]
 
 
 @given(st.lists(st.tuples(st.integers(1, 40), st.integers(1, 8)), max_size=6))
 def test_no_more_is_placed_than_there_is_room(wanted: list[tuple[int, int]]) -> None:
     """What is placed and cleared again leaves the device as it was."""
     floor = Floor(FOUR)
-    placed = []
+    done = []
     for number, threads in wanted:
         shape = shape_of(Kernel(number, 0, threads, 0), FOUR)
-        counts = floor.place(shape, number)
-        if counts is not None:
-            assert counts.sum() <= number
-            placed.append((shape, counts))
-    assert all(sum(shape.need[1] * int(counts[s]) for shape, counts in placed) <= 8 for s in range(4))
-    for shape, counts in placed:
-        floor.clear(shape, counts)
-    assert floor.place(shape_of(Kernel(32, 0, 1, 0), FOUR), 32).tolist() == [8, 8, 8, 8]
+        placed, blocks = floor.place(shape, number)
+        assert sum(each(placed)) == blocks <= number
+        done.append((shape, placed))
+    assert all(sum(shape.need[1] * each(placed)[s] for shape, placed in done) <= 8 for s in range(4))
+    for shape, placed in done:
+        floor.clear(shape, placed)
+    assert each(floor.place(shape_of(Kernel(32, 0, 1, 0), FOUR), 32)[0]) == [8, 8, 8, 8]
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +99,6 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds, chains = [cost(40, 2, 3.0), cost(3, 4)], [[0] * 3, [1] * 9]
     expected = ends_s(kinds, chains, free(0, 1))
     monkeypatch.setattr(blocks, "MOST_KNOWN", 1)
-    monkeypatch.setattr(block_queue, "MOST_KNOWN", 1)
     assert ends_s(kinds, chains, free(0, 1)) == expected
 
 
@@ -236,18 +248,54 @@ def test_every_chain_ends(chains: list[list[int]], sizes: tuple[tuple[int, int, 
     assert max(ends) < float("inf")
 
 
-def test_the_timer_of_an_older_state_is_ignored() -> None:
+def test_who_waits_behind_others_changes_no_timer() -> None:
+    """Each needs all threads: b finds no room, and c does not even look for some."""
     timers: list[tuple[float, int]] = []
     queue = BlockQueue(
-        [cost(4, 8)], {0: 0, 1: 0}, {0: 1.0, 1: 1.0}, {}, lambda time, _, token: timers.append((time, token))
+        [cost(4, 8)],
+        dict.fromkeys(range(3), 0),
+        dict.fromkeys(range(3), 1.0),
+        {},
+        lambda t, _, k: timers.append((t, k)),
+    )
+    for action, now in enumerate((0.0, 0.5, 0.75)):
+        queue.enter(action, now)
+        queue.refresh(now)
+    assert timers == [(1.0, 1), (1.0, 2)]
+    assert queue.due(2, 1.0) == [0]
+    queue.refresh(1.0)
+    assert timers[2:] == [(2.0, 3)]
+    assert queue.due(3, 2.0) == [1]
+
+
+def test_who_comes_late_finds_what_was_looked_ahead() -> None:
+    """a: 48 blocks on 32 places, two waves of 2/3 s; at 0.25 s b finds none until the second wave has 16 to spare."""
+    kinds = [cost(48, 1), cost(4, 1, 0.5)]
+    timers: list[tuple[float, int]] = []
+    queue = BlockQueue(kinds, {0: 0, 1: 1}, {0: 1.0, 1: 0.5}, {}, lambda t, _, k: timers.append((t, k)))
+    queue.enter(0, 0.0)
+    queue.refresh(0.0)
+    queue.enter(1, 0.25)
+    queue.refresh(0.25)
+    ends = {}
+    while timers:
+        now, token = timers.pop()
+        for action in queue.due(token, now):
+            ends[action] = now
+            queue.refresh(now)
+    assert ends == {0: pytest.approx(1.0), 1: pytest.approx(2 / 3 + 0.5)}
+
+
+def test_the_timer_of_an_older_state_is_ignored() -> None:
+    """Both fit: when b comes the end of a is set anew."""
+    timers: list[tuple[float, int]] = []
+    queue = BlockQueue(
+        [cost(4, 1)], {0: 0, 1: 0}, {0: 1.0, 1: 1.0}, {(0, 0): 2.0}, lambda time, _, token: timers.append((time, token))
     )
     queue.enter(0, 0.0)
     queue.refresh(0.0)
     queue.enter(1, 0.5)
     queue.refresh(0.5)
-    assert timers == [(1.0, 1), (1.0, 2)]
+    assert timers == [(1.0, 1), (1.5, 2)]
     assert queue.due(1, 1.0) == []
-    assert queue.due(2, 1.0) == [0]
-    queue.refresh(1.0)
-    assert timers[-1] == (2.0, 3)
-    assert queue.due(3, 2.0) == [1]
+    assert queue.due(2, 1.5) == [0]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
-from graphsched.costs import Beside, Costs, TaskCost
+from graphsched.costs import Beside, Costs, Kernel, Multiprocessors, TaskCost
 from graphsched.plan import Plan
 from graphsched.platform import Platform
 from graphsched.simulator import Model, predict
@@ -18,6 +18,13 @@ from graphsched.workload import TensorSpec, Workload
 from tests.builders import kernel, planned, platform
 
 Copy = tuple[str, str, int]
+UNKNOWN = TaskCost(0.0)
+KNOWN = TaskCost(
+    0.0,
+    concurrency=((2, 1.0),),
+    kernels=(Kernel(8, 0, 128, 0),),
+    processors=Multiprocessors(4, 65536, 2048, 233472, 32),
+)
 IN, OUT, PEER = ("cpu", "cuda:0"), ("cuda:0", "cpu"), ("cuda:1", "cuda:0")
 
 
@@ -35,18 +42,19 @@ def plan_of(
     *,
     late_s: float = 0.0,
     pairs: Mapping[tuple[int, int], float] | None = None,
-    curve: Sequence[tuple[int, float]] = (),
+    like: TaskCost = UNKNOWN,
 ) -> Plan:
     """Kernels (seconds, bytes read, lane) and copies (source, target, bytes) that wait for nothing.
 
-    Copies from the host wait `late_s` for what they copy. `pairs`: slowdowns by places of two kernels.
+    Copies from the host wait `late_s` for what they copy. `pairs`: slowdowns by places of two kernels; `like`:
+    the rest of their costs.
     """
     work, lanes = Workload(), {name: lane for name, (_, _, lane) in kernels.items()}
     costs: dict[tuple[str, str], TaskCost] = {}
     for place, (name, (seconds, nbytes, lane)) in enumerate(kernels.items()):
         x = work.input(f"{name}x", TensorSpec((nbytes,), "uint8"), device=lane.partition("/")[0])
         work.task(kernel, x, place, name=name, outputs=[])
-        costs[work[name].signature, "GPU"] = TaskCost(seconds, concurrency=tuple(curve))
+        costs[work[name].signature, "GPU"] = replace(like, device_s=seconds)
     for name, (source, target, nbytes) in copies.items():
         spec = TensorSpec((nbytes,), "uint8")
         if source == "cpu" and late_s:
@@ -94,6 +102,14 @@ def test_a_copy_that_starts_later_counts_from_then_on() -> None:
     assert ends(plan)["k"] == pytest.approx(0.25 + 0.75 * 1.5)
 
 
+def test_kernels_on_a_gpu_that_no_copy_touches_do_not_go_through_the_clock() -> None:
+    """a on cuda:0 beside a copy into it, b on cuda:1."""
+    plan = plan_of({"a": (1.0, 100, "cuda:0/s0"), "b": (1.0, 100, "cuda:1/s0")}, {"c": (*IN, 500)})
+    columns, _ = tabulated(plan, 1, Model())
+    assert columns.resource == [0, ALONE, NETWORK]
+    assert ends(plan) == pytest.approx({"a": 1.5, "b": 1.0, "c": 10.0})
+
+
 def test_latency_of_a_copy_moves_no_bytes() -> None:
     """A copy of 0.5 s after a latency of 0.25."""
     plan = plan_of({"k": (1.0, 100, "cuda:0/s0")}, {"c": (*IN, 25)}, host(latency_s=0.25))
@@ -124,6 +140,22 @@ def test_two_kernels_side_by_side_share_and_are_slowed() -> None:
     assert ends(plan, Model(sharing=False, traffic=False)) == {"a": 1.0, "b": 1.0, "c": 1.5}
 
 
+def test_kernels_placed_block_by_block_are_not_slowed() -> None:
+    """a, b of 8 blocks each on two lanes, which all fit; with the queue of blocks off they are slowed."""
+    two = {"a": (1.0, 100, "cuda:0/s0"), "b": (1.0, 100, "cuda:0/s1")}
+    plan = plan_of(two, {"c": (*IN, 500)}, like=KNOWN)
+    columns, _ = tabulated(plan, 1, Model())
+    assert not columns.shares
+    assert columns.resource == [0, 0, ALONE]
+    assert ends(plan) == ends(plan, Model(traffic=False)) == pytest.approx({"a": 1.0, "b": 1.0, "c": 10.0})
+    assert ends(plan, Model(block_queue=False)) == pytest.approx({"a": 1.5, "b": 1.5, "c": 10.0})
+
+
+def test_a_kernel_of_known_blocks_alone_on_its_gpu_is_slowed() -> None:
+    plan = plan_of({"k": (1.0, 100, "cuda:0/s0")}, {"c": (*IN, 500)}, like=KNOWN)
+    assert ends(plan)["k"] == pytest.approx(1.5)
+
+
 def test_measured_pairs_and_traffic_both_count() -> None:
     """a (m = 1) and b (m = 0) slow each other 1.25 times; the copy slows a alone."""
     two = {"a": (1.0, 100, "cuda:0/s0"), "b": (4.0, 0, "cuda:0/s1")}
@@ -142,9 +174,9 @@ def test_transfers_that_share_a_link_slow_by_what_they_get() -> None:
 
 
 def test_each_step_of_a_repeated_program_meets_its_own_copies() -> None:
-    """k (1 s) beside a copy of 0.5 s; k again beside nothing: the copies of both steps ran beside the first."""
-    plan = plan_of({"k": (1.0, 100, "cuda:0/s0")}, {"c": (*IN, 25)})
-    assert predict(plan, steps=2).makespan_s == pytest.approx((1 + 1 / 3) + 1)
+    """k (1 s) twice, copies of 1 s twice: the second k has 1/3 done when the second copy ends at 2 s."""
+    plan = plan_of({"k": (1.0, 100, "cuda:0/s0")}, {"c": (*IN, 50)})
+    assert predict(plan, steps=2).makespan_s == pytest.approx(2.0 + 2 / 3)
 
 
 @pytest.mark.parametrize(

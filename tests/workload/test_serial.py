@@ -152,6 +152,11 @@ def _break(change: Any) -> Any:
         _break(lambda d: d["tasks"][0].update(outputs=[{"name": "a"}])),
         _break(lambda d: d["given"][0].update(dtype="float33")),
         _break(lambda d: d["given"][0].update(nbytes="many")),
+        _break(lambda d: d["given"][0].update(nbytes=-1)),
+        _break(lambda d: d["given"][0].update(nbytes=float("inf"))),
+        _break(lambda d: d["given"][0].update(device=["cpu"])),
+        _break(lambda d: d["tasks"][0].update(signature=None)),
+        _break(lambda d: d["tasks"][0].update(devices=[["cpu"]])),
         _break(lambda d: d["tasks"][3].update(updates=["nowhere"])),
     ],
 )

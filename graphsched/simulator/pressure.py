@@ -1,0 +1,75 @@
+"""What kernels in flight on one GPU cost each other.
+
+Not modelled: copies and collectives beside kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+RELIEF = 0.5
+"""Time of a block with next to none of its kind in flight, over its time with all of them there."""
+LEAST = 0.05  # no block goes faster than its time alone times this
+ROUNDS = 8
+
+_Row = tuple[int, float, list[tuple[int, float, float, float]]]
+
+
+def slower(kinds: Sequence[int], parts: Sequence[float], excess: Mapping[tuple[int, int], float]) -> list[float]:
+    """How many times longer the blocks of each take than alone.
+
+    Args:
+        kinds: Kinds of those in flight.
+        parts: Of each, its blocks in flight over those in flight when it is alone.
+        excess: Contention less 1, by (kind, kind beside it).
+
+    Each adds to the others what it costs them as a pair, times its speed now over its speed as one of
+    that pair: who is held up presses less.
+
+    Example:
+        >>> slower([0, 1], [1.0, 1.0], {(0, 1): 0.5, (1, 0): 1.0})
+        [1.5, 2.0]
+        >>> three = slower([0, 0, 0], [1.0, 1.0, 1.0], {(0, 0): 1.0})  # not 3: each presses less than in a pair
+        >>> [round(factor, 2) for factor in three]
+        [2.56, 2.56, 2.56]
+    """
+    if len(kinds) == 1:
+        return [max(RELIEF, parts[0])]
+    if len(kinds) != 2:
+        return _several(kinds, parts, excess)
+    (a, b), (part_a, part_b) = kinds, parts
+    slower_a = max(RELIEF, part_a) + part_b * excess.get((a, b), 0.0)
+    slower_b = max(RELIEF, part_b) + part_a * excess.get((b, a), 0.0)
+    return [max(LEAST, slower_a), max(LEAST, slower_b)]
+
+
+def _several(kinds: Sequence[int], parts: Sequence[float], excess: Mapping[tuple[int, int], float]) -> list[float]:
+    rows = _rows(kinds, parts, excess)
+    factors = [max(LEAST, own + sum([cost for _, cost, _, _ in row])) for _, own, row in rows]
+    for _ in range(ROUNDS):
+        pressed = factors.copy()
+        for a, longer, row in rows:
+            for b, cost, limit, product in row:
+                factor = factors[b]
+                longer += cost if factor <= limit else product / factor
+            pressed[a] = (pressed[a] + (longer if longer > LEAST else LEAST)) / 2.0
+        factors = pressed
+    return factors
+
+
+def _rows(kinds: Sequence[int], parts: Sequence[float], excess: Mapping[tuple[int, int], float]) -> list[_Row]:
+    """Of each: its own factor, and of each that costs it something (place, cost, factor in that pair, product)."""
+    own = [part if part > RELIEF else RELIEF for part in parts]
+    rows = []
+    for a, kind in enumerate(kinds):
+        row = []
+        for b, other in enumerate(kinds):
+            cost = excess.get((kind, other), 0.0)
+            if b != a and cost:
+                cost *= parts[b]
+                pair = own[b] + parts[a] * excess.get((other, kind), 0.0)
+                if pair < LEAST:
+                    pair = LEAST
+                row.append((b, cost, pair, cost * pair))
+        rows.append((a, own[a], row))
+    return rows
