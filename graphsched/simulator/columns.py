@@ -57,7 +57,8 @@ class Columns:
 
     Attributes:
         lane, kind: Lane number; `CUDA`, `CPU` or `WAIT`.
-        call: What the thread calls, as a number: actions of one number call the same function.
+        call: What the thread calls, as a number: actions of one number call the same function. Empty where
+            changes cost nothing.
         own_s: Host time before the action's waits.
         call_s: Host time of the calls that launch it (for CPU lanes: of handing it over).
         waits, joins: What it waits for, at a cost to the thread; what it waits for at none.
@@ -130,7 +131,7 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
         queue_depth=int(dispatch.queue_depth) if model.launch_queue else None,
         lane=list(plan.lane_of),
         kind=[lanes.kind[lane] for lane in plan.lane_of],
-        call=_calls(plan),
+        call=_calls(plan) if dispatch.change_s or dispatch.start_s else [],
         own_s=[0.0] * len(plan),
         call_s=[0.0] * len(plan),
         waits=plan.waits,

@@ -19,7 +19,7 @@ def repeat(columns: Columns, plan: Plan, steps: int) -> dict[int, tuple[int, ...
     """
     n = len(plan)
     _carry(columns, carried_waits(plan), n, steps)
-    for name in ("lane", "kind", "own_s", "call_s", "launches", "work_s", "flags", "resource"):
+    for name in ("lane", "kind", "call", "own_s", "call_s", "launches", "work_s", "flags", "resource"):
         setattr(columns, name, getattr(columns, name) * steps)
     for name in ("curve_of", "threads_of", "routes", "held", "shares", "pressures"):
         by_action = getattr(columns, name)

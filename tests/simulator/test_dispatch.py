@@ -336,3 +336,15 @@ def test_lanes_that_end_first_are_asked_for_after_the_last():
     assert predict(planned(late, platform(dispatch=dispatch), lanes), model=UNTIMED).makespan_s == 5.5
     early = workload({"a": 1.0, "b": 1.0, "c": 1.0}, [("a", "c", 0)])
     assert predict(planned(early, platform(dispatch=dispatch), lanes), model=UNTIMED).makespan_s == 2
+
+
+def test_changes_count_in_every_step():
+    """a: torch.neg, b: torch.abs, in turn: the second step's calls are changes too, its first no first of a run."""
+    work = Workload()
+    x = work.input("x", TensorSpec((2, 2)), device="cuda:0")
+    for name, function in (("a", torch.neg), ("b", torch.abs)):
+        work.task(function, x, name=name, device="cuda:0")
+    where = platform(dispatch=replace(FREE, change_s=10.0, start_s=100.0))
+    plan = planned(work, where, dict.fromkeys("ab", "cuda:0/s0"))
+    plan = replace(plan, costs=Costs({(work[t].signature, "GPU"): TaskCost(0.0, 1.0) for t in "ab"}))
+    assert [predict(plan, model=UNTIMED, steps=n).makespan_s for n in (1, 2)] == [112, 112 + 2 * 11]
