@@ -47,7 +47,7 @@ class Readings:
         self._read_return(measured.timed_makespan_s)
 
     def _read(self) -> None:
-        kind, stream, before, pause_s, time = self._columns.kind, -1, -1, 0.0, self._dispatch.start_s
+        kind, stream, before, pause_s, time = self._columns.kind, -1, -1, 0.0, 0.0
         for i in range(len(kind)):
             gap_s = self._begun_s[i] - time
             if kind[i] == WAIT:
@@ -112,14 +112,6 @@ class Readings:
             else:
                 self.own_s[i] += before_s
             self._read_lane(i, called_s + before_s, movable=True)
-        self._keep_in_time(i, switch_s)
-
-    def _keep_in_time(self, i: int, switch_s: float) -> None:
-        """An action that was issued in less than is modelled of its calls does not begin before the thread's turn."""
-        least_s = -switch_s - self._columns.before_s[i]
-        if self.own_s[i] < least_s:
-            self.after_s[i] += self.own_s[i] - least_s
-            self.own_s[i] = least_s
 
     def _read_lane(self, i: int, called_s: float, *, movable: bool) -> None:
         """What the lane did with an action whose calls began at `called_s`, if `movable` give or take."""
