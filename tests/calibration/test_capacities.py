@@ -17,7 +17,7 @@ from graphsched.calibration.capacities import (
     rates_alone,
 )
 from graphsched.calibration.fitting import link_of, measure_points
-from graphsched.calibration.patterns import fitted_patterns, new_patterns, pattern_rows
+from graphsched.calibration.patterns import fitted_patterns, new_patterns, pattern_rows, predicted_rates
 from graphsched.platform import Device, Platform
 from graphsched.simulator import predict
 from tests.builders import FREE, planned, workload
@@ -71,8 +71,11 @@ def check(host: SimulatedHost, flows: list[Flow], within: float, found: Capaciti
 def test_measured_patterns_come_back(gpus: int, in_turn: bool) -> None:
     host = SimulatedHost(gpus, in_turn=in_turn)
     found = fit_capacities(gpus, host.links(), host.measure)
+    where = platform_of(host, found)
     for flows in list(host.asked):
-        check(host, flows, 0.06 if in_turn else 0.01, found)  # in turn: averages of whole copies
+        true = host.truth(flows)
+        assert predicted_rates(where, flows) == pytest.approx(true, rel=0.01)
+        assert sum(together(where, flows)) == pytest.approx(sum(true), rel=0.01)
 
 
 @pytest.mark.parametrize(
