@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphsched.plan import Plan
-from graphsched.simulator.columns import BLOCKS, CPU, CUDA, WAIT, Columns, finish, tabulate
+from graphsched.simulator.columns import BLOCKS, Columns, finish, tabulate
+from graphsched.simulator.lane_costs import CPU, CUDA, WAIT
 from graphsched.simulator.model import EVERYTHING
 from graphsched.timeline import Timeline
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from graphsched.explanation.facts import NOISE, Facts
-from graphsched.simulator.columns import CPU, CUDA
+from graphsched.simulator.lane_costs import CPU, CUDA
 
 Part = Literal["compute", "copy", "sharing", "contention", "slower", "timing", "latency", "dispatch", "return", "idle"]
 Interval = tuple[float, float]

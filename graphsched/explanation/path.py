@@ -15,7 +15,7 @@ from typing import Literal
 from graphsched.explanation.facts import Facts, is_wait
 from graphsched.explanation.parts import Part, divide, divide_gap
 from graphsched.explanation.starts import Cause, Queues, over_s, start_cause, start_latency_s
-from graphsched.simulator.columns import CPU, CUDA
+from graphsched.simulator.lane_costs import CPU, CUDA
 
 StepKind = Literal["action", "thread", "end"]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from graphsched.explanation.facts import Facts, is_wait
 from graphsched.explanation.starts import issued_s
-from graphsched.simulator.columns import CPU, CUDA
+from graphsched.simulator.lane_costs import CPU, CUDA
 
 
 def slacks(facts: Facts) -> list[float]:

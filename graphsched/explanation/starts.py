@@ -8,7 +8,7 @@ from typing import Literal
 
 from graphsched.explanation.facts import Facts
 from graphsched.plan import Plan
-from graphsched.simulator.columns import CPU, CUDA
+from graphsched.simulator.lane_costs import CPU, CUDA
 
 CauseKind = Literal["wait", "lane", "thread", "queue", "blocking", "result", "return", "start"]
 

@@ -10,15 +10,14 @@ from dataclasses import dataclass, field
 
 from graphsched.costs import Beside, TaskCost
 from graphsched.errors import PlanError
-from graphsched.plan import Copy, Lane, Plan
+from graphsched.plan import Copy, Plan
 from graphsched.platform import CapacityTable, Dispatch
 from graphsched.simulator.durations import Durations
 from graphsched.simulator.kinds import Kinds
+from graphsched.simulator.lane_costs import CPU, CUDA, Lanes, lanes_of
 from graphsched.simulator.model import Model, switched
 from graphsched.simulator.network import Route, Table, tables_of
 from graphsched.simulator.traffic import memory_shares, pressed
-
-CUDA, CPU, WAIT = 0, 1, 2  # who carries an action out: a stream, a worker thread, the dispatching thread
 
 NEEDS_CPU = 1  # the thread must wait for results of CPU lanes before it issues the action
 BLOCKS = 2  # the thread waits until the action is over
@@ -26,29 +25,6 @@ SEVERAL = 4  # more than one launch
 
 ALONE = -1  # the action shares nothing: its end is known as soon as its start is
 NETWORK = -2
-
-
-@dataclass(slots=True)
-class Lanes:
-    """What the engine knows of each lane, by lane number.
-
-    Attributes:
-        kind: `CUDA`, `CPU` or `WAIT`.
-        switch_s: ``switch_s[a][b]``: making lane a's stream current after lane b's; b = -1 where there was none.
-        wake_s: From an action being ready to its start on the idle lane.
-        wait_s: ``wait_s[a][b]``: host time of making lane a wait for an event of lane b.
-        latency_s: ``latency_s[a][b]``: latency of a wait on lane a for an action of lane b.
-        queue: Which launch queue a lane's launches go through.
-        queues: Number of launch queues.
-    """
-
-    kind: list[int]
-    switch_s: list[list[float]]
-    wake_s: list[float]
-    wait_s: list[list[float]]
-    latency_s: list[list[float]]
-    queue: list[int]
-    queues: int
 
 
 @dataclass(slots=True)
@@ -124,7 +100,7 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
         PlanError: An action is of a kind that is not simulated yet.
     """
     dispatch = switched(plan.platform.dispatch, model)
-    lanes = _lanes(plan, dispatch)
+    lanes = lanes_of(plan, dispatch)
     columns = Columns(
         lanes=lanes,
         dispatch=dispatch,
@@ -153,23 +129,6 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
     return columns, tuple(durations.estimated)
 
 
-def _lanes(plan: Plan, costs: Dispatch) -> Lanes:
-    kinds = [_lane_kind(lane, plan) for lane in plan.lanes]
-    queues: dict[str, int] = {}
-    return Lanes(
-        kind=kinds,
-        switch_s=[[_switch_s(lane, before, plan, costs) for before in (*plan.lanes, None)] for lane in plan.lanes],
-        wake_s=[costs.wake_s if kind == CPU else 0.0 for kind in kinds],
-        wait_s=[[costs.wait_s if a.device == b.device else costs.device_wait_s for b in plan.lanes]
-                for a in plan.lanes],
-        latency_s=[[_latency_s(a, b, kinds[i], kinds[j], costs) for j, b in enumerate(plan.lanes)]
-                   for i, a in enumerate(plan.lanes)],
-        queue=[queues.setdefault(lane.device, len(queues)) if kind == CUDA else -1
-               for lane, kind in zip(plan.lanes, kinds, strict=True)],
-        queues=len(queues),
-    )  # fmt: skip
-
-
 def _calls(plan: Plan) -> list[int]:
     """A number for the function that each action calls: an operation's name, or a copy's kind of ends."""
     numbers: dict[tuple[str, ...], int] = {}
@@ -185,35 +144,10 @@ def _calls(plan: Plan) -> list[int]:
     return found
 
 
-def _joins_gpus(lane: Lane, plan: Plan) -> bool:
-    return lane.kind == "peer" and all(plan.platform.device(d).kind == "cuda" for d in (lane.device, lane.target))
-
-
-def _switch_s(lane: Lane, before: Lane | None, plan: Plan, costs: Dispatch) -> float:
-    """Host time to leave lane `before` for `lane`; a copy between GPUs makes a stream of each current."""
-    if _joins_gpus(lane, plan):
-        return costs.switch_s + costs.device_switch_s
-    return costs.switch_s if before is None or before.device == lane.device else costs.device_switch_s
-
-
 def _copy_call_s(copy: Copy, plan: Plan, costs: Dispatch) -> float:
     ends = (copy.source, copy.target)
     between = copy.source != copy.target and all(plan.platform.device(end).kind == "cuda" for end in ends)
     return costs.peer_copy_s if between else costs.copy_s
-
-
-def _lane_kind(lane: Lane, plan: Plan) -> int:
-    if lane.kind == "host":
-        return WAIT
-    ends = (lane.device, lane.target) if lane.target else (lane.device,)
-    return CUDA if any(plan.platform.device(end).kind == "cuda" for end in ends) else CPU
-
-
-def _latency_s(waiting: Lane, other: Lane, kind: int, other_kind: int, costs: Dispatch) -> float:
-    if waiting == other or kind != CUDA or other_kind != CUDA:
-        return 0.0
-    shared = {waiting.device, waiting.target or waiting.device} & {other.device, other.target or other.device}
-    return costs.same_device_s if shared else costs.other_device_s
 
 
 def _fill_runs(columns: Columns, durations: Durations, plan: Plan, model: Model) -> dict[int, TaskCost]:

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heappop, heappush
 
-from graphsched.simulator.columns import BLOCKS, CPU, CUDA, NEEDS_CPU, SEVERAL, Columns
+from graphsched.simulator.columns import BLOCKS, NEEDS_CPU, SEVERAL, Columns
+from graphsched.simulator.lane_costs import CPU, CUDA
 
 LONG_WAIT_S = 2e-5  # of the thread, after which its caches hold other code
 UNKNOWN = -1.0  # the end of an action that has not been found yet

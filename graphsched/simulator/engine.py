@@ -15,10 +15,11 @@ import simpy
 from simpy.events import Timeout
 
 from graphsched.errors import DeadlockError
-from graphsched.simulator.columns import ALONE, CUDA, NETWORK, SEVERAL, WAIT, Columns
+from graphsched.simulator.columns import ALONE, NETWORK, SEVERAL, Columns
 from graphsched.simulator.compute import CoreSharing, Pool, device_resource
 from graphsched.simulator.dispatch import UNKNOWN, Thread
 from graphsched.simulator.fluid import Resource, Timer
+from graphsched.simulator.lane_costs import CUDA, WAIT
 from graphsched.simulator.network import Network
 from graphsched.simulator.traffic import BesideTraffic, Traffic, Unshared
 

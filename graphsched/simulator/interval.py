@@ -44,9 +44,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from graphsched.plan import Plan
-from graphsched.simulator.columns import ALONE, CPU, CUDA, NETWORK, Columns
+from graphsched.simulator.columns import ALONE, NETWORK, Columns
 from graphsched.simulator.durations import Durations
 from graphsched.simulator.engine import Engine
+from graphsched.simulator.lane_costs import CPU, CUDA
 from graphsched.simulator.path import Stretch, chain
 
 DEVIATIONS = 1.6449  # of a normal distribution, 90 % lie within so many standard deviations

@@ -13,8 +13,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Literal, NamedTuple
 
-from graphsched.simulator.columns import BLOCKS, CPU, CUDA, NEEDS_CPU, SEVERAL, WAIT, Columns
+from graphsched.simulator.columns import BLOCKS, NEEDS_CPU, SEVERAL, Columns
 from graphsched.simulator.engine import Engine
+from graphsched.simulator.lane_costs import CPU, CUDA, WAIT
 
 Cost = Literal["work", "host", "latency"]
 

@@ -11,7 +11,8 @@ before the launch, unless the kernel's start or end contradicts that).
 from __future__ import annotations
 
 from graphsched.plan import Plan
-from graphsched.simulator.columns import BLOCKS, CPU, CUDA, NEEDS_CPU, WAIT, Columns
+from graphsched.simulator.columns import BLOCKS, NEEDS_CPU, Columns
+from graphsched.simulator.lane_costs import CPU, CUDA, WAIT
 from graphsched.timeline import Timeline
 
 NEARLY_FULL = 0.9  # share of a launch queue from which on the thread's time is the queue's

@@ -20,8 +20,9 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Literal
 
-from graphsched.simulator.columns import ALONE, CUDA, Columns, finish, tabulate
+from graphsched.simulator.columns import ALONE, Columns, finish, tabulate
 from graphsched.simulator.engine import Engine
+from graphsched.simulator.lane_costs import CUDA
 from graphsched.simulator.model import EVERYTHING, Model
 from graphsched.simulator.readings import Readings
 from graphsched.timeline import Timeline

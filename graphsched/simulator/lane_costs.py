@@ -1,0 +1,79 @@
+"""What the lanes of a plan cost the thread and each other: switches, waits, latencies.
+
+Not modelled: lanes of collectives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from graphsched.plan import Lane, Plan
+from graphsched.platform import Dispatch
+
+CUDA, CPU, WAIT = 0, 1, 2  # who carries an action out: a stream, a worker thread, the dispatching thread
+
+
+@dataclass(slots=True)
+class Lanes:
+    """What the engine knows of each lane, by lane number.
+
+    Attributes:
+        kind: `CUDA`, `CPU` or `WAIT`.
+        switch_s: ``switch_s[a][b]``: making lane a's stream current after lane b's; b = -1 where there was none.
+        wake_s: From an action being ready to its start on the idle lane.
+        wait_s: ``wait_s[a][b]``: host time of making lane a wait for an event of lane b.
+        latency_s: ``latency_s[a][b]``: latency of a wait on lane a for an action of lane b.
+        queue: Which launch queue a lane's launches go through.
+        queues: Number of launch queues.
+    """
+
+    kind: list[int]
+    switch_s: list[list[float]]
+    wake_s: list[float]
+    wait_s: list[list[float]]
+    latency_s: list[list[float]]
+    queue: list[int]
+    queues: int
+
+
+def lanes_of(plan: Plan, costs: Dispatch) -> Lanes:
+    """The lanes of `plan` at these costs of dispatch."""
+    kinds = [_lane_kind(lane, plan) for lane in plan.lanes]
+    queues: dict[str, int] = {}
+    return Lanes(
+        kind=kinds,
+        switch_s=[[_switch_s(lane, before, plan, costs) for before in (*plan.lanes, None)] for lane in plan.lanes],
+        wake_s=[costs.wake_s if kind == CPU else 0.0 for kind in kinds],
+        wait_s=[[costs.wait_s if a.device == b.device else costs.device_wait_s for b in plan.lanes]
+                for a in plan.lanes],
+        latency_s=[[_latency_s(a, b, kinds[i], kinds[j], costs) for j, b in enumerate(plan.lanes)]
+                   for i, a in enumerate(plan.lanes)],
+        queue=[queues.setdefault(lane.device, len(queues)) if kind == CUDA else -1
+               for lane, kind in zip(plan.lanes, kinds, strict=True)],
+        queues=len(queues),
+    )  # fmt: skip
+
+
+def _joins_gpus(lane: Lane, plan: Plan) -> bool:
+    return lane.kind == "peer" and all(plan.platform.device(d).kind == "cuda" for d in (lane.device, lane.target))
+
+
+def _switch_s(lane: Lane, before: Lane | None, plan: Plan, costs: Dispatch) -> float:
+    """Host time to leave lane `before` for `lane`; a copy between GPUs makes a stream of each current."""
+    if _joins_gpus(lane, plan):
+        return costs.switch_s + costs.device_switch_s
+    return costs.switch_s if before is None or before.device == lane.device else costs.device_switch_s
+
+
+def _lane_kind(lane: Lane, plan: Plan) -> int:
+    if lane.kind == "host":
+        return WAIT
+    ends = (lane.device, lane.target) if lane.target else (lane.device,)
+    return CUDA if any(plan.platform.device(end).kind == "cuda" for end in ends) else CPU
+
+
+def _latency_s(waiting: Lane, other: Lane, kind: int, other_kind: int, costs: Dispatch) -> float:
+    if waiting == other or kind != CUDA or other_kind != CUDA:
+        return 0.0
+    shared = {waiting.device, waiting.target or waiting.device} & {other.device, other.target or other.device}
+    return costs.same_device_s if shared else costs.other_device_s
