@@ -10,41 +10,35 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
 
+from graphsched.calibration import tiny_plans
 from graphsched.calibration.cuda_clock import elapsed_s, new_stream
 from graphsched.calibration.fitting import median
+from graphsched.calibration.tiny_plans import KINDS, Build, plain_row, plans_on, program_of, waits_of
 from graphsched.executors.measure import no_collector
 from graphsched.executors.program import Program
-from graphsched.plan import Placement, build_plan
-from graphsched.platform import Device, Link, Platform
-from graphsched.workload import Value, Workload
 
-ACTIONS = 240
 ROUNDS = 25
 FIRST_CALLS = 6
-WAITS = 30
 SHORT, LONG = 64, 1536  # rows of products of some microseconds, and of more than 100
 RECORD_SHARE = 0.5  # of what a wait and the record that it waits for take together
-
-Build = Callable[[Workload, list[Value]], Mapping[str, str]]
 
 
 class Yardstick:
     """A row of tiny operations on one stream: how fast the dispatching thread is at present."""
 
     def __init__(self, gpu: int = 0) -> None:
-        self._program = _program(_row, (gpu,))
+        self._program = program_of(plain_row, (gpu,))
         for _ in range(3):
             self.sample_s()
 
     def sample_s(self) -> float:
         """Host seconds of one of the operations, in one run of some milliseconds."""
         self._program.time_once()
-        return self._program.issue_s / ACTIONS
+        return self._program.issue_s / tiny_plans.ACTIONS
 
     def close(self) -> None:
         """Give streams and memory back."""
@@ -74,7 +68,7 @@ class Taken:
 
 def call_figures(gpus: Sequence[int]) -> dict[str, float]:
     """Fields of `Dispatch` that are host time of calls, in seconds; those between GPUs if there are two."""
-    taken = _in_turns(_plans(tuple(gpus)))
+    taken = _in_turns(plans_on(tuple(gpus)))
     waits = _long_waits(gpus[0])
     seconds = taken.seconds
     base_s, waits_s = seconds["row"], max(0.0, seconds["to and fro"] - seconds["lanes"])
@@ -107,32 +101,13 @@ def _figures_between(seconds: Mapping[str, float], known: Mapping[str, float]) -
     }
 
 
-def _plans(gpus: tuple[int, ...]) -> dict[str, tuple[Build, tuple[int, ...]]]:
-    """What to run, and on which GPUs; the first is the plainest."""
-    first = gpus[:1]
-    plans: dict[str, tuple[Build, tuple[int, ...]]] = {
-        "row": (_row, first),
-        "lanes": (_two_lanes, first),
-        "to and fro": (_to_and_fro, first),
-        "mixed": (_mixed(KINDS), first),
-        "copies in": (_copies_in, first),
-        "copies out": (_copies_out, first),
-        **{kind: (_mixed([kind]), first) for kind in KINDS},
-    }
-    if len(gpus) > 1:
-        both = gpus[:2]
-        plans |= {"gpus": (_two_lanes, both), "copies across": (_copies_across, both)}
-        plans |= {"between gpus": (_between_gpus, both)}
-    return plans
-
-
 def _in_turns(plans: Mapping[str, tuple[Build, tuple[int, ...]]]) -> Taken:
     """Run the plans in turn; each figure is the median over rounds of its ratio to the round's plainest plan."""
     rounds: list[dict[str, float]] = []
     starts, timed = [], []
     with ExitStack() as stack:
         stack.enter_context(no_collector())
-        programs = {name: stack.enter_context(_program(*plan)) for name, plan in plans.items()}
+        programs = {name: stack.enter_context(program_of(*plan)) for name, plan in plans.items()}
         plain = programs[next(iter(plans))]
         for number in range(ROUNDS + 2):
             found = {name: _issue_s(program) for name, program in programs.items()}
@@ -142,7 +117,7 @@ def _in_turns(plans: Mapping[str, tuple[Build, tuple[int, ...]]]) -> Taken:
                 rounds.append({"": base_s} | {name: seconds / base_s for name, seconds in found.items()})
                 start_s = sum(row[:FIRST_CALLS]) - FIRST_CALLS * median(row[FIRST_CALLS:])
                 starts.append(start_s / base_s)
-                timed.append((sum(row) - start_s) / ACTIONS / base_s - 1)
+                timed.append((sum(row) - start_s) / tiny_plans.ACTIONS / base_s - 1)
     unit_s = median([r[""] for r in rounds])
     seconds = {name: unit_s * median([r[name] for r in rounds]) for name in plans}
     return Taken(seconds, unit_s * max(0.0, median(starts)), unit_s * max(0.0, median(timed)))
@@ -153,7 +128,7 @@ def _long_waits(gpu: int) -> float:
 
     Of a run with a wait after every task, what is not the tasks' time on the device, a task.
     """
-    with _program(_waits_of(SHORT), (gpu,)) as short, _program(_waits_of(LONG), (gpu,)) as long, no_collector():
+    with program_of(waits_of(SHORT), (gpu,)) as short, program_of(waits_of(LONG), (gpu,)) as long, no_collector():
         rows = [(_beside_kernels_s(short), _beside_kernels_s(long)) for _ in range(ROUNDS + 2)][2:]
     return max(0.0, median([after - before for before, after in rows]))
 
@@ -180,146 +155,10 @@ def _query_s(gpu: int) -> float:
 def _issue_s(program: Program) -> float:
     """Host seconds of issuing an action of a program, in one run."""
     program.time_once()
-    return program.issue_s / ACTIONS
+    return program.issue_s / tiny_plans.ACTIONS
 
 
 def _timed_issue_s(program: Program) -> list[float]:
     """Host seconds of issuing each action, in one run with timing events."""
     stamps, _, _ = program.time_spans()
     return [end - start for start, end in zip(stamps.issue_start, stamps.issue_end, strict=True)]
-
-
-# -- the plans --------------------------------------------------------------------------------------------
-
-
-def _program(build: Build, gpus: tuple[int, ...]) -> Program:
-    """A program of the tasks that `build` adds, each on the lane that it says; one input lies on each GPU."""
-    import torch
-
-    names = [f"cuda:{i}" for i in gpus]
-    work = Workload("calibration")
-    inputs = [work.input(f"x{i}", torch.rand(8, 8), device=name) for i, name in enumerate(names)]
-    lanes = build(work, inputs)
-    devices = (Device("cpu", "cpu"), *(Device(name, "cuda") for name in names))
-    ends = [(a, b) for a in ("cpu", *names) for b in ("cpu", *names) if a != b]
-    links = tuple(Link(a, b, "pinned" if "cpu" in (a, b) else "peer", 1e-5, 1e10) for a, b in ends)
-    here = Platform("here", devices, links)
-    placement = Placement([task.name for task in work.tasks], lanes)
-    return Program(build_plan(work, here, None, placement, scheduler="calibration"))
-
-
-def _row(work: Workload, inputs: list[Value]) -> dict[str, str]:
-    """Independent tasks on one lane."""
-    return _on_lanes(work, inputs, [(0, 0)])
-
-
-def _two_lanes(work: Workload, inputs: list[Value]) -> dict[str, str]:
-    """Independent tasks, in turn on two lanes: of one GPU, or of two."""
-    return _on_lanes(work, inputs, [(0, 0), (len(inputs) - 1, 1)])
-
-
-def _on_lanes(work: Workload, inputs: list[Value], lanes: Sequence[tuple[int, int]]) -> dict[str, str]:
-    import torch
-
-    placed = {}
-    for i in range(ACTIONS):
-        gpu, lane = lanes[i % len(lanes)]
-        device = _device(inputs[gpu])
-        work.task(torch.neg, inputs[gpu], name=f"t{i}", device=device)
-        placed[f"t{i}"] = f"{device}/s{lane}"
-    return placed
-
-
-def _to_and_fro(work: Workload, inputs: list[Value]) -> dict[str, str]:
-    """A chain that goes to and fro between two lanes of one GPU: a wait and a record at every step."""
-    import torch
-
-    value, placed = inputs[0], {}
-    device = _device(value)
-    for i in range(ACTIONS):
-        value = work.task(torch.neg, value, name=f"t{i}", device=device)
-        placed[f"t{i}"] = f"{device}/s{i % 2}"
-    return placed
-
-
-def _between_gpus(work: Workload, inputs: list[Value]) -> dict[str, str]:
-    """A chain that goes to and fro between two GPUs: a task, a copy of its result, a task that reads the copy, …"""
-    import torch
-
-    value, placed = inputs[0], {}
-    for i in range(ACTIONS // 2):
-        device = _device(inputs[i % 2])
-        value = work.task(torch.neg, value, name=f"t{i}", device=device)
-        placed[f"t{i}"] = f"{device}/s0"
-    return placed
-
-
-def _waits_of(size: int) -> Build:
-    """Products of matrices of `size` rows, a wait of the thread after each."""
-
-    def build(work: Workload, inputs: list[Value]) -> dict[str, str]:
-        import torch
-
-        device = _device(inputs[0])
-        x = work.input("wide", torch.rand(size, size), device=device)
-        for i in range(WAITS):
-            work.task(torch.mm, x, x, name=f"t{i}", device=device)
-            work.barrier()
-        return {f"t{i}": f"{device}/s0" for i in range(WAITS)}
-
-    return build
-
-
-def _mixed(kinds: Sequence[str]) -> Build:
-    """Independent tasks on one lane, of these kinds in turn."""
-
-    def build(work: Workload, inputs: list[Value]) -> dict[str, str]:
-        import torch
-
-        calls: dict[str, tuple[Any, ...]] = {
-            "neg": (torch.neg, inputs[0]),
-            "add": (torch.add, inputs[0], inputs[0]),
-            "softmax": (torch.softmax, inputs[0], 1),
-            "sum": (torch.sum, inputs[0], 1),
-            "mm": (torch.mm, inputs[0], inputs[0]),
-            "relu": (torch.relu, inputs[0]),
-        }
-        device = _device(inputs[0])
-        for i in range(ACTIONS):
-            function, *args = calls[kinds[i % len(kinds)]]
-            work.task(function, *args, name=f"t{i}", device=device)
-        return {f"t{i}": f"{device}/s0" for i in range(ACTIONS)}
-
-    return build
-
-
-KINDS = ("neg", "add", "softmax", "sum", "mm", "relu")
-
-
-def _copies_in(work: Workload, _: list[Value]) -> dict[str, str]:
-    """Copies of pinned host memory to the GPU."""
-    import torch
-
-    host = work.input("host", torch.rand(1024), device="cpu")
-    for i in range(ACTIONS):
-        work.copy(host, to="cuda:0", pinned=True, name=f"c{i}")
-    return {}
-
-
-def _copies_out(work: Workload, inputs: list[Value]) -> dict[str, str]:
-    """Copies from the GPU to pinned host memory."""
-    for i in range(ACTIONS):
-        work.copy(inputs[0], to="cpu", pinned=True, name=f"c{i}")
-    return {}
-
-
-def _copies_across(work: Workload, inputs: list[Value]) -> dict[str, str]:
-    """Copies to another GPU."""
-    for i in range(ACTIONS):
-        work.copy(inputs[0], to=_device(inputs[1]), name=f"c{i}")
-    return {}
-
-
-def _device(value: Value) -> str:
-    assert isinstance(value.device, str)
-    return value.device

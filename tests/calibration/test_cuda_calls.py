@@ -7,7 +7,9 @@ import contextlib
 import pytest
 
 from graphsched.calibration import cuda_calls as module
-from graphsched.calibration.cuda_calls import KINDS, Taken, call_figures, tiny_call_s
+from graphsched.calibration import tiny_plans
+from graphsched.calibration.cuda_calls import Taken, call_figures, tiny_call_s
+from graphsched.calibration.tiny_plans import KINDS
 from graphsched.platform import Dispatch
 from graphsched.platform.parts import HOST_CALLS
 from tests.executors.fake_cuda import FakeCuda
@@ -55,9 +57,9 @@ def test_plans_are_measured_in_units_of_the_plainest(monkeypatch: pytest.MonkeyP
         return {"plain": 5.0, "other": 8.0}[program] * now[0]
 
     turn = [False, True] * 200
-    monkeypatch.setattr(module, "_program", lambda build, gpus: contextlib.nullcontext(build))
+    monkeypatch.setattr(module, "program_of", lambda build, gpus: contextlib.nullcontext(build))
     monkeypatch.setattr(module, "_issue_s", issue_s)
-    monkeypatch.setattr(module, "_timed_issue_s", lambda program: [(5.0 + 1.0) * now[0]] * module.ACTIONS)
+    monkeypatch.setattr(module, "_timed_issue_s", lambda program: [(5.0 + 1.0) * now[0]] * tiny_plans.ACTIONS)
     taken = module._in_turns({"plain": ("plain", ()), "other": ("other", ())})  # type: ignore[dict-item]
     assert taken.seconds["other"] / taken.seconds["plain"] == pytest.approx(8 / 5)
     assert taken.timed_s / taken.seconds["plain"] == pytest.approx(1 / 5)
@@ -66,9 +68,9 @@ def test_plans_are_measured_in_units_of_the_plainest(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("gpus", [1, 2])
 def test_the_plans_can_be_run(monkeypatch: pytest.MonkeyPatch, gpus: int) -> None:
-    monkeypatch.setattr(module, "ACTIONS", 12)
+    monkeypatch.setattr(tiny_plans, "ACTIONS", 12)
     monkeypatch.setattr(module, "ROUNDS", 2)
-    monkeypatch.setattr(module, "WAITS", 3)
+    monkeypatch.setattr(tiny_plans, "WAITS", 3)
     played = FakeCuda(2)
     played.install(monkeypatch)
     monkeypatch.setattr(module, "new_stream", lambda gpu: played.pools[gpu][0])
