@@ -39,7 +39,7 @@ class Together:
         for way in ways:
             way.target.zero_()
         self._bench.settle()
-        samples = [self._once(ways) for _ in range(self._repeats + 1)][1:]
+        samples = [self._once(flows, ways) for _ in range(self._repeats + 1)][1:]
         for flow, way in zip(flows, ways, strict=True):
             check_arrived(_same(way), *flow)
         self.spreads[_label(flows)] = _spread([sum(sample) for sample in samples])
@@ -66,7 +66,7 @@ class Together:
                 ways.append(Way(way.source, into, way.streams))
         return ways
 
-    def _once(self, ways: Sequence[Way]) -> list[float]:
+    def _once(self, flows: Sequence[Flow], ways: Sequence[Way]) -> list[float]:
         """Rates in one go: all wait for one event, and count from it until the first has sent everything."""
         bench, began = self._bench, time.perf_counter()
         hold_s = 5e-4 + (len(ways) + bench.gpus) * COPIES * CALL_S
@@ -75,13 +75,17 @@ class Together:
         late = time.perf_counter() - began > hold_s
         bench.settle()
         if late:  # some began before all were queued
-            return self._once(ways)
+            return self._once(flows, ways)
         times = [
             [elapsed_s(gates[way.streams[-1].device.index], end) for end in row]
             for way, row in zip(ways, events, strict=True)
         ]
-        until = min(row[-1] for row in times)
-        return [way.source.numel() * _copies_by(until, row) / until for way, row in zip(ways, times, strict=True)]
+        rows = _by_engine(flows, times)
+        until = min(row[-1] for row in rows)
+        return [
+            way.source.numel() * _copies_by(until, row) / flows.count(flow) / until
+            for way, row, flow in zip(ways, rows, flows, strict=True)
+        ]
 
     def _gates(self, gpus: set[int], hold_s: float) -> dict[int, Any]:
         """A timing event on each GPU, passed by all at the same time, `hold_s` from now."""
@@ -117,6 +121,18 @@ def _queue(way: Way, gate: Any) -> list[Any]:
             way.copy(nbytes)()
             event.record(stream)
     return events
+
+
+def _by_engine(flows: Sequence[Flow], ends: Sequence[Sequence[float]]) -> list[list[float]]:
+    """The ends of each flow's copies and of those of the same way: one engine makes them one after the other.
+
+    Example:
+        >>> _by_engine([("cpu", "cuda:0"), ("cpu", "cuda:0"), ("cuda:0", "cpu")], [[1.0, 3.0], [2.0, 4.0], [2.5, 5.0]])
+        [[1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0], [2.5, 5.0]]
+    """
+    return [
+        sorted(end for other, row in zip(flows, ends, strict=True) if other == flow for end in row) for flow in flows
+    ]
 
 
 def _copies_by(until: float, ends: Sequence[float]) -> float:

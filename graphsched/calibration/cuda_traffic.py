@@ -40,20 +40,25 @@ class Reading:
         longer: Its time beside them over its time alone, less 1.
         share: Its memory share.
         into, out: Rates of the transfers into its GPU and out of it, as shares of the memory's rate.
+        flows: The transfers, (source, target).
+        slower: How much longer each takes than alone, as a fraction; empty for more than one.
     """
 
     longer: float
     share: float
     into: float
     out: float
+    flows: tuple[Flow, ...] = ()
+    slower: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Seconds of the chain of additions, and bytes per second of each flow meanwhile."""
+    """Seconds of the chain of additions, bytes per second of each flow meanwhile, and of each alone."""
 
     seconds: float
     rates: tuple[float, ...]
+    alone: tuple[float, ...] = ()
 
 
 Beside = Callable[[Sequence[Flow]], Sample]
@@ -77,7 +82,9 @@ def readings(gpu: str, peer: str | None, moved_bytes: float, bytes_per_s: float,
         into, out = (
             sum(rate for flow, rate in zip(flows, sample.rates, strict=True) if flow[end] == gpu) for end in (1, 0)
         )
-        found.append(Reading(sample.seconds / alone_s - 1.0, share, into / bytes_per_s, out / bytes_per_s))
+        longer = sample.seconds / alone_s - 1.0
+        slower = tuple(a / b - 1.0 for a, b in zip(sample.alone, sample.rates, strict=False)) if len(flows) == 1 else ()
+        found.append(Reading(longer, share, into / bytes_per_s, out / bytes_per_s, tuple(flows), slower))
     return found
 
 
@@ -120,11 +127,11 @@ def _slope(term: Any, longer: Any) -> float:
     return float(term @ longer) / squares if squares else 0.0
 
 
-def traffic_factors(bench: Bench, gpu: int, peer: int | None, bytes_per_s: float) -> tuple[float, float]:
-    """Factors of one GPU, measured; `peer` is one that it has peer access to, both ways."""
+def traffic_readings(bench: Bench, gpu: int, peer: int | None, bytes_per_s: float) -> list[Reading]:
+    """Readings of one GPU, measured; `peer` is one that it has peer access to, both ways."""
     additions = Additions(bench, gpu)
     names = f"cuda:{gpu}", None if peer is None else f"cuda:{peer}"
-    return fit_traffic(readings(*names, additions.moved_bytes, bytes_per_s, additions))
+    return readings(*names, additions.moved_bytes, bytes_per_s, additions)
 
 
 # -- on the device --------------------------------------------------------------------------------
@@ -151,12 +158,14 @@ class Additions:
     def __call__(self, flows: Sequence[Flow]) -> Sample:
         """Medians of the samples, after a first one."""
         ways = [self._way(flow) for flow in flows]
-        counts = [self._copies(way) for way in ways]
+        each_s = [way_s(self._bench, way, way.source.numel(), repeats=3) for way in ways]
+        counts = [max(4, math.ceil(OUTLAST * self._alone_s / copy_s)) for copy_s in each_s]  # outlast the chain
         samples = [self._once(ways, counts) for _ in range(SAMPLES + 1)][1:]
         seconds = median([sample.seconds for sample in samples])
         if not flows:
             self._alone_s = seconds
-        return Sample(seconds, tuple(median([s.rates[k] for s in samples]) for k in range(len(flows))))
+        rates = tuple(median([s.rates[k] for s in samples]) for k in range(len(flows)))
+        return Sample(seconds, rates, tuple(way.source.numel() / s for way, s in zip(ways, each_s, strict=True)))
 
     def _way(self, flow: Flow) -> Way:
         """A way for `flow`, with a part of the host's buffer of its own for each direction."""
@@ -168,11 +177,6 @@ class Additions:
             source, target = (int(name.partition(":")[2]) for name in flow)
             way = peer_way(bench, source, target)
         return Way(way.source[:nbytes], way.target[:nbytes], way.streams)
-
-    def _copies(self, way: Way) -> int:
-        """Copies that outlast the chain."""
-        copy_s = way_s(self._bench, way, way.source.numel(), repeats=3)
-        return max(4, math.ceil(OUTLAST * self._alone_s / copy_s))
 
     def _once(self, ways: Sequence[Way], counts: Sequence[int]) -> Sample:
         hold_s = 5e-4 + (CALLS + 2 * sum(counts)) * CALL_S

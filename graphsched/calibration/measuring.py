@@ -6,8 +6,8 @@ import datetime
 import os
 import time
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, TypeVar
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphsched.calibration.capacities import Capacities, corrected, fit_capacities, rates_alone
 from graphsched.calibration.cpu_dispatch import lane_figures
@@ -18,6 +18,9 @@ from graphsched.calibration.rates import cpu_flop_per_s, cpu_threads, cuda_flop_
 from graphsched.platform import Device, Dispatch, Link, Platform
 from graphsched.platform.consistency import reconciled
 from graphsched.platform.parts import DeviceKind
+
+if TYPE_CHECKING:
+    from graphsched.calibration.cuda_traffic import Reading
 
 FULL_BYTES = 2**30
 QUICK_BYTES = 2**26
@@ -44,7 +47,7 @@ def measure_platform(*, name: str | None = None, quick: bool = False, report: Re
     began, facts = time.perf_counter(), host_facts()
     say = report or _silent
     measured = _cuda_host if facts.gpus else _cpu_host
-    devices, links, found, dispatch, spread = measured(facts, quick, say)
+    devices, links, found, dispatch, readings = measured(facts, quick, say)
     platform = Platform(
         name=name or platform_name(facts),
         devices=tuple(devices),
@@ -53,27 +56,31 @@ def measure_platform(*, name: str | None = None, quick: bool = False, report: Re
         tables=found.tables,
         dispatch=Dispatch(**dispatch),
         cores=facts.cores,
-        provenance=_provenance(facts, quick, spread, time.perf_counter() - began) | {"patterns": found.patterns},
+        provenance=_provenance(facts, quick, time.perf_counter() - began) | readings | {"patterns": found.patterns},
     )
     return reconciled(platform)
 
 
-Parts = tuple[list[Device], list[Link], Capacities, dict[str, Any], dict[str, float]]
+Parts = tuple[list[Device], list[Link], Capacities, dict[str, Any], dict[str, Any]]
+"""Of a host, the last: readings for its platform's provenance."""
 
 
 def _silent(_: str) -> None:
     """No report."""
 
 
-def _provenance(facts: HostFacts, quick: bool, spread: dict[str, float], seconds: float) -> dict[str, Any]:
+def _provenance(facts: HostFacts, quick: bool, seconds: float) -> dict[str, Any]:
     return {
         "measured": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "fingerprint": facts.fingerprint(),
         "quick": quick,
         "seconds": round(seconds, 1),
         "cuda_device_max_connections": os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS"),
-        "spread": {k: round(v, 4) for k, v in spread.items()},
     }
+
+
+def _rounded(spread: dict[str, float]) -> dict[str, float]:
+    return {what: round(share, 4) for what, share in spread.items()}
 
 
 # -- hosts without GPUs ---------------------------------------------------------------------------
@@ -108,8 +115,8 @@ def _cpu_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
     devices = [cpu, *(replace(cpu, name=w, kind="worker", lanes=WORKER_LANES) for w in workers)]
     say("dispatch")
     dispatch = lane_figures()
-    spread = {"memory": warm.spreads[-1], "fresh memory": fresh.spreads[-1]}
-    return devices, links, Capacities(shared_memory(largest)), dispatch | {"run_s": own_time_s()}, spread
+    spread = _rounded({"memory": warm.spreads[-1], "fresh memory": fresh.spreads[-1]})
+    return devices, links, Capacities(shared_memory(largest)), dispatch | {"run_s": own_time_s()}, {"spread": spread}
 
 
 # -- hosts with GPUs ------------------------------------------------------------------------------
@@ -120,6 +127,7 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
 
     from graphsched.calibration.cuda_dispatch import cuda_dispatch
     from graphsched.calibration.cuda_links import Bench
+    from graphsched.calibration.cuda_traffic import fit_traffic
 
     properties: list[Any] = [torch.cuda.get_device_properties(i) for i in range(len(facts.gpus))]
     smallest = min(int(p.total_memory) for p in properties)
@@ -142,10 +150,12 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
     devices = [_cpu_device(facts, memory_rates["cpu"])]
     for i, model in enumerate(facts.gpus):
         size, rate = int(properties[i].total_memory), memory_rates[f"cuda:{i}"]
-        into, out = traffic[model]
+        into, out = fit_traffic(traffic[model])
         device = Device(f"cuda:{i}", "cuda", model, size, flop_per_s=flops[model], bytes_per_s=rate)
         devices.append(replace(device, traffic_in=into, traffic_out=out))
-    return devices, links, capacities, dispatch | {"run_s": own_time_s()}, spread | together
+    beside = {model: [asdict(reading) for reading in found] for model, found in traffic.items()}
+    notes = {"spread": _rounded(spread | together), "traffic": beside}
+    return devices, links, capacities, dispatch | {"run_s": own_time_s()}, notes
 
 
 def _cpu_device(facts: HostFacts, bytes_per_s: float) -> Device:
@@ -188,10 +198,10 @@ def _cuda_capacities(bench: Any, links: list[Link]) -> tuple[Capacities, dict[st
     return found, together.spreads
 
 
-def _cuda_traffic(bench: Any, gpu: int, links: list[Link], bytes_per_s: float) -> tuple[float, float]:
-    from graphsched.calibration.cuda_traffic import traffic_factors
+def _cuda_traffic(bench: Any, gpu: int, links: list[Link], bytes_per_s: float) -> list[Reading]:
+    from graphsched.calibration.cuda_traffic import traffic_readings
 
-    return traffic_factors(bench, gpu, peer_of(gpu, links), bytes_per_s)
+    return traffic_readings(bench, gpu, peer_of(gpu, links), bytes_per_s)
 
 
 def peer_of(gpu: int, links: list[Link]) -> int | None:

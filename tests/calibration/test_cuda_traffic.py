@@ -22,8 +22,8 @@ from graphsched.calibration.cuda_traffic import (
     Sample,
     fit_traffic,
     readings,
-    traffic_factors,
     traffic_flows,
+    traffic_readings,
 )
 from graphsched.calibration.measuring import peer_of
 from graphsched.platform import Link
@@ -54,7 +54,7 @@ class SimulatedMemory:
         rates = [5e10 if "cpu" in flow else 2.8e11 for flow in flows]
         pressed = sum(r * (self.into if f[1] == "cuda:0" else self.out) for f, r in zip(flows, rates, strict=True))
         seconds = self.alone_s * (1 + self.share * pressed / MEMORY) * (1 + self.noise * self._random.uniform(-1, 1))
-        return Sample(seconds, tuple(rates))
+        return Sample(seconds, tuple(rates), tuple(1.1 * rate for rate in rates))
 
     def found(self, peer: str | None) -> list[Reading]:
         return readings("cuda:0", peer, self.moved_bytes, MEMORY, self.beside)
@@ -78,6 +78,13 @@ def test_a_reading_has_rates_as_shares_of_the_memorys() -> None:
     both = found[-1]
     assert (both.share, both.into, both.out) == pytest.approx((0.5, 0.07, 0.07))
     assert both.longer == pytest.approx(0.5 * 0.07 * 3)
+    assert both.slower == ()
+
+
+def test_one_transfer_is_held_against_itself_alone() -> None:
+    found = SimulatedMemory(2.0, 1.0).found("cuda:1")
+    assert [reading.flows for reading in found] == traffic_flows("cuda:0", "cuda:1")
+    assert [reading.slower for reading in found] == [(pytest.approx(0.1),), (pytest.approx(0.1),), ()] * 2
 
 
 def test_no_share_is_above_1() -> None:
@@ -209,13 +216,14 @@ def test_a_chain_is_timed_alone_and_beside_copies_that_outlast_it(monkeypatch: p
     cuda = FakeCuda(monkeypatch)
     additions = Additions(cuda, 0)  # type: ignore[arg-type]
     assert additions.moved_bytes == CALLS * 3 * 2**16
-    assert additions(()) == Sample(pytest.approx(CALLS * 1e-4), ())
+    assert additions(()) == Sample(pytest.approx(CALLS * 1e-4), (), ())
     assert not cuda.copied
     cuda.longer = 0.25
     flows = (("cpu", "cuda:0"), ("cuda:0", "cpu"), ("cuda:1", "cuda:0"), ("cuda:0", "cuda:1"))
     sample = additions(flows)
     assert sample.seconds == pytest.approx(CALLS * 1.25e-4)
     assert sample.rates == pytest.approx((1e9,) * 4)
+    assert sample.alone == pytest.approx((1e9,) * 4)
     assert set(cuda.copied) == set(flows)
     copies = len(cuda.copied) / len(flows) / (module.SAMPLES + 1)
     assert copies * 2**15 / cuda.rate > CALLS * 1.25e-4
@@ -240,9 +248,10 @@ def test_what_was_not_queued_in_time_is_timed_again_with_a_longer_spin(monkeypat
 def test_factors_of_a_gpu_come_from_its_own_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is slower beside copies here, so both factors are 0; the peer is asked if there is one."""
     cuda = FakeCuda(monkeypatch)
-    assert traffic_factors(cuda, 0, None, 1e12) == pytest.approx((0.0, 0.0), abs=1e-9)  # type: ignore[arg-type]
+    alone = traffic_readings(cuda, 0, None, 1e12)  # type: ignore[arg-type]
+    assert fit_traffic(alone) == pytest.approx((0.0, 0.0), abs=1e-9)
     assert {end for flow in cuda.copied for end in flow} == {"cpu", "cuda:0"}
-    traffic_factors(cuda, 0, 1, 1e12)  # type: ignore[arg-type]
+    traffic_readings(cuda, 0, 1, 1e12)  # type: ignore[arg-type]
     assert {end for flow in cuda.copied for end in flow} == {"cpu", "cuda:0", "cuda:1"}
 
 
@@ -252,7 +261,7 @@ def test_factors_of_this_gpu_are_of_the_right_size() -> None:
     bench = Bench(1, 2**26)
     try:
         bytes_per_s = 2 * local_link(bench, 0, 2**26).link.bandwidth_bytes_per_s
-        into, out = traffic_factors(bench, 0, None, bytes_per_s)
+        into, out = fit_traffic(traffic_readings(bench, 0, None, bytes_per_s))
     finally:
         bench.close()
     assert 0.0 <= into < 10.0

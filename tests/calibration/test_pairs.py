@@ -431,7 +431,7 @@ def test_a_plans_pairs_on_a_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) 
     monkeypatch.setenv("GRAPHSCHED_CACHE", str(tmp_path))
     work = Workload()
     for name, size in (("small", 256), ("large", 2048)):
-        x = work.input(f"x {name}", torch.rand(size, size))
+        x = work.input(f"x-{name}", torch.rand(size, size))
         work.task(torch.mm, x, x, name=name, device="cuda")
     model = torch.cuda.get_device_name(0)
     base = platform(gpus=1)
