@@ -14,6 +14,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from graphsched.environment import prepare
+
 if TYPE_CHECKING:
     from graphsched.calibration import local_platform, profile
     from graphsched.cases import Case, Experiment, experiment
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from graphsched.simulator import Model, predict
     from graphsched.timeline import Span, Timeline
     from graphsched.workload import Task, TensorSpec, Value, Workload
+
+prepare()
 
 _HOMES = {
     "Action": "plan",

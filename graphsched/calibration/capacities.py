@@ -2,7 +2,7 @@
 
 What is measured: for every GPU both ways at once; copies of some GPUs into the host's memory and out of it,
 see `host_loads`; each GPU's port to and from all others, with one the other way, and all to all. Loads between
-these are interpolated.
+these are interpolated. All are known beforehand (`patterns.asked_patterns`) and measured in rounds (`survey`).
 
 Not modelled: which GPUs of a number are busy (a switch or a socket that only some of them share);
 transfers to other GPUs beside transfers to the host.

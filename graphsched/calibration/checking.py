@@ -1,10 +1,13 @@
 """Whether a platform's figures still hold: a sample of them measured again.
 
-Measured are the links' small and large transfers, transfers together (shared capacities), arithmetic and dispatch.
-A figure has drifted if it differs by more than the spread that was recorded with it, and by more than a stated
-minimum: what two sound measurements of one host may differ by.
+Measured are small and large transfers of every link with the host and inside a GPU, and of some between GPUs;
+transfers together (shared capacities); arithmetic of the first GPU of each model; and of dispatch a tiny operation's
+call, device time of waits, returns from waiting and replays of graphs. A figure has drifted if it differs by more than
+the spread that was recorded with it, and by more than a stated minimum: what two sound measurements of one host may
+differ by.
 
 Not modelled: costs of a workload's operations, whose code a platform does not hold; `profile` measures them again.
+Other calls' host time, which is measured in units of the tiny operation's, is not measured again.
 """
 
 from __future__ import annotations
@@ -16,10 +19,13 @@ from dataclasses import dataclass
 from graphsched.calibration.capacities import Flow
 from graphsched.calibration.cpu_dispatch import lane_figures
 from graphsched.calibration.cpu_links import copy_points, shared_memory
-from graphsched.calibration.cuda_dispatch import cuda_dispatch
+from graphsched.calibration.cuda_calls import tiny_call_s
+from graphsched.calibration.cuda_clock import Spinner
+from graphsched.calibration.cuda_dispatch import chain_figures, idle_figures
+from graphsched.calibration.cuda_graphs import graph_figures
 from graphsched.calibration.cuda_links import Bench, warm_all, way_of_link, way_s
 from graphsched.calibration.cuda_together import Together
-from graphsched.calibration.patterns import pattern_bytes_per_s, sampled_patterns
+from graphsched.calibration.patterns import pattern_bytes_per_s, pattern_label, sampled_patterns
 from graphsched.calibration.profiling import check_is_here
 from graphsched.calibration.rates import cpu_flop_per_s, cuda_flop_per_s
 from graphsched.platform import Device, Link, Platform
@@ -33,6 +39,8 @@ ARITHMETIC_TOLERANCE = 0.05
 HOST_TOLERANCE = 0.5  # memory, arithmetic and calls of a CPU, which other processes use too
 FLOOR_S = 1e-6
 CPU_BYTES = 2**24
+REPEATS = 5  # of a transfer
+IDLE_REPEATS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,32 +145,69 @@ def _cuda_rows(platform: Platform, gpus: Sequence[str], report: Callable[[str], 
     try:
         warm_all(bench)
         report("links")
-        for link in platform.links:
-            if link.memory in ("pinned", "peer", "local") and (link.source, link.target) != ("cpu", "cpu"):
-                yield from _link_rows(platform, bench, link)
+        for link in sampled_links(platform, gpus):
+            yield from _link_rows(platform, bench, link)
         report("transfers together")
         together = Together(bench, repeats=3)
         for flows in sampled_patterns(platform):
             yield _together_row(platform, together, flows)
         report("arithmetic")
-        for name in gpus:
+        for name in one_of_each_model(platform, gpus):
             rate = cuda_flop_per_s(bench.spinners[int(name.partition(":")[2])])
             yield _arithmetic(platform.device(name), rate, ARITHMETIC_TOLERANCE)
         report("dispatch")
-        yield from _dispatch_rows(platform, cuda_dispatch(bench.spinners))
+        yield from _dispatch_rows(platform, sampled_dispatch(bench.spinners))
     finally:
         bench.close()
+
+
+def sampled_links(platform: Platform, gpus: Sequence[str]) -> list[Link]:
+    """Links to measure again: all pinned ones and those inside a GPU; between GPUs a ring, and the first that is not
+    of it.
+
+    Example:
+        >>> here = Platform.load("h200-x4")
+        >>> chosen = sampled_links(here, here.accelerators())
+        >>> [(link.source[-1], link.target[-1]) for link in chosen if link.memory == "peer"]
+        [('0', '1'), ('0', '2'), ('1', '2'), ('2', '3'), ('3', '0')]
+    """
+    ring = {(a, b) for a, b in zip(gpus, [*gpus[1:], *gpus[:1]], strict=True)}
+    peers = [k for k in platform.links if k.memory == "peer"]
+    others = [k for k in peers if (k.source, k.target) not in ring][:1]
+    chosen = [k for k in peers if (k.source, k.target) in ring] + others
+    near = [k for k in platform.links if k.memory in ("pinned", "local") and (k.source, k.target) != ("cpu", "cpu")]
+    return [k for k in platform.links if k in near or k in chosen]
+
+
+def one_of_each_model(platform: Platform, gpus: Sequence[str]) -> list[str]:
+    """The first GPU of each model.
+
+    Example:
+        >>> here = Platform.load("h200-x4")
+        >>> one_of_each_model(here, here.accelerators())
+        ['cuda:0']
+    """
+    found: dict[str, str] = {}
+    for name in gpus:
+        found.setdefault(platform.device(name).model, name)
+    return list(found.values())
+
+
+def sampled_dispatch(spinners: Sequence[Spinner]) -> dict[str, float]:
+    """Fields of `Dispatch`, in seconds: a tiny operation's call, waits on the device, returns, replays of graphs."""
+    first = spinners[0]
+    figures = {"call_s": tiny_call_s(first.device)} | chain_figures(spinners)
+    return figures | idle_figures(first, IDLE_REPEATS) | graph_figures(first)
 
 
 def _link_rows(platform: Platform, bench: Bench, link: Link) -> Iterator[Drift]:
     way, spread = way_of_link(bench, link), _recorded_spread(platform, str(link))
     for nbytes, least in ((SMALL_BYTES, SMALL_TOLERANCE), (LARGE_BYTES, LARGE_TOLERANCE)):
-        now = way_s(bench, way, nbytes)
+        now = way_s(bench, way, nbytes, REPEATS)
         yield drift(f"{link}, {nbytes} bytes", link.duration_s(nbytes), now, max(least, spread))
 
 
 def _together_row(platform: Platform, together: Together, flows: Sequence[Flow]) -> Drift:
-    now = sum(together(flows))
-    (entry,) = list(together.spreads)[-1:]
+    now, entry = sum(together(flows)), pattern_label(flows)
     tolerance = max(TOGETHER_TOLERANCE, _recorded_spread(platform, entry))
     return drift(f"{entry}, together", pattern_bytes_per_s(platform, flows), now, tolerance, "bytes/s")

@@ -1,5 +1,8 @@
 """An operation measured alone on a CPU lane.
 
+Between two samples a lane of several threads rests, for in a plan its threads have slept before most tasks, and
+waking them takes longer than handing on to threads that still spin.
+
 Not modelled: other threads of the host that compete for cores and memory; they make samples longer.
 """
 
@@ -16,6 +19,7 @@ from graphsched.costs import TaskCost
 
 SHORT_S = 2e-5
 SETS = 2
+REST_S = 2e-3
 
 
 def measure_on_cpu(calls: Sequence[Callable[[], Any]], threads: int, repeats: int) -> TaskCost:
@@ -30,12 +34,15 @@ def _measure(calls: Sequence[Callable[[], Any]], threads: int, repeats: int) -> 
     with torch_threads(threads), torch.no_grad():
         for call in [*calls, calls[0]]:
             first_s = _sample(call, 1)
-        batch = max(1, int(SHORT_S / max(first_s, 1e-9)))
-        count = samples_wanted(repeats, first_s * batch)
-        return cost_of([_sample(calls[i % len(calls)], batch) for i in range(count)])
+        rest_s = REST_S if threads > 1 else 0.0
+        batch = 1 if rest_s else max(1, int(SHORT_S / max(first_s, 1e-9)))
+        count = samples_wanted(repeats, first_s * batch + rest_s)
+        return cost_of([_sample(calls[i % len(calls)], batch, rest_s) for i in range(count)])
 
 
-def _sample(call: Callable[[], Any], batch: int) -> float:
+def _sample(call: Callable[[], Any], batch: int, rest_s: float = 0.0) -> float:
+    if rest_s:
+        time.sleep(rest_s)
     start = time.perf_counter()
     for _ in range(batch):
         kept = call()

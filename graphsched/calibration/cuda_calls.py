@@ -13,13 +13,24 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any
 
 from graphsched.calibration import tiny_plans
 from graphsched.calibration.cuda_clock import elapsed_s, new_stream
 from graphsched.calibration.fitting import median
-from graphsched.calibration.tiny_plans import KINDS, Build, plain_row, plans_on, program_of, waits_of
+from graphsched.calibration.tiny_plans import (
+    KINDS,
+    MIXED,
+    Build,
+    company_order,
+    plain_row,
+    plans_on,
+    program_of,
+    waits_of,
+)
 from graphsched.executors.measure import no_collector
 from graphsched.executors.program import Program
+from graphsched.platform import Dispatch
 
 ROUNDS = 25
 FIRST_CALLS = 6
@@ -66,39 +77,83 @@ class Taken:
     timed_s: float
 
 
-def call_figures(gpus: Sequence[int]) -> dict[str, float]:
+def call_figures(gpus: Sequence[int]) -> dict[str, Any]:
     """Fields of `Dispatch` that are host time of calls, in seconds; those between GPUs if there are two."""
     taken = _in_turns(plans_on(tuple(gpus)))
     waits = _long_waits(gpus[0])
     seconds = taken.seconds
-    base_s, waits_s = seconds["row"], max(0.0, seconds["to and fro"] - seconds["lanes"])
-    kinds_s = [seconds[kind] for kind in KINDS]
-    figures = {
+    base_s = seconds["row"]
+    free_s = max(0.0, seconds["chain"] - base_s)
+    waits_s = max(0.0, seconds["to and fro"] - seconds["lanes"] - free_s)
+    figures: dict[str, Any] = {
         "call_s": base_s,
         "start_s": taken.start_s,
         "timed_record_s": taken.timed_s / 2,
         "switch_s": max(0.0, seconds["lanes"] - base_s),
         "record_s": RECORD_SHARE * waits_s,
         "wait_s": (1 - RECORD_SHARE) * waits_s,
-        "change_s": max(0.0, seconds["mixed"] - sum(kinds_s) / len(kinds_s)),
+        "free_s": free_s,
         "copy_s": (seconds["copies in"] + seconds["copies out"]) / 2,
         "cold_s": waits,
         "query_s": _query_s(gpus[0]),
     }
-    return figures | (_figures_between(seconds, figures) if len(gpus) > 1 else {})
+    if len(gpus) > 1:
+        figures |= {
+            "device_switch_s": max(0.0, seconds["gpus"] - base_s),
+            "peer_copy_s": seconds["copies across"],
+        }
+    figures["changes"] = _changes(seconds, figures, len(gpus))
+    figures["change_s"] = figures["changes"][0][1]
+    if len(gpus) > 1:
+        figures["device_wait_s"] = _device_wait_s(seconds, figures)
+    return figures
 
 
-def _figures_between(seconds: Mapping[str, float], known: Mapping[str, float]) -> dict[str, float]:
-    """What going to another GPU's stream, waiting for its event and copying to it take."""
-    switch_s, copy_s = max(0.0, seconds["gpus"] - known["call_s"]), seconds["copies across"]
-    # Each pair of a task and a copy: two switches to another GPU, one to the copy's stream; a wait and a record each.
-    calls_s = known["call_s"] + copy_s + 2 * switch_s + known["switch_s"] + 2 * known["change_s"]
-    waits_s = known["wait_s"] + 2 * known["record_s"]
-    return {
-        "device_switch_s": switch_s,
-        "peer_copy_s": copy_s,
-        "device_wait_s": max(known["wait_s"], 2 * seconds["between gpus"] - calls_s - waits_s),
-    }
+def _changes(seconds: Mapping[str, float], known: Mapping[str, Any], gpus: int) -> tuple[tuple[int, float], ...]:
+    """What calls take longer after others of other kinds than in a row of their own, by the number of kinds between.
+
+    It does not fall: what is less than after fewer kinds is noise.
+    """
+    found = [(count - 1, seconds[f"{count} kinds"] - _mean([seconds[k] for k in KINDS[:count]])) for count in MIXED]
+    found.append((len(company_order(gpus)) - 1, seconds["company"] - _company_s(seconds, known, gpus)))
+    rising, last_s = [], 0.0
+    for others, more_s in found:
+        last_s = max(last_s, more_s)
+        rising.append((others, last_s))
+    return tuple(rising)
+
+
+def _company_s(seconds: Mapping[str, float], known: Mapping[str, Any], gpus: int) -> float:
+    """Host seconds of an action of the plan of all kinds, if each call took what it does in a row."""
+    order, sums, before = company_order(gpus), 0.0, None
+    for kind, gpu, other in [order[i % len(order)] for i in range(tiny_plans.ACTIONS)]:
+        lane = (gpu, other, kind if kind.startswith("copies") else "")
+        sums += seconds[kind]
+        if gpu != other:
+            sums += known["switch_s"] + known["device_switch_s"]
+        elif before is None or before[0] == gpu:
+            sums += known["switch_s"] if lane != before else 0.0
+        else:
+            sums += known["device_switch_s"]
+        before = lane
+    return sums / tiny_plans.ACTIONS
+
+
+def _device_wait_s(seconds: Mapping[str, float], known: Mapping[str, Any]) -> float:
+    """What waiting for another GPU's event takes; of that plan a task and a copy make a pair.
+
+    A pair has two switches to another GPU and one to the copy's stream, a wait and a record each, and gives the
+    result of a task and of a copy back; its calls come after three other kinds.
+    """
+    change_s = Dispatch(changes=known["changes"]).change_after_s(3)
+    calls_s = known["call_s"] + known["peer_copy_s"] + 2 * change_s
+    calls_s += 2 * known["device_switch_s"] + known["switch_s"]
+    waits_s = known["wait_s"] + 2 * known["record_s"] + 2 * known["free_s"]
+    return float(max(known["wait_s"], 2 * seconds["between gpus"] - calls_s - waits_s))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
 
 
 def _in_turns(plans: Mapping[str, tuple[Build, tuple[int, ...]]]) -> Taken:

@@ -5,6 +5,7 @@ Not modelled: host memory of several NUMA nodes; all buffers lie where the syste
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -28,10 +29,12 @@ from graphsched.calibration.fitting import (
     median,
     transfer_sizes,
 )
+from graphsched.executors.peer_copies import allow_access, driver_copy
 from graphsched.platform import Link
 
 PATTERN_BYTES = 4 * 2**20
 LARGEST_FRESH_BYTES = 2**26
+LEAST_HOST_BYTES = 2**29  # several times what a host's caches hold
 Report = Callable[[str], None]
 
 
@@ -40,7 +43,7 @@ class Bench:
 
     Attributes:
         gpus: Number of CUDA devices.
-        largest: Size of each buffer, bytes.
+        largest: Size of each buffer, bytes; that of pinned host memory is at least `LEAST_HOST_BYTES`.
     """
 
     def __init__(self, gpus: int, largest: int) -> None:
@@ -48,11 +51,13 @@ class Bench:
 
         self.gpus, self.largest = gpus, largest
         self.spinners = [Spinner(i) for i in range(gpus)]
-        self.streams = [[new_stream(i) for _ in range(2 * gpus + 2)] for i in range(gpus)]
+        self.streams = [[new_stream(i) for _ in range(gpus + 3)] for i in range(gpus)]  # the last for gates
         self.first = [self._bytes(device=f"cuda:{i}").random_(0, 256) for i in range(gpus)]
         self.second = [self._bytes(device=f"cuda:{i}").random_(0, 256) for i in range(gpus)]
-        self.pinned = self._bytes(pin_memory=True)
-        self.pinned.copy_(self.first[0])
+        self.pinned = torch.empty(max(largest, LEAST_HOST_BYTES), dtype=torch.uint8, pin_memory=True)
+        for start in range(0, self.pinned.numel(), largest):
+            part = self.pinned[start : start + largest]
+            part.copy_(self.first[0].random_(0, 256)[: part.numel()])
         self.pageable = self._bytes()
         random = torch.Generator().manual_seed(0)
         self.pattern = torch.randint(0, 256, (min(PATTERN_BYTES, largest),), dtype=torch.uint8, generator=random)
@@ -92,20 +97,24 @@ class Way:
     def copy(self, nbytes: int) -> Callable[[], Any]:
         """A call that issues one copy."""
         source, target = self.source[:nbytes], self.target[:nbytes]
-        return lambda: target.copy_(source, non_blocking=True)
+        ends = {str(source.device), str(target.device)}
+        if len(ends) == 1 or "cpu" in ends:
+            return lambda: target.copy_(source, non_blocking=True)
+        stream = self.streams[-1].cuda_stream
+        return functools.partial(driver_copy(), target.data_ptr(), source.data_ptr(), nbytes, stream)
 
 
 def host_way(bench: Bench, gpu: int, *, to_gpu: bool, part: slice = slice(None)) -> Way:
-    """Pinned host memory to or from a GPU."""
+    """Pinned host memory, which may be larger, to or from a GPU's buffer."""
     host, device = bench.pinned[part], bench.first[gpu] if to_gpu else bench.second[gpu]
     stream = bench.streams[gpu][0 if to_gpu else 1]
     return Way(host, device, (stream,)) if to_gpu else Way(device, host, (stream,))
 
 
 def peer_way(bench: Bench, source: int, target: int, part: slice = slice(None)) -> Way:
-    """One GPU to another, on a stream of each; torch issues it on the source's."""
-    there, here = bench.streams[target][2 + bench.gpus + source], bench.streams[source][2 + target]
-    return Way(bench.first[source][part], bench.second[target][part], (there, here))
+    """One GPU to another, as the executors copy: on a stream of the source."""
+    allow_access(f"cuda:{source}", f"cuda:{target}")
+    return Way(bench.first[source][part], bench.second[target][part], (bench.streams[source][2 + target],))
 
 
 def local_way(bench: Bench, gpu: int) -> Way:
@@ -214,13 +223,33 @@ def host_crossings(gpu: int, *, to_gpu: bool) -> tuple[str, ...]:
 
 
 def _blocking_in(bench: Bench, gpu: int) -> Callable[[int], float]:
-    device = bench.first[gpu]
-    return lambda n: _copy_s(device[:n], bench.pageable[:n])
+    device, part = bench.first[gpu], next_parts(bench.pageable)
+    return lambda n: _copy_s(device[:n], part(n))
 
 
 def _blocking_out(bench: Bench, gpu: int) -> Callable[[int], float]:
-    device = bench.second[gpu]
-    return lambda n: _copy_s(bench.pageable[:n], device[:n])
+    device, part = bench.second[gpu], next_parts(bench.pageable)
+    return lambda n: _copy_s(part(n), device[:n])
+
+
+def next_parts(buffer: Any) -> Callable[[int], Any]:
+    """Gives so many elements of `buffer`, each time the next ones: a plan copies what lies in no cache.
+
+    Example:
+        >>> import torch
+        >>> part = next_parts(torch.arange(5))
+        >>> part(2).tolist(), part(2).tolist(), part(2).tolist()
+        ([0, 1], [2, 3], [0, 1])
+    """
+    place = 0
+
+    def part(count: int) -> Any:
+        nonlocal place
+        place = place if place + count <= buffer.numel() else 0
+        place += count
+        return buffer[place - count : place]
+
+    return part
 
 
 def _fresh_in(bench: Bench, gpu: int) -> Callable[[int], float]:

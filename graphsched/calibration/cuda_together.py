@@ -3,88 +3,71 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 from graphsched.calibration.capacities import Flow
-from graphsched.calibration.cuda_clock import CALL_S, elapsed_s, new_stream, on_streams
-from graphsched.calibration.cuda_links import Bench, Way, host_way, peer_way
+from graphsched.calibration.cuda_clock import CALL_S, elapsed_s, on_streams
+from graphsched.calibration.cuda_links import Bench, Way
 from graphsched.calibration.fitting import check_arrived, median
+from graphsched.calibration.rotation import Rotation, rotations
 from graphsched.executors.clocks import new_event
 
 COPIES = 12
-HOST_BYTES, PEER_BYTES = 2**25, 2**27
 SAMPLED = 4099  # every so many bytes are compared
 
 
 class Together:
-    """Measures flows together: (source, target) by device names, through `Bench`'s buffers.
+    """Measures flows together, all with the host or all between GPUs: (source, target) by device names.
 
-    Attributes:
-        spreads: Interquartile range over median of the sum of rates, by what was measured.
+    Each flow makes `COPIES` copies in a row in one go; those with the host go on through memory from one go to the
+    next, see `rotation`.
     """
 
     def __init__(self, bench: Bench, repeats: int = 5) -> None:
         self._bench, self._repeats = bench, repeats
-        self.spreads: dict[str, float] = {}
+        self._made = 0  # copies of each flow
 
     def __call__(self, flows: Sequence[Flow]) -> list[float]:
-        """Bytes per second of each flow from the common start to the end of the first, median of the repeats.
+        """Bytes per second of each flow from the common start to the end of the first, median after a first go.
 
         Raises:
             PlatformError: Data arrived changed.
         """
-        ways = self._ways(flows)
-        for way in ways:
-            way.target.zero_()
+        routes, goes = rotations(self._bench, flows), self._numbers()
+        last = [route.last(goes[-1]) for route in routes]
+        for way in (way for row in last for way in row):
+            way.target[::SAMPLED].zero_()
         self._bench.settle()
-        samples = [self._once(flows, ways) for _ in range(self._repeats + 1)][1:]
-        for flow, way in zip(flows, ways, strict=True):
-            check_arrived(_same(way), *flow)
-        self.spreads[_label(flows)] = _spread([sum(sample) for sample in samples])
+        samples = [self._once(flows, routes, numbers) for numbers in goes][1:]
+        for flow, row in zip(flows, last, strict=True):
+            check_arrived(all(_same(way) for way in row), *flow)
         return [median([sample[k] for sample in samples]) for k in range(len(flows))]
 
-    def _ways(self, flows: Sequence[Flow]) -> list[Way]:
-        """A way for each flow, with a part of the buffers of its own."""
-        bench = self._bench
-        host = min(HOST_BYTES, bench.largest // (2 * bench.gpus))
-        peer = min(PEER_BYTES, bench.largest // bench.gpus)
-        ways = []
-        for k, (source, target) in enumerate(flows):
-            if "cpu" in (source, target):
-                gpu = _number(target if source == "cpu" else source)
-                part = slice(k * host, (k + 1) * host)
-                way = host_way(bench, gpu, to_gpu=source == "cpu", part=part)
-                streams = way.streams if (source, target) not in flows[:k] else (new_stream(gpu),)
-                place = _place(flows, k, host) if source == "cpu" else slice(host)  # in the target's buffer
-                ways.append(Way(way.source[:host], way.target[place], streams))
-            else:
-                a, b = _number(source), _number(target)
-                way = peer_way(bench, a, b, slice(b * peer, (b + 1) * peer))
-                into = bench.second[b][a * peer : (a + 1) * peer]
-                ways.append(Way(way.source, into, way.streams))
-        return ways
+    def _numbers(self) -> list[range]:
+        """Numbers of each flow's copies in each go."""
+        first = self._made
+        self._made += (self._repeats + 1) * COPIES
+        return [range(k, k + COPIES) for k in range(first, self._made, COPIES)]
 
-    def _once(self, flows: Sequence[Flow], ways: Sequence[Way]) -> list[float]:
+    def _once(self, flows: Sequence[Flow], routes: Sequence[Rotation], numbers: range) -> list[float]:
         """Rates in one go: all wait for one event, and count from it until the first has sent everything."""
+        calls = [route.calls(numbers) for route in routes]
         bench, began = self._bench, time.perf_counter()
-        hold_s = 5e-4 + (len(ways) + bench.gpus) * COPIES * CALL_S
-        gates = self._gates({way.streams[-1].device.index for way in ways}, hold_s)
-        events = [_queue(way, gates[way.streams[-1].device.index]) for way in ways]
+        hold_s = 5e-4 + (len(routes) + bench.gpus) * COPIES * CALL_S
+        gates = self._gates({route.gpu for route in routes}, hold_s)
+        events = [_queue(route, row, gates[route.gpu]) for route, row in zip(routes, calls, strict=True)]
         late = time.perf_counter() - began > hold_s
         bench.settle()
         if late:  # some began before all were queued
-            return self._once(flows, ways)
-        times = [
-            [elapsed_s(gates[way.streams[-1].device.index], end) for end in row]
-            for way, row in zip(ways, events, strict=True)
-        ]
+            return self._once(flows, routes, numbers)
+        times = [[elapsed_s(gates[route.gpu], e) for e in row] for route, row in zip(routes, events, strict=True)]
         rows = _by_engine(flows, times)
         until = min(row[-1] for row in rows)
         return [
-            way.source.numel() * _copies_by(until, row) / flows.count(flow) / until
-            for way, row, flow in zip(ways, rows, flows, strict=True)
+            route.nbytes * _copies_by(until, row) / flows.count(flow) / until
+            for route, row, flow in zip(routes, rows, flows, strict=True)
         ]
 
     def _gates(self, gpus: set[int], hold_s: float) -> dict[int, Any]:
@@ -104,22 +87,16 @@ class Together:
         return gates
 
 
-def _place(flows: Sequence[Flow], k: int, nbytes: int) -> slice:
-    """Where flow `k` arrives on its GPU: a second one of the same ends has a part of its own."""
-    number = flows[:k].count(flows[k])
-    return slice(number * nbytes, (number + 1) * nbytes)
-
-
-def _queue(way: Way, gate: Any) -> list[Any]:
-    """Queue the copies of a way, which begin after `gate`; an event after each."""
-    nbytes, stream = way.source.numel(), way.streams[-1]
-    events = [new_event(timing=True) for _ in range(COPIES)]
+def _queue(route: Rotation, calls: Iterable[Callable[[], Any]], gate: Any) -> list[Any]:
+    """Queue copies, which begin after `gate`; an event after each."""
+    stream, events = route.streams[-1], []
     with ExitStack() as stack:
-        on_streams(stack, way.streams)
+        on_streams(stack, route.streams)
         stream.wait_event(gate)
-        for event in events:
-            way.copy(nbytes)()
-            event.record(stream)
+        for call in calls:
+            call()
+            events.append(new_event(timing=True))
+            events[-1].record(stream)
     return events
 
 
@@ -154,21 +131,3 @@ def _same(way: Way) -> bool:
     import torch
 
     return bool(torch.equal(way.source[::SAMPLED].cpu(), way.target[::SAMPLED].cpu()))
-
-
-def _spread(values: Sequence[float]) -> float:
-    import numpy as np
-
-    low, middle, high = np.percentile(values, (25, 50, 75))
-    return float((high - low) / middle)
-
-
-def _label(flows: Sequence[Flow]) -> str:
-    if len(flows) > 4:
-        sources, targets = (", ".join(sorted(set(ends))) for ends in zip(*flows, strict=True))
-        return f"{len(flows)} transfers from {sources} to {targets}"
-    return " + ".join(f"{source}>{target}" for source, target in flows)
-
-
-def _number(name: str) -> int:
-    return int(name.partition(":")[2])

@@ -1,12 +1,14 @@
-"""What copies cost kernels that fill a GPU's memory bandwidth: additions of large tensors beside transfers.
+"""What copies and kernels that fill a GPU's memory bandwidth cost each other: additions beside transfers.
 
 A kernel of memory share m (the bytes that it moves alone, as a share of the memory's rate) takes 1 + m · (in · a +
 out · b) times as long beside transfers that bring a, and take b, of the memory's rate: ``in`` and ``out`` are fitted
-by least squares to additions beside copies from the host, to it and both, and the same with a peer.
+by least squares to additions of large tensors beside copies from the host, to it and both, and the same with a peer.
+One copy at a time beside the same additions says what these cost it: into the GPU and out of it, with the host and
+with a peer, each by itself, for they differ much (on an H200 2.5, 3.7, 2.2 and 19 %).
 
 Not modelled: other kernels than additions (on an H200 a softmax over 64 MB lost 2.2 % beside copies from the host,
-where an addition lost 2.6, but 1.2 % beside copies to a peer, where that lost 5.7); what kernels cost copies; GPUs
-of one model that differ.
+where an addition lost 2.6, but 1.2 % beside copies to a peer, where that lost 5.7); copies both ways at once, which
+kernels may slow more than one; GPUs of one model that differ.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ ADDED_BYTES, COPIED_BYTES = 2**27, 2**24
 CALLS = 24  # additions in a row
 OUTLAST = 1.5
 SAMPLES = 5
+HOST = "cpu"
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ def traffic_flows(gpu: str, peer: str | None) -> list[tuple[Flow, ...]]:
         [(('cpu', 'cuda:0'),), (('cuda:0', 'cpu'),), (('cpu', 'cuda:0'), ('cuda:0', 'cpu'))]
     """
     found: list[tuple[Flow, ...]] = []
-    for other in ("cpu", peer) if peer else ("cpu",):
+    for other in (HOST, peer) if peer else (HOST,):
         into, out = (other, gpu), (gpu, other)
         found += [(into,), (out,), (into, out)]
     return found
@@ -125,6 +128,29 @@ def fit_traffic(found: Sequence[Reading]) -> tuple[float, float]:
 def _slope(term: Any, longer: Any) -> float:
     squares = float(term @ term)
     return float(term @ longer) / squares if squares else 0.0
+
+
+def fit_slowed(found: Sequence[Reading]) -> tuple[float, float, float, float]:
+    """How much longer a copy takes beside a kernel of memory share 1, as a fraction; not below 0.
+
+    Returns:
+        Of copies from the host and to it, then from a peer and to it; 0 where there is no reading of one by itself.
+
+    Example:
+        >>> flows = [("cpu", "cuda:0"), ("cuda:0", "cpu"), ("cuda:0", "cuda:1")]
+        >>> longer = [0.025, -0.01, 0.1]
+        >>> fit_slowed([Reading(0.0, 0.5, 0.0, 0.0, (f,), (x,)) for f, x in zip(flows, longer, strict=True)])
+        (0.05, 0.0, 0.0, 0.2)
+    """
+    singles = [reading for reading in found if reading.slower and reading.share > 0.0]
+    flows = [reading.flows[0] for reading in singles]
+    gpu = next((end for flow in flows if HOST in flow for end in flow if end != HOST), "")
+    slowed = {
+        (HOST in flow, flow[0] == gpu): max(0.0, reading.slower[0] / reading.share)
+        for reading, flow in zip(singles, flows, strict=True)
+    }
+    into, out = slowed.get((True, False), 0.0), slowed.get((True, True), 0.0)
+    return into, out, slowed.get((False, False), 0.0), slowed.get((False, True), 0.0)
 
 
 def traffic_readings(bench: Bench, gpu: int, peer: int | None, bytes_per_s: float) -> list[Reading]:
@@ -170,8 +196,8 @@ class Additions:
     def _way(self, flow: Flow) -> Way:
         """A way for `flow`, with a part of the host's buffer of its own for each direction."""
         bench, nbytes = self._bench, min(COPIED_BYTES, self._bench.largest // 2)
-        if "cpu" in flow:
-            to_gpu = flow[0] == "cpu"
+        if HOST in flow:
+            to_gpu = flow[0] == HOST
             way = host_way(bench, self._gpu, to_gpu=to_gpu, part=slice(0, nbytes) if to_gpu else slice(nbytes, None))
         else:
             source, target = (int(name.partition(":")[2]) for name in flow)

@@ -36,8 +36,7 @@ class HostFacts:
 
 
 def host_facts() -> HostFacts:
-    """The facts of this host; CUDA starts with 32 connections, as the executors need."""
-    os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
+    """The facts of this host."""
     import torch
 
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0

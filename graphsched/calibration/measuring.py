@@ -15,6 +15,7 @@ from graphsched.calibration.cpu_links import copy_points, cpu_links, shared_memo
 from graphsched.calibration.host import HostFacts, cpu_model, host_facts, host_memory_bytes, platform_name
 from graphsched.calibration.own_time import own_time_s
 from graphsched.calibration.rates import cpu_flop_per_s, cpu_threads, cuda_flop_per_s
+from graphsched.environment import WANTED
 from graphsched.platform import Device, Dispatch, Link, Platform
 from graphsched.platform.consistency import reconciled
 from graphsched.platform.parts import DeviceKind
@@ -27,6 +28,7 @@ QUICK_BYTES = 2**26
 CPU_FULL_BYTES = 2**26
 CPU_QUICK_BYTES = 2**24
 CPU_LOCAL_BYTES = 2**26
+ROUNDS, QUICK_ROUNDS = 5, 2  # of transfers together
 WORKER_LANES = 32
 
 Report = Callable[[str], None]
@@ -75,7 +77,7 @@ def _provenance(facts: HostFacts, quick: bool, seconds: float) -> dict[str, Any]
         "fingerprint": facts.fingerprint(),
         "quick": quick,
         "seconds": round(seconds, 1),
-        "cuda_device_max_connections": os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS"),
+        **{name.lower(): os.environ.get(name) for name in WANTED},
     }
 
 
@@ -127,7 +129,7 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
 
     from graphsched.calibration.cuda_dispatch import cuda_dispatch
     from graphsched.calibration.cuda_links import Bench
-    from graphsched.calibration.cuda_traffic import fit_traffic
+    from graphsched.calibration.cuda_traffic import fit_slowed, fit_traffic
 
     properties: list[Any] = [torch.cuda.get_device_properties(i) for i in range(len(facts.gpus))]
     smallest = min(int(p.total_memory) for p in properties)
@@ -139,7 +141,7 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
         overhead_s = dispatch["copy_s"] + dispatch["launch_s"]
         links, spread = _cuda_links(bench, largest, overhead_s, say)
         say("shared capacities")
-        capacities, together = _cuda_capacities(bench, links)
+        capacities, together = _cuda_capacities(bench, links, QUICK_ROUNDS if quick else ROUNDS)
         say("arithmetic")
         flops = _by_model(facts.gpus, lambda i: cuda_flop_per_s(bench.spinners[i]))
         say("kernels beside copies")
@@ -152,10 +154,16 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
         size, rate = int(properties[i].total_memory), memory_rates[f"cuda:{i}"]
         into, out = fit_traffic(traffic[model])
         device = Device(f"cuda:{i}", "cuda", model, size, flop_per_s=flops[model], bytes_per_s=rate)
-        devices.append(replace(device, traffic_in=into, traffic_out=out))
+        device = replace(device, traffic_in=into, traffic_out=out)
+        devices.append(_slowed(device, *fit_slowed(traffic[model])))
     beside = {model: [asdict(reading) for reading in found] for model, found in traffic.items()}
     notes = {"spread": _rounded(spread | together), "traffic": beside}
     return devices, links, capacities, dispatch | {"run_s": own_time_s()}, notes
+
+
+def _slowed(device: Device, into: float, out: float, peer_in: float, peer_out: float) -> Device:
+    """`device` with what kernels that fill its memory rate cost copies, see `cuda_traffic.fit_slowed`."""
+    return replace(device, slowed_in=into, slowed_out=out, slowed_peer_in=peer_in, slowed_peer_out=peer_out)
 
 
 def _cpu_device(facts: HostFacts, bytes_per_s: float) -> Device:
@@ -182,20 +190,23 @@ def _cuda_links(bench: Any, largest: int, overhead_s: float, say: Report) -> tup
     return links, {str(m.link): m.spread for m in found}
 
 
-def _cuda_capacities(bench: Any, links: list[Link]) -> tuple[Capacities, dict[str, float]]:
+def _cuda_capacities(bench: Any, links: list[Link], rounds: int) -> tuple[Capacities, dict[str, float]]:
     from graphsched.calibration.cuda_together import Together
-    from graphsched.calibration.patterns import fitted_patterns, new_patterns, pattern_rows
+    from graphsched.calibration.patterns import asked_patterns, fitted_patterns, new_patterns, pattern_rows
+    from graphsched.calibration.survey import Survey
 
-    together = Together(bench)
-    found = fit_capacities(bench.gpus, links, together)
+    gpus = bench.gpus
+    fitted, new = fitted_patterns(gpus, links), new_patterns(gpus, links)
+    survey = Survey(Together(bench, repeats=1), [*asked_patterns(gpus, links), *new], rounds)
+    found = fit_capacities(gpus, links, survey)
     ends = dict.fromkeys(name for link in links for name in (link.source, link.target))
     kinds: dict[str, DeviceKind] = {name: "cuda" if name.startswith("cuda") else "cpu" for name in ends}
     devices = tuple(Device(name, kind) for name, kind in kinds.items())
     here = reconciled(Platform("here", devices, tuple(links), found.rates, tables=found.tables))
-    rates = corrected(together, rates_alone(links))
-    found.patterns.extend(pattern_rows(here, fitted_patterns(here), rates, fitted=True))
-    found.patterns.extend(pattern_rows(here, new_patterns(here), rates, fitted=False))
-    return found, together.spreads
+    rates = corrected(survey, rates_alone(links))
+    found.patterns.extend(pattern_rows(here, fitted, rates, fitted=True))
+    found.patterns.extend(pattern_rows(here, new, rates, fitted=False))
+    return found, survey.spreads
 
 
 def _cuda_traffic(bench: Any, gpu: int, links: list[Link], bytes_per_s: float) -> list[Reading]:

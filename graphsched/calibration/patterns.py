@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from graphsched.calibration.capacities import Flow, Rates, host_flows, host_loads
+from graphsched.calibration.capacities import Flow, Rates, fit_capacities, rates_alone
 from graphsched.costs import Costs
-from graphsched.platform import Platform
+from graphsched.platform import Link, Platform
 from graphsched.schedulers import schedule
 from graphsched.simulator import Model, predict
 from graphsched.simulator.fairness import in_turn_rates, max_min_rates
@@ -39,42 +39,71 @@ def sampled_patterns(platform: Platform) -> list[list[Flow]]:
     return [flows for flows in known if len(flows) > 1]
 
 
-def fitted_patterns(platform: Platform) -> list[list[Flow]]:
-    """Patterns that capacities are fitted on: loads of the host's memory, two transfers on one engine, each port
-    out and in, all to all.
+def asked_patterns(gpus: int, links: Sequence[Link]) -> list[list[Flow]]:
+    """All that `fit_capacities` asks for: one flow of each link, and those together that capacities are fitted on.
+
+    Found by a fit to the links' rates alone, so the two cannot come apart; each stands once.
 
     Example:
-        >>> fitted_patterns(Platform.load("h200-x2"))[-1]
+        >>> here = Platform.load("h200-x2")
+        >>> asked_patterns(2, here.links)[2], len(asked_patterns(2, here.links))
+        ([('cpu', 'cuda:0'), ('cuda:0', 'cpu')], 15)
+    """
+    alone, asked = rates_alone(links), dict[tuple[Flow, ...], list[Flow]]()
+
+    def note(flows: Sequence[Flow]) -> list[float]:
+        asked.setdefault(tuple(sorted(flows)), list(flows))
+        return [alone[flow] for flow in flows]
+
+    fit_capacities(gpus, links, note)
+    return list(asked.values())
+
+
+def fitted_patterns(gpus: int, links: Sequence[Link]) -> list[list[Flow]]:
+    """Patterns of two flows and more that capacities are fitted on: both ways on each GPU, loads of the host's memory,
+    all to all, each port out, in, both, and with one the other way, and what tells ports that serve in turn.
+
+    Example:
+        >>> fitted_patterns(2, Platform.load("h200-x2").links)[-1]
         [('cuda:0', 'cuda:1'), ('cuda:1', 'cuda:0')]
     """
-    gpus = [d.name for d in platform.devices if d.kind == "cuda"]
-    patterns = [host_flows(len(gpus), a, b) for a, b in host_loads(len(gpus))]
-    patterns += [[("cpu", gpus[0])] * 2, [(gpus[0], "cpu")] * 2] if gpus else []  # two on one engine
-    peers = [(k.source, k.target) for k in platform.links if k.memory == "peer"]
-    for gpu in gpus:
-        patterns += [[flow for flow in peers if flow[0] == gpu], [flow for flow in peers if flow[1] == gpu]]
-    return [flows for flows in (*patterns, peers) if flows]
+    return [flows for flows in asked_patterns(gpus, links) if len(flows) > 1]
 
 
-def new_patterns(platform: Platform) -> list[list[Flow]]:
-    """Patterns that no capacity was fitted on: three GPUs from the host beside one to it, and the other way round;
-    the second step of a broadcast tree; two sources and a crowded target. Of fewer than four GPUs: none.
+def new_patterns(gpus: int, links: Sequence[Link]) -> list[list[Flow]]:
+    """Patterns that no capacity was fitted on: two flows on one engine; of four GPUs and more also three GPUs from the
+    host beside one to it, and the other way round; the second step of a broadcast tree; two sources and a crowded
+    target.
 
     Example:
-        >>> new_patterns(Platform.load("h200-x4"))[2]
+        >>> new_patterns(4, Platform.load("h200-x4").links)[4]
         [('cuda:0', 'cuda:2'), ('cuda:1', 'cuda:3')]
     """
-    gpus = [d.name for d in platform.devices if d.kind == "cuda"]
-    if len(gpus) < 4:
-        return []
-    a, b, c, d = gpus[:4]
-    pairs = {(k.source, k.target) for k in platform.links if k.memory == "peer"}
+    names = [f"cuda:{i}" for i in range(gpus)]
+    engines = [[("cpu", name)] * 2 for name in names[:1]] + [[(name, "cpu")] * 2 for name in names[:1]]
+    if gpus < 4:
+        return engines
+    a, b, c, d = names[:4]
+    pairs = {(k.source, k.target) for k in links if k.memory == "peer"}
     host = [
         [("cpu", a), ("cpu", b), ("cpu", c), (d, "cpu")],
         [("cpu", a), (b, "cpu"), (c, "cpu"), (d, "cpu")],
     ]
     peers = [[(a, c), (b, d)], [(a, b), (a, c), (a, d), (b, c)], [(a, b), (b, a), (c, b)]]
-    return host + [flows for flows in peers if set(flows) <= pairs]
+    return engines + host + [flows for flows in peers if set(flows) <= pairs]
+
+
+def pattern_label(flows: Sequence[Flow]) -> str:
+    """What a pattern is called in a platform's provenance.
+
+    Example:
+        >>> pattern_label([("cuda:0", "cpu"), ("cpu", "cuda:0")])
+        'cpu>cuda:0 + cuda:0>cpu'
+    """
+    if len(flows) > 4:
+        sources, targets = (", ".join(sorted(set(ends))) for ends in zip(*flows, strict=True))
+        return f"{len(flows)} transfers from {sources} to {targets}"
+    return " + ".join(f"{source}>{target}" for source, target in sorted(flows))
 
 
 def predicted_rates(platform: Platform, flows: Sequence[Flow]) -> list[float]:

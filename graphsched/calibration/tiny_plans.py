@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,12 +22,14 @@ def plans_on(gpus: tuple[int, ...]) -> dict[str, tuple[Build, tuple[int, ...]]]:
     first = gpus[:1]
     plans: dict[str, tuple[Build, tuple[int, ...]]] = {
         "row": (plain_row, first),
+        "chain": (_chain, first),
         "lanes": (_two_lanes, first),
         "to and fro": (_to_and_fro, first),
-        "mixed": (_mixed(KINDS), first),
         "copies in": (_copies_in, first),
         "copies out": (_copies_out, first),
         **{kind: (_mixed([kind]), first) for kind in KINDS},
+        **{f"{count} kinds": (_mixed(KINDS[:count]), first) for count in MIXED},
+        "company": (_company, gpus),
     }
     if len(gpus) > 1:
         both = gpus[:2]
@@ -70,6 +73,18 @@ def _on_lanes(work: Workload, inputs: list[Value], lanes: Sequence[tuple[int, in
         device = _device(inputs[gpu])
         work.task(torch.neg, inputs[gpu], name=f"t{i}", device=device)
         placed[f"t{i}"] = f"{device}/s{lane}"
+    return placed
+
+
+def _chain(work: Workload, inputs: list[Value]) -> dict[str, str]:
+    """A chain on one lane: each task's result is given back after the next."""
+    import torch
+
+    value, placed = inputs[0], {}
+    device = _device(value)
+    for i in range(ACTIONS):
+        value = work.task(torch.neg, value, name=f"t{i}", device=device)
+        placed[f"t{i}"] = f"{device}/s0"
     return placed
 
 
@@ -117,26 +132,69 @@ def _mixed(kinds: Sequence[str]) -> Build:
     """Independent tasks on one lane, of these kinds in turn."""
 
     def build(work: Workload, inputs: list[Value]) -> dict[str, str]:
-        import torch
-
-        calls: dict[str, tuple[Any, ...]] = {
-            "neg": (torch.neg, inputs[0]),
-            "add": (torch.add, inputs[0], inputs[0]),
-            "softmax": (torch.softmax, inputs[0], 1),
-            "sum": (torch.sum, inputs[0], 1),
-            "mm": (torch.mm, inputs[0], inputs[0]),
-            "relu": (torch.relu, inputs[0]),
-        }
         device = _device(inputs[0])
         for i in range(ACTIONS):
-            function, *args = calls[kinds[i % len(kinds)]]
-            work.task(function, *args, name=f"t{i}", device=device)
+            _add_task(work, kinds[i % len(kinds)], inputs[0], f"t{i}")
         return {f"t{i}": f"{device}/s0" for i in range(ACTIONS)}
 
     return build
 
 
-KINDS = ("neg", "add", "softmax", "sum", "mm", "relu")
+def _add_task(work: Workload, kind: str, x: Value, name: str) -> None:
+    import torch
+
+    calls: dict[str, tuple[Any, ...]] = {
+        "neg": (torch.neg, x),
+        "mm": (torch.mm, x, x),
+        "add": (torch.add, x, x),
+        "softmax": (torch.softmax, x, 1),
+        "sum": (torch.sum, x, 1),
+        "relu": (torch.relu, x),
+        "mul": (torch.mul, x, 2.0),
+        "mean": (torch.mean, x, 0),
+        "sub": (torch.sub, x, x),
+        "exp": (torch.exp, x),
+        "amax": (torch.amax, x, 1),
+        "layer_norm": (torch.layer_norm, x, [8]),
+    }
+    function, *args = calls[kind]
+    work.task(function, *args, name=name, device=_device(x))
+
+
+KINDS = ("neg", "mm", "add", "softmax", "sum", "relu", "mul", "mean", "sub", "exp", "amax", "layer_norm")
+MIXED = (2, 6, len(KINDS))
+
+
+def company_order(gpus: int) -> list[tuple[str, int, int]]:
+    """Kinds of call on so many GPUs, (kind, GPU, other GPU), each once, in an order that hardly repeats a device.
+
+    Example:
+        >>> len(company_order(1)), len(company_order(4))
+        (14, 68)
+    """
+    tasks = [(kind, gpu, gpu) for kind in KINDS for gpu in range(gpus)]
+    copies = [(kind, gpu, gpu) for kind in ("copies in", "copies out") for gpu in range(gpus)]
+    across = [("copies across", a, b) for a in range(gpus) for b in range(gpus) if a != b]
+    found = tasks + copies + across
+    random.Random(0).shuffle(found)
+    return found
+
+
+def _company(work: Workload, inputs: list[Value]) -> dict[str, str]:
+    """Independent tasks and copies of all kinds on all GPUs: each is called again after all the others."""
+    import torch
+
+    host = work.input("host", torch.rand(1024), device="cpu")
+    order, placed = company_order(len(inputs)), {}
+    for i in range(ACTIONS):
+        kind, gpu, other = order[i % len(order)]
+        if kind.startswith("copies"):
+            target = "cpu" if kind == "copies out" else _device(inputs[other])
+            work.copy(host if kind == "copies in" else inputs[gpu], to=target, pinned=True, name=f"c{i}")
+        else:
+            _add_task(work, kind, inputs[gpu], f"t{i}")
+            placed[f"t{i}"] = f"{_device(inputs[gpu])}/s0"
+    return placed
 
 
 def _copies_in(work: Workload, _: list[Value]) -> dict[str, str]:

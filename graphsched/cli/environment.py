@@ -9,6 +9,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from graphsched.environment import WANTED
+
 _DRIVER = Path("/proc/driver/nvidia/version")
 
 
@@ -26,7 +28,7 @@ def environment() -> dict[str, Any]:
         "cudnn": torch.backends.cudnn.version() if torch.cuda.is_available() else None,  # type: ignore[no-untyped-call]
         "driver": _driver(),
         "system": f"{platform.system()} {platform.machine()}",
-        "cuda_device_max_connections": os.environ.get("CUDA_DEVICE_MAX_CONNECTIONS"),
+        **{name.lower(): os.environ.get(name) for name in WANTED},
         "tf32": torch.backends.cuda.matmul.allow_tf32,
     }
 

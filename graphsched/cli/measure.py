@@ -172,7 +172,11 @@ def _show(platform: Platform, files: list[Path], as_json: bool) -> None:
     print_rows([{"capacity": key, "rate_bytes_per_s": value} for key, value in platform.capacities.items()])
     if patterns := _pattern_rows(platform):
         print_rows(patterns, title="transfers together, predicted against measured")
+    changes = dispatch.pop("changes")
     rows = [{"cost": unit_free(key), "figure": figure(key, value)} for key, value in dispatch.items()]
+    rows += [
+        {"cost": f"change after {kinds} kinds", "figure": figure("change_s", seconds)} for kinds, seconds in changes
+    ]
     print_rows(rows, title="dispatch and waits")
     print_rows([_nominal_row(row) for row in nominal], title="measured, and nominal")
     print_rows([_nominal_row(row) for row in times], title="times to know, and what the text gives")

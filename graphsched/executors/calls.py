@@ -8,11 +8,12 @@ from operator import itemgetter
 from typing import Any
 
 from graphsched.errors import ExecutionError, TaskFailedError
-from graphsched.executors.buffers import Buffers, check_outputs, torch_device
+from graphsched.executors.buffers import Buffers, check_outputs, new_tensor, torch_device
 from graphsched.executors.clocks import new_event
 from graphsched.executors.lanes import CudaLane, is_cuda
+from graphsched.executors.peer_copies import allow_access, driver_copy, is_plain
 from graphsched.plan import Copy
-from graphsched.workload import Slot, Task, fill, returned_tensors
+from graphsched.workload import Slot, Task, TensorSpec, fill, returned_tensors
 
 Call = Callable[[], None]
 
@@ -129,6 +130,31 @@ def _to_cuda(slots: list[Any], source: int, output: int, copy: Copy) -> Call:
         slots[output] = slots[source].to(device, non_blocking=lets_go, copy=True)
 
     return to_cuda
+
+
+def peer_call(name: str, copy: Copy, lane: CudaLane, buffers: Buffers) -> Call:
+    """A copy between GPUs with peer access, on the lane's stream alone.
+
+    Memory for it comes from the stream that is current on the target. Tensors with gaps go by torch's copy.
+    """
+    spec, slots = copy.read.value.spec, buffers.slots
+    assert spec is not None
+    source, output = buffers.slot(copy.read.value.name), buffers.slot(name)
+    allow_access(copy.source, copy.target)
+    copy_bytes, stream = driver_copy(), lane.stream.cuda_stream
+    make, nbytes = functools.partial(new_tensor, TensorSpec(spec.shape, spec.dtype), copy.target), spec.nbytes
+    by_torch = _to_cuda(slots, source, output, copy)
+
+    def across() -> None:
+        there = slots[source]
+        if is_plain(there):
+            here = make()
+            copy_bytes(here.data_ptr(), there.data_ptr(), nbytes, stream)
+            slots[output] = here
+        else:
+            by_torch()
+
+    return across
 
 
 def staged_calls(name: str, copy: Copy, lane: CudaLane, buffers: Buffers) -> Call:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from graphsched.executors.buffers import Buffers
-from graphsched.executors.calls import Call, copy_call, failure_of, staged_calls, task_call
+from graphsched.executors.calls import Call, copy_call, failure_of, peer_call, staged_calls, task_call
 from graphsched.executors.clocks import new_event
 from graphsched.executors.lanes import CpuLane, CudaLane, is_cuda
 from graphsched.executors.watch import Watch
@@ -81,8 +81,10 @@ class EagerCompiler:
             task = plan.work[plan.names[i]]
             return task_call(task, lane.device, self.buffers)
         between = is_cuda(copy.source) and is_cuda(copy.target) and copy.source != copy.target
-        if between and plan.platform.link(copy.source, copy.target).memory == "staged":
-            return staged_calls(plan.names[i], copy, self.cuda[plan.lane_of[i]], self.buffers)
+        if between:
+            staged = plan.platform.link(copy.source, copy.target).memory == "staged"
+            make = staged_calls if staged else peer_call
+            return make(plan.names[i], copy, self.cuda[plan.lane_of[i]], self.buffers)
         return copy_call(plan.names[i], copy, self.buffers)
 
     def compile(self, stamps: Stamps | None = None) -> Calls:

@@ -12,8 +12,6 @@ from typing import Any
 from graphsched.errors import ExecutionError, ScheduleError
 from graphsched.plan import Plan
 
-os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")  # the default of 8 makes false dependencies
-
 STREAMS_PER_DEVICE = 32
 _streams: dict[int, list[Any]] = {}
 

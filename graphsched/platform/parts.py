@@ -43,6 +43,9 @@ class Device:
         host: The machine it is in.
         traffic_in, traffic_out: What copies into it and out of it cost a kernel that fills its memory rate: how much
             longer that takes, over the copies' rate as a share of the memory's. 0: unknown, and no effect.
+        slowed_in, slowed_out: What a kernel that fills its memory rate costs copies into it from the host's pinned
+            memory and out of it to there: how much longer they take, as a fraction. 0: unknown, and no effect.
+        slowed_peer_in, slowed_peer_out: Likewise, copies from and to another GPU over a peer link.
     """
 
     name: str
@@ -56,13 +59,17 @@ class Device:
     host: str = "host0"
     traffic_in: float = 0.0
     traffic_out: float = 0.0
+    slowed_in: float = 0.0
+    slowed_out: float = 0.0
+    slowed_peer_in: float = 0.0
+    slowed_peer_out: float = 0.0
 
     def __post_init__(self) -> None:
         if self.kind not in ("cuda", "worker", "cpu"):
             raise PlatformError(f"device {self.name!r} has kind {self.kind!r}: one of cuda, worker, cpu")
         if not self.name or any(c in "/>,@;#" or c.isspace() for c in self.name):
             raise PlatformError(f"device name {self.name!r}: letters, digits, ':', '.', '_' or '-' are needed")
-        for name in ("memory_bytes", "traffic_in", "traffic_out"):
+        for name in ("memory_bytes", *MEMORY_FACTORS):
             check_number(getattr(self, name), f"{name} of {self.name}")
         for name in ("threads", "lanes", "flop_per_s", "bytes_per_s"):
             check_number(getattr(self, name), f"{name} of {self.name}", positive=True)
@@ -71,6 +78,10 @@ class Device:
     def is_accelerator(self) -> bool:
         """Whether experiments may ask for it with `Platform.accelerators`."""
         return self.kind != "cpu"
+
+
+MEMORY_FACTORS = ("traffic_in", "traffic_out", "slowed_in", "slowed_out", "slowed_peer_in", "slowed_peer_out")
+"""Fields of `Device`: what kernels and copies that share its memory cost each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +151,25 @@ class Link:
         return y0 + (y1 - y0) * (nbytes - x0) / (x1 - x0)
 
 
+def checked_changes(changes: Any) -> tuple[tuple[int, float], ...]:
+    """`Dispatch.changes` as tuples.
+
+    Raises:
+        PlatformError: They are no pairs of a number of kinds, ascending from 1 on, and seconds.
+    """
+    try:
+        found = tuple((int(kinds), check_number(seconds, "dispatch changes")) for kinds, seconds in changes)
+    except (TypeError, ValueError) as error:
+        shown = reprlib.repr(changes)
+        raise PlatformError(
+            f"dispatch changes are {shown}: pairs of a number of kinds and seconds are needed"
+        ) from error
+    numbers = [kinds for kinds, _ in found]
+    if numbers != sorted(set(numbers)) or any(kinds < 1 for kinds in numbers):
+        raise PlatformError(f"dispatch changes are after {numbers} kinds: numbers from 1 on are needed, ascending")
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Dispatch:
     """What the dispatching thread and the waits between lanes cost, in seconds.
@@ -149,6 +179,9 @@ class Dispatch:
         run_s: Own time of the executor for one task beside the task's calls.
         copy_s, peer_copy_s: Issuing one copy between host and GPU; between GPUs.
         change_s: What a call takes longer after one of another kind than after one of its own.
+        changes: The same by the number of other kinds that were called in between, ascending: (kinds, seconds);
+            empty where only `change_s` is known.
+        free_s: Giving a value's memory back.
         record_s, wait_s: Recording an event; making a lane wait for one.
         device_wait_s: Making a lane wait for an event of another GPU.
         switch_s, device_switch_s: Making another stream current, of the same GPU; of another.
@@ -159,7 +192,8 @@ class Dispatch:
         wake_s: From a worker task being ready to its start.
         same_device_s, other_device_s: Latency of a wait on another lane of the device, of another device.
         queue_depth: Launches that a device's queue holds before the thread blocks.
-        start_s: What the first calls of a run take longer, for the processor's caches are cold.
+        start_s: What the first calls of a timed run take longer, for the processor's caches are cold; a run that
+            follows one like it does not.
         cold_s: What returning from a long wait and the call after it take longer than after a short one.
         query_s: Asking once whether a lane is done, when it is.
         launch_s: From a launch being issued to its start on an idle lane.
@@ -173,6 +207,8 @@ class Dispatch:
     copy_s: float = 8e-6
     peer_copy_s: float = 2.5e-5
     change_s: float = 0.0
+    changes: tuple[tuple[int, float], ...] = ()
+    free_s: float = 0.0
     record_s: float = 1.2e-6
     wait_s: float = 1.3e-6
     device_wait_s: float = 1.3e-6
@@ -197,7 +233,25 @@ class Dispatch:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            check_number(getattr(self, field.name), f"dispatch {field.name}", positive=field.name == "queue_depth")
+            if field.name != "changes":
+                check_number(getattr(self, field.name), f"dispatch {field.name}", positive=field.name == "queue_depth")
+        object.__setattr__(self, "changes", checked_changes(self.changes))
+
+    def change_after_s(self, others: int) -> float:
+        """What a call takes longer after calls of `others` other kinds, linear between those measured.
+
+        Example:
+            >>> Dispatch(changes=((4, 1.0), (8, 3.0))).change_after_s(6)
+            2.0
+            >>> Dispatch(change_s=1e-6).change_after_s(1), Dispatch(change_s=1e-6).change_after_s(0)
+            (1e-06, 0.0)
+        """
+        x0, y0 = 0, 0.0
+        for x1, y1 in self.changes or ((1, self.change_s),):
+            if others <= x1:
+                return y0 + (y1 - y0) * (others - x0) / (x1 - x0)
+            x0, y0 = x1, y1
+        return y0
 
     def at(self, call_s: float) -> Dispatch:
         """These figures for a thread whose tiny operation takes `call_s` now: a core's speed changes within minutes.
@@ -211,11 +265,12 @@ class Dispatch:
         if not (self.call_s and call_s):
             return self
         pace = call_s / self.call_s
-        return replace(self, **{name: getattr(self, name) * pace for name in HOST_CALLS}, call_s=call_s)
+        scaled: dict[str, Any] = {name: getattr(self, name) * pace for name in HOST_CALLS}
+        return replace(self, **scaled, changes=tuple((k, seconds * pace) for k, seconds in self.changes), call_s=call_s)
 
 
 HOST_CALLS = (
-    "run_s", "copy_s", "peer_copy_s", "change_s", "record_s", "wait_s", "device_wait_s", "switch_s",
+    "run_s", "copy_s", "peer_copy_s", "change_s", "free_s", "record_s", "wait_s", "device_wait_s", "switch_s",
     "device_switch_s", "timed_record_s", "handoff_s", "start_s", "cold_s", "query_s",
 )  # fmt: skip
 """Fields of `Dispatch` that are host time of the dispatching thread's calls."""

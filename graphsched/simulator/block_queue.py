@@ -7,7 +7,7 @@ factor of 1 with nothing beside it), less where the other's blocks are not all t
 other is itself held up by more than this one. With few of its own blocks in flight a kernel's blocks go
 faster, up to twice as fast. See docs/sharing.md for how it was found and how far it goes.
 
-Not modelled: copies and collectives beside kernels; priorities; blocks of one kernel that take different
+Not modelled: what copies and collectives cost kernels; priorities; blocks of one kernel that take different
 times; the few hundred nanoseconds from one kernel of a stream to the next, which count as running.
 """
 
@@ -28,6 +28,9 @@ Contention = Mapping[tuple[int, int], float]
 
 class BlockQueue:
     """A GPU's queue of blocks, as a resource of the engine.
+
+    Attributes:
+        looks_ahead: What is known beforehand passes without an event; to be switched off where `rates` matter.
 
     Example:
         >>> from graphsched.costs import Kernel, Multiprocessors
@@ -61,6 +64,7 @@ class BlockQueue:
         self._flying: list[Running] = []  # with blocks in flight, in order of arrival
         self._queue: deque[Running] = deque()  # with none yet, in order of arrival
         self._now = 0.0
+        self.looks_ahead = True
         self._changed = False  # since the last timer was set
         self._token = 0
 
@@ -100,6 +104,10 @@ class BlockQueue:
             self.refresh(now)
         return sorted(over)
 
+    def rates(self) -> list[tuple[int, float]]:
+        """(action, rate) of those with blocks in flight, as the last `refresh` left them; 1 is the speed alone."""
+        return [(running.action, running.part / running.factor) for running in self._flying]
+
     def _look_ahead(self) -> float:
         """When the next kernel ends, or blocks whose room somebody who has yet to come might get.
 
@@ -109,7 +117,7 @@ class BlockQueue:
             self._set_factors()
             now = self._now
             first = min([now + (running.next_s - running.clock_s) * running.factor for running in self._flying])
-            if not self._closed():
+            if not (self.looks_ahead and self._closed()):
                 return first
             self._proceed(first)
             over = [running for running in self._flying if running.is_over(first)]

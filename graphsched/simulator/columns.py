@@ -6,18 +6,19 @@ Columns are plain lists indexed by action, made once and read by every run of th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from graphsched.costs import Beside, TaskCost
 from graphsched.errors import PlanError
 from graphsched.plan import Copy, Plan
 from graphsched.platform import CapacityTable, Dispatch
+from graphsched.simulator.call_distance import call_distances
 from graphsched.simulator.durations import Durations
 from graphsched.simulator.kinds import Kinds
 from graphsched.simulator.lane_costs import CPU, CUDA, Lanes, lanes_of
 from graphsched.simulator.model import Model, switched
 from graphsched.simulator.network import Route, Table, tables_of
-from graphsched.simulator.traffic import memory_shares, pressed
+from graphsched.simulator.traffic import couplings, memory_shares
 
 NEEDS_CPU = 1  # the thread must wait for results of CPU lanes before it issues the action
 BLOCKS = 2  # the thread waits until the action is over
@@ -52,7 +53,8 @@ class Columns:
         held: Transfers that keep one of the shared cores busy.
         pools: Number of pools; the last is that of the cores.
         lone: How many pools before the last hold tasks that only copies slow.
-        shares, pressures: Memory shares of tasks that copies slow; what these copies cost, see `simulator.traffic`.
+        shares: Memory shares of tasks that copies slow, or that slow copies.
+        pressures, slowed: What copies cost tasks, and tasks them, see `simulator.traffic`.
     """
 
     lanes: Lanes
@@ -86,6 +88,7 @@ class Columns:
     lone: int = 0
     shares: dict[int, float] = field(default_factory=dict)
     pressures: dict[int, tuple[tuple[int, float], ...]] = field(default_factory=dict)
+    slowed: dict[int, tuple[tuple[int, float], ...]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.lane)
@@ -107,7 +110,7 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
         queue_depth=int(dispatch.queue_depth) if model.launch_queue else None,
         lane=list(plan.lane_of),
         kind=[lanes.kind[lane] for lane in plan.lane_of],
-        call=_calls(plan) if dispatch.change_s or dispatch.start_s else [],
+        call=_calls(plan) if dispatch.change_s or dispatch.changes or dispatch.start_s else [],
         own_s=[0.0] * len(plan),
         call_s=[0.0] * len(plan),
         waits=plan.waits,
@@ -118,11 +121,12 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
         cores=plan.platform.cores,
     )
     durations = Durations(plan)
+    columns.after_s = _frees_s(columns, plan)
     costs = _fill_runs(columns, durations, plan, model)
     if model.sharing:
         _share_devices(columns, costs, plan, model)
     if model.traffic:
-        _share_memory(columns, costs, plan)
+        _share_memory(columns, costs, durations, plan)
     _fill_copies(columns, durations, plan, model)
     if model.sharing:
         _share_cores(columns, plan)
@@ -130,18 +134,25 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
 
 
 def _calls(plan: Plan) -> list[int]:
-    """A number for the function that each action calls: an operation's name, or a copy's kind of ends."""
+    """A number for what each action calls: an operation by its name, or a copy between two devices, and where."""
     numbers: dict[tuple[str, ...], int] = {}
     tasks = dict(plan.work.graph.nodes(data="task"))
     found = []
     for i, name in enumerate(plan.names):
         copy, task = plan.copies.get(i), tasks.get(name)
         if copy is not None:
-            key: tuple[str, ...] = ("copy", *(plan.platform.device(end).kind for end in (copy.source, copy.target)))
+            key: tuple[str, ...] = ("copy", copy.source, copy.target)
         else:
-            key = ("run", task.signature.partition("(")[0] if task is not None else name)
+            what = task.signature.partition("(")[0] if task is not None else name
+            key = ("run", what, plan.lanes[plan.lane_of[i]].device)
         found.append(numbers.setdefault(key, len(numbers)))
     return found
+
+
+def _frees_s(columns: Columns, plan: Plan) -> list[float]:
+    """What giving memory back takes the thread after each action; lanes of the CPU do it themselves."""
+    free_s, frees = columns.dispatch.free_s, plan.frees
+    return [free_s * len(frees[i]) if kind == CUDA and i in frees else 0.0 for i, kind in enumerate(columns.kind)]
 
 
 def _copy_call_s(copy: Copy, plan: Plan, costs: Dispatch) -> float:
@@ -200,7 +211,7 @@ def _fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Mode
         else:
             columns.work_s[i] = route.alone_s(columns.capacities)
         shared = model.contention and any(len(lanes_near[name]) > 1 for name in link.crosses)
-        if shared or i in columns.pressures:
+        if shared or i in columns.pressures or i in columns.slowed:
             columns.resource[i] = NETWORK
         if columns.resource[i] == NETWORK or (on_cpu and model.contention):
             columns.routes[i] = route
@@ -236,12 +247,27 @@ def _share_devices(columns: Columns, costs: dict[int, TaskCost], plan: Plan, mod
     columns.pairs = {(a, b): pair for key, pair in pairs.items() for a, b in kinds.places(*key)}
 
 
-def _share_memory(columns: Columns, costs: dict[int, TaskCost], plan: Plan) -> None:
-    """Put tasks that copies slow into pools, alone on their device as they may be; and say what slows them."""
-    if not any(device.traffic_in or device.traffic_out for device in plan.platform.devices):
+def _share_memory(columns: Columns, costs: dict[int, TaskCost], durations: Durations, plan: Plan) -> None:
+    """Put tasks that copies slow, or that slow copies, into pools, alone there as they may be; say who slows whom."""
+    found = couplings(plan, durations.link)
+    if not found:
         return
     by_block = _placed_by_block(columns, costs)
-    columns.shares = memory_shares(plan, {i: cost for i, cost in costs.items() if columns.resource[i] not in by_block})
+    pressed, slowing = ({device for both in found.values() for device, _ in both[side]} for side in (0, 1))
+    moved = {i: cost for i, cost in costs.items() if columns.resource[i] not in by_block}
+    columns.shares = memory_shares(plan, moved, pressed) | memory_shares(plan, costs, slowing)
+    pools = _memory_pools(columns, plan)
+    for i, (presses, slowed) in found.items():
+        felt = tuple((pools[k], x) for k, x in presses if k in pools and pools[k] not in by_block)
+        paid = tuple((pools[k], x) for k, x in slowed if k in pools)
+        if felt:
+            columns.pressures[i] = felt
+        if paid:
+            columns.slowed[i] = paid
+
+
+def _memory_pools(columns: Columns, plan: Plan) -> dict[str, int]:
+    """By device, the pool of its tasks that have a memory share: the one that they are in, or else one of their own."""
     pools: dict[str, int] = {}
     for i in columns.shares:
         device = plan.lanes[columns.lane[i]].device
@@ -251,10 +277,7 @@ def _share_memory(columns: Columns, costs: dict[int, TaskCost], plan: Plan) -> N
                 pools[device] = columns.pools - 1
                 columns.pools, columns.lone = columns.pools + 1, columns.lone + 1
         columns.resource[i] = pools[device]
-    for i, copy in plan.copies.items() if pools else ():
-        found = tuple((pools[device], per_rate) for device, per_rate in pressed(plan, copy) if device in pools)
-        if found:
-            columns.pressures[i] = found
+    return pools
 
 
 def _placed_by_block(columns: Columns, costs: dict[int, TaskCost]) -> set[int]:
@@ -288,16 +311,19 @@ def finish(columns: Columns, joins: dict[int, tuple[int, ...]], model: Model) ->
     """Fill what follows from the waits and the order of calls; then add `joins`, waits that cost the thread nothing."""
     n, kind, waits, lane = len(columns), columns.kind, columns.waits, columns.lane
     wait_s, record_s = columns.lanes.wait_s, columns.dispatch.record_s
-    columns.before_s, columns.after_s = [0.0] * n, [0.0] * n
+    columns.before_s = [0.0] * n
     _add_changes(columns)
+    recorded: set[int] = set()
     for i, before in enumerate(waits):
         for j in before:
             if kind[j] == CUDA:
-                columns.after_s[j] = record_s
+                recorded.add(j)
                 if kind[i] == CUDA:
                     columns.before_s[i] += wait_s[lane[i]][lane[j]]
             elif kind[j] == CPU and kind[i] == CUDA and model.blocking:
                 columns.flags[i] |= NEEDS_CPU
+    for j in recorded:
+        columns.after_s[j] += record_s
     columns.previous = [-1] * n
     last = [-1] * len(columns.lanes.kind)
     for i, number in enumerate(lane):
@@ -309,11 +335,22 @@ def finish(columns: Columns, joins: dict[int, tuple[int, ...]], model: Model) ->
 
 
 def _add_changes(columns: Columns) -> None:
-    """What a call to a stream takes longer as the first of all, and where the thread's call before it was another."""
-    start_s, change_s = columns.dispatch.start_s, columns.dispatch.change_s
-    before = -1
-    for i, call in enumerate(columns.call):
-        if columns.kind[i] == CUDA:
-            if call != before:
-                columns.before_s[i] = start_s if before < 0 else change_s
-            before = call
+    """What a call to a stream takes longer as the first of all, and for the calls of other kinds before it."""
+    dispatch = columns.dispatch
+    places = [i for i, kind in enumerate(columns.kind) if kind == CUDA] if columns.call else []
+    most = dispatch.changes[-1][0] if dispatch.changes else 1
+    added_s = [dispatch.change_after_s(others) for others in range(most + 1)]
+    for i, others in zip(places, call_distances([columns.call[i] for i in places], most), strict=True):
+        columns.before_s[i] += added_s[others]
+    if places:
+        columns.before_s[places[0]] += dispatch.start_s
+
+
+def warm(columns: Columns) -> Columns:
+    """`columns` of a run that follows one like it: its first calls find the processor's caches as that left them."""
+    first = columns.kind.index(CUDA) if columns.dispatch.start_s and CUDA in columns.kind else -1
+    if first < 0:
+        return columns
+    before_s = list(columns.before_s)
+    before_s[first] -= columns.dispatch.start_s
+    return replace(columns, before_s=before_s)

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from graphsched.costs import Beside, TaskCost
 from graphsched.simulator.block_queue import BlockQueue
-from graphsched.simulator.fluid import Progress, Resource, Timer, ended
+from graphsched.simulator.fluid import Progress, Timer, ended
 
 
 class ComputeSharing(Protocol):
@@ -207,7 +207,7 @@ def device_resource(
     timer: Timer,
     *,
     queue: bool = True,
-) -> Resource:
+) -> Pool | BlockQueue:
     """What the tasks of one GPU share, by the best rule that their costs allow.
 
     Args:

@@ -8,20 +8,21 @@ event when they begin, one when the first of those that share ends. Ties are bro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import simpy
 from simpy.events import Timeout
 
 from graphsched.errors import DeadlockError
+from graphsched.simulator.block_queue import BlockQueue
 from graphsched.simulator.columns import ALONE, NETWORK, SEVERAL, Columns
 from graphsched.simulator.compute import CoreSharing, Pool, device_resource
 from graphsched.simulator.dispatch import UNKNOWN, Thread
 from graphsched.simulator.fluid import Resource, Timer
 from graphsched.simulator.lane_costs import CUDA, WAIT
 from graphsched.simulator.network import Network
-from graphsched.simulator.traffic import BesideTraffic, Traffic, Unshared
+from graphsched.simulator.traffic import BesideTraffic, MemoryUse, Traffic, Unshared
 
 
 class Engine:
@@ -58,11 +59,14 @@ class Engine:
         self._missing: dict[int, int] = {}  # action -> how many ends it needs that are not known
         self._dependents: dict[int, list[int]] = {}
         self._traffic = Traffic(columns.pressures, columns.pools)
-        self._pools = _pools(columns, self._at, self._traffic)
+        devices = [_pool(columns, k, self._at) for k in range(columns.pools - 1)]
+        self._use = MemoryUse(columns.shares, [d.sharing if isinstance(d, Pool) else d for d in devices])
+        self._queues = [d for d in devices if isinstance(d, BlockQueue)] if columns.slowed else []
+        self._pools: list[Resource] = [_pressed(d, columns, self._traffic, k) for k, d in enumerate(devices)]
         self._core_sharing = CoreSharing(columns.threads_of, columns.cores)
         self._cores = Pool(self._core_sharing, _work(columns, columns.pools - 1), self._at)
         self._pools.append(self._cores)
-        self._network = Network(columns.routes, columns.capacities, self._at, columns.tables)
+        self._network = Network(columns.routes, columns.capacities, self._at, columns.tables, columns.slowed)
         self._touched: dict[Resource, None] = {}
         self._alarm_s = -1.0
 
@@ -198,7 +202,7 @@ class Engine:
         time, resource, token = event.value
         self._now = max(self._now, time)
         over = resource.due(token, time)
-        if over:
+        if over or resource in self._queues:  # blocks may have ended that are not the last
             self._touched[resource] = None
         for i in over:
             if i in self._columns.held:
@@ -229,11 +233,20 @@ class Engine:
         if self._columns.held and self._cores in touched:
             self._network.share_cores(self._core_sharing.share)
             touched[self._network] = None
+        if self._columns.slowed and self._memory_changes(touched):
+            touched[self._network] = None
         if self._columns.pressures and self._network in touched:
             self._network.refresh(self._now)
             touched.update((self._pools[k], None) for k in self._traffic.changed(self._network.rates()))
         for resource in touched:
             resource.refresh(self._now)
+
+    def _memory_changes(self, touched: Collection[Resource]) -> bool:
+        """Whether kernels on the resources that are `touched` use other shares of memory rates, and a copy feels it."""
+        for queue in self._queues:
+            if queue in touched:
+                queue.refresh(self._now)
+        return self._network.share_memory(self._use.now())
 
     def _set_alarm(self, end: float) -> None:
         """Wake the thread, held up by a full queue, at the first end that may make room."""
@@ -250,21 +263,23 @@ class Engine:
         self._after_change()
 
 
-def _pools(columns: Columns, timer: Timer, traffic: Traffic) -> list[Resource]:
-    """What the tasks of every GPU share that has several busy lanes, or copies that slow them."""
-    found: list[Resource] = []
-    for k in range(columns.pools - 1):
-        work_s = _work(columns, k)
-        if k >= columns.pools - 1 - columns.lone:
-            resource: Resource = Pool(Unshared(), work_s, timer)
-        else:
-            resource = device_resource(
-                columns.curves, columns.curve_of, columns.pairs, work_s, timer, queue=columns.block_queue
-            )
-        if isinstance(resource, Pool) and columns.pressures:
-            resource.sharing = BesideTraffic(resource.sharing, columns.shares, traffic, k)
-        found.append(resource)
-    return found
+def _pool(columns: Columns, k: int, timer: Timer) -> Pool | BlockQueue:
+    """What the tasks of a GPU share that has several busy lanes, or where copies and they slow each other."""
+    work_s = _work(columns, k)
+    if k >= columns.pools - 1 - columns.lone:
+        return Pool(Unshared(), work_s, timer)
+    kinds = (columns.curves, columns.curve_of, columns.pairs)
+    device = device_resource(*kinds, work_s, timer, queue=columns.block_queue)
+    if isinstance(device, BlockQueue) and columns.slowed:
+        device.looks_ahead = False
+    return device
+
+
+def _pressed(device: Pool | BlockQueue, columns: Columns, traffic: Traffic, k: int) -> Pool | BlockQueue:
+    """`device`, pool `k`, with its rates lowered by traffic."""
+    if isinstance(device, Pool) and columns.pressures:
+        device.sharing = BesideTraffic(device.sharing, columns.shares, traffic, k)
+    return device
 
 
 def _work(columns: Columns, pool: int) -> dict[int, float]:

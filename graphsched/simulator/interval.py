@@ -44,7 +44,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from graphsched.plan import Plan
-from graphsched.simulator.columns import ALONE, NETWORK, Columns
+from graphsched.simulator.columns import ALONE, NETWORK, Columns, warm
 from graphsched.simulator.durations import Durations
 from graphsched.simulator.engine import Engine
 from graphsched.simulator.lane_costs import CPU, CUDA
@@ -74,6 +74,7 @@ def interval(plan: Plan, columns: Columns) -> tuple[float, float]:
     Args:
         columns: Of `plan`, of several steps of it perhaps.
     """
+    columns = warm(columns)
     engine = Engine(columns, timed=False)
     makespan_s = engine.run()
     other_s = deviation_s(plan, columns, chain(columns, engine))

@@ -23,7 +23,8 @@ class Model:
             runs as if alone.
         pairs: Of tasks side by side, what was measured of the pair counts. Off: curves only.
         block_queue: Blocks of kernels are placed first come, first served. Off: rates alone.
-        traffic: Copies slow kernels that fill their device's memory rate, where a platform says by how much.
+        traffic: Copies slow kernels that fill their device's memory rate, and these slow copies, where a platform
+            says by how much.
         timing: Timing events cost time in the run that spans are taken from.
         blocking: Pageable copies, and results of CPU lanes that a GPU task needs, hold up the thread.
 
@@ -53,10 +54,11 @@ def switched(costs: Dispatch, model: Model) -> Dispatch:
     off: tuple[str, ...] = ()
     if not model.dispatch:
         off += ("run_s", "copy_s", "peer_copy_s", "record_s", "wait_s", "device_wait_s", "switch_s", "device_switch_s")
-        off += ("timed_record_s", "sync_s", "handoff_s", "change_s", "cold_s", "query_s")
+        off += ("timed_record_s", "sync_s", "handoff_s", "change_s", "free_s", "cold_s", "query_s")
         off += ("start_s", "launch_s")
     if not model.waits:
         off += ("wake_s", "same_device_s", "other_device_s")
     if not model.timing:
         off += ("timed_record_s", "timed_gap_s")
-    return replace(costs, **dict.fromkeys(off, 0.0))  # type: ignore[arg-type]  # queue_depth is not among them
+    changes = costs.changes if model.dispatch else ()
+    return replace(costs, **dict.fromkeys(off, 0.0), changes=changes)  # type: ignore[arg-type]  # all seconds

@@ -1,7 +1,8 @@
 """Transfers that share capacities: their rates, found anew only where something changed.
 
 Rates are max-min fair; where all transfers of a group leave by capacities that serve in turn, those of
-`fairness.first_come_rates`. A capacity with a table has the rate of the present load.
+`fairness.first_come_rates`. A capacity with a table has the rate of the present load. What a CPU core that makes a
+transfer, or kernels in the memories at its ends (`simulator.traffic`), leave of its speed is its own highest rate.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Table(NamedTuple):
 class Network:
     """The transfers under way, in groups that are joined by the capacities they share.
 
-    `cores_share` is the share of its speed that a transfer made by a CPU core has at present.
+    `cores_share` is the share of its speed that a transfer made by a CPU core has at present, `uses` the shares of
+    memory rates that kernels use, by pool.
     """
 
     def __init__(
@@ -53,11 +55,16 @@ class Network:
         capacities: Sequence[float],
         timer: Timer,
         tables: Mapping[int, Table] | None = None,
+        slowed: Mapping[int, tuple[tuple[int, float], ...]] | None = None,
     ) -> None:
-        """`routes` by action, `capacities` in bytes per second by number, `tables` of those that fall with load."""
+        """`routes` by action, `capacities` in bytes per second by number, `tables` of those that fall with load.
+
+        `slowed`: by action, what kernels cost a transfer, see `simulator.traffic`.
+        """
         self._routes = routes
         self._capacities = capacities
         self._tables = tables or {}
+        self._slowed = slowed or {}
         self._tied = _tied(self._tables)
         self._in_turn = any(table.rates.in_turn for table in self._tables.values())
         self._arrivals: dict[int, int] = {}
@@ -70,6 +77,7 @@ class Network:
         self._token = 0
         self._known: dict[tuple[tuple[float, tuple[int, ...], int], ...], list[float]] = {}
         self.cores_share = 1.0
+        self.uses: Sequence[float] = ()
 
     def capacities(self, group: Sequence[int]) -> Sequence[float]:
         """Bytes per second of every capacity while the transfers of `group` are under way."""
@@ -100,6 +108,16 @@ class Network:
         if share != self.cores_share:
             self.cores_share = share
             self._changed.update((a, None) for a in self._running if self._routes[a].on_cores)
+
+    def share_memory(self, uses: Sequence[float]) -> bool:
+        """Kernels use these shares of memory rates, by pool, from now on; whether that changes a transfer."""
+        if uses == self.uses:
+            return False
+        before, self.uses = self.uses or [0.0] * len(uses), uses
+        pools = {k for k, use in enumerate(uses) if use != before[k]}
+        touched = [a for a in self._running if any(k in pools for k, _ in self._slowed.get(a, ()))]
+        self._changed.update(dict.fromkeys(touched))
+        return bool(touched)
 
     def rates(self) -> list[tuple[int, float]]:
         """(action, bytes per second) of the transfers under way, in plan order."""
@@ -154,16 +172,26 @@ class Network:
 
     def _ordered_rates(self, order: list[int]) -> list[float]:
         """Rates of a group's transfers, given in plan order, or in that of their arrival where it matters."""
-        share, tell = self.cores_share, bool(self._tables)  # links apart
+        tell = bool(self._tables)  # links apart
         routes = [self._routes[a] for a in order]
-        key = tuple([(r.limit * share if r.on_cores else r.limit, r.crosses, tell and r.link) for r in routes])
+        limits = self._limits(order, routes)
+        key = tuple([(limit, r.crosses, tell and r.link) for limit, r in zip(limits, routes, strict=True)])
         rates = self._known.get(key)
         if rates is None:
-            rates = self._shared([k[0] for k in key], [k[1] for k in key], self.capacities(order))
+            rates = self._shared(limits, [k[1] for k in key], self.capacities(order))
             if len(self._known) > 50_000:
                 self._known.clear()
             self._known[key] = rates
         return rates
+
+    def _limits(self, actions: list[int], routes: list[Route]) -> list[float]:
+        """The highest rates that transfers may have at present, were there no others."""
+        share, uses = self.cores_share, self.uses
+        limits = [r.limit * share if r.on_cores else r.limit for r in routes]
+        if not any(uses):
+            return limits
+        longer = [sum([factor * uses[k] for k, factor in self._slowed.get(a, ())]) for a in actions]
+        return [limit / (1.0 + more) for limit, more in zip(limits, longer, strict=True)]
 
     def _shared(self, limits: list[float], crosses: list[tuple[int, ...]], capacities: Sequence[float]) -> list[float]:
         turns = [[c for c in crossed if c in self._tables and self._tables[c].rates.in_turn] for crossed in crosses]

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphsched.errors import DeadlockError, ScheduleError
 from graphsched.plan import Plan
-from graphsched.simulator.columns import Columns, finish, tabulate
+from graphsched.simulator.columns import Columns, finish, tabulate, warm
 from graphsched.simulator.engine import Engine
 from graphsched.simulator.interval import interval
 from graphsched.simulator.model import EVERYTHING, Model
@@ -78,7 +78,7 @@ def _interval(plan: Plan, steps: int, model: Model) -> tuple[float, float]:
 
 def _timeline(plan: Plan, columns: Columns, estimated: tuple[str, ...], model: Model) -> Timeline:
     n = len(plan)
-    plain = Engine(columns, timed=False)
+    plain = Engine(warm(columns), timed=False)
     makespan_s = plain.run()
     timed, timed_makespan_s = plain, makespan_s
     if model.timing:

@@ -11,7 +11,8 @@ dispatch   the thread's time for each action and between two; where a result, a 
 waits      from the last thing that an action waited for to its start; the thread's return from waits
 ========== =====================================================================================
 
-Not modelled: steps of a repeated program; see also `simulator.readings`.
+Not modelled: what measured tasks and copies cost modelled ones beside them; steps of a repeated program; see also
+`simulator.readings`.
 """
 
 from __future__ import annotations

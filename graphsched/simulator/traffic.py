@@ -1,28 +1,53 @@
-"""Copies beside kernels: both move bytes in a GPU's memory, so a kernel that fills its bandwidth goes slower.
+"""Copies beside kernels: both move bytes in a GPU's memory, so where a kernel fills its bandwidth both go slower.
 
 A kernel whose memory share is m (the bytes that its task reads and writes, over its time alone, over the device's
 rate) goes at 1 / (1 + m · (in · a + out · b) / rate) beside transfers that bring a bytes per second into its GPU
 and take b out of it. ``in`` and ``out`` are measured (`Device.traffic_in`, `Device.traffic_out`), 0 where unknown.
 
-Not modelled: copies that kernels slow; copies within one GPU's memory; what inputs that still lie in a cache
-save; kernels of one task that move bytes at different rates; kernels whose blocks are placed one by one
-(`simulator.block_queue`), which copies do not slow.
+A transfer from one GPU into another goes at no more than its link's rate / (1 + out · u + in · v), where kernels use
+the parts u and v of the memory rates of the two: the sum of m times the kernel's present rate (1 is its speed alone),
+at most 1. ``out`` and ``in`` are those of the kind of link, measured too (`Device.slowed_peer_out`, `slowed_peer_in`);
+with the host's pinned memory there is one such end (`Device.slowed_out`, `slowed_in`). Only the transfer's own limit
+falls: where a capacity that it shares already gives it less than that, kernels take nothing more. Kernels feel the
+rates that copies have; copies do not feel how much they slow the kernels, so nothing has to be iterated.
+
+Not modelled: copies within one GPU's memory, and kernels that slow copies which are staged, or from and to pageable
+memory (their rates are the host's); copies both ways that a kernel slows more than one; what inputs that still lie
+in a cache save; kernels of one task that move bytes at different rates, and a last wave of blocks that moves fewer;
+kernels whose blocks are placed one by one (`simulator.block_queue`) slow copies, but copies do not slow them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 from graphsched.costs import TaskCost
 from graphsched.plan import Copy, Plan
-from graphsched.platform import Device
+from graphsched.platform import Device, Link, Platform
+from graphsched.platform.parts import MEMORY_FACTORS
 from graphsched.simulator.compute import ComputeSharing
 from graphsched.workload import Task
 
-LEAST_SHARE = 0.05  # a kernel that moves fewer bytes is slowed by a thousandth at most
+LEAST_SHARE = 0.05  # a kernel that moves fewer bytes is slowed by a thousandth at most, and slows by one per cent
 
 Pressures = Mapping[int, tuple[tuple[int, float], ...]]
 """Of a copy, by action: (pool, how much longer a kernel of memory share 1 takes there, per byte and second)."""
+
+Slowed = Mapping[int, tuple[tuple[int, float], ...]]
+"""Of a copy, by action: (pool, how much longer it takes beside kernels that fill that pool's memory rate)."""
+
+
+class Coupling(NamedTuple):
+    """What copies over one link, and kernels of memory share 1 at its ends, cost each other.
+
+    Attributes:
+        presses: (Device, how much longer a kernel takes there, as a fraction, per byte and second).
+        slowed: (Device, how much longer a copy takes beside a kernel there, as a fraction).
+    """
+
+    presses: tuple[tuple[str, float], ...]
+    slowed: tuple[tuple[str, float], ...]
 
 
 def memory_share(task: Task, cost: TaskCost, device: Device) -> float:
@@ -42,33 +67,58 @@ def memory_share(task: Task, cost: TaskCost, device: Device) -> float:
     return min(1.0, nbytes / cost.device_s / device.bytes_per_s)
 
 
-def memory_shares(plan: Plan, costs: Mapping[int, TaskCost]) -> dict[int, float]:
-    """Memory shares of the tasks that a copy of `plan` could slow, by action.
+def memory_shares(plan: Plan, costs: Mapping[int, TaskCost], devices: Collection[str]) -> dict[int, float]:
+    """Memory shares of the tasks on `devices`, by action; none of those that are too small to count.
 
     Args:
-        costs: Of the tasks on GPUs.
+        costs: Of tasks on GPUs.
     """
-    touched = {name for copy in plan.copies.values() for name, _ in pressed(plan, copy)}
-    if not touched:
+    if not devices:
         return {}
     tasks = dict(plan.work.graph.nodes(data="task"))
     found = {}
     for i, cost in costs.items():
         device = plan.lanes[plan.lane_of[i]].device
-        if device in touched:
+        if device in devices:
             share = memory_share(tasks[plan.names[i]], cost, plan.platform.device(device))
             if share > LEAST_SHARE:
                 found[i] = share
     return found
 
 
-def pressed(plan: Plan, copy: Copy) -> list[tuple[str, float]]:
-    """Devices whose kernels `copy` slows, and what one of memory share 1 takes longer, per byte and second."""
-    if copy.source == copy.target:
-        return []
-    into, out = plan.platform.device(copy.target), plan.platform.device(copy.source)
-    ends = ((into, into.traffic_in), (out, out.traffic_out))
-    return [(device.name, factor / device.bytes_per_s) for device, factor in ends if factor > 0.0]
+def couplings(plan: Plan, link_of: Callable[[Copy], Link]) -> dict[int, Coupling]:
+    """Of the copies that slow kernels or that kernels slow, by action."""
+    platform, known, found = plan.platform, dict[tuple[str, str, str], Coupling](), {}
+    if not any(getattr(device, name) for device in platform.devices for name in MEMORY_FACTORS):
+        return {}
+    for i, copy in plan.copies.items():
+        link = link_of(copy)
+        key = (link.source, link.target, link.memory)
+        if key not in known:
+            known[key] = coupling(platform, link)
+        if any(known[key]):
+            found[i] = known[key]
+    return found
+
+
+def coupling(platform: Platform, link: Link) -> Coupling:
+    """What copies over `link` and kernels at its ends cost each other.
+
+    Example:
+        >>> gpus = [Device(f"cuda:{k}", "cuda", bytes_per_s=100.0, traffic_in=2.0, slowed_peer_out=0.5) for k in (0, 1)]
+        >>> link = Link("cuda:0", "cuda:1", "peer", 0.0, 10.0)
+        >>> coupling(Platform("desk", tuple(gpus), (link,)), link)
+        Coupling(presses=(('cuda:1', 0.02),), slowed=(('cuda:0', 0.5),))
+    """
+    if link.source == link.target:
+        return Coupling((), ())
+    into, out = platform.device(link.target), platform.device(link.source)
+    presses = ((into.name, into.traffic_in / into.bytes_per_s), (out.name, out.traffic_out / out.bytes_per_s))
+    slowed = {
+        "peer": ((into.name, into.slowed_peer_in), (out.name, out.slowed_peer_out)),
+        "pinned": ((into.name, into.slowed_in), (out.name, out.slowed_out)),
+    }.get(link.memory, ())
+    return Coupling(tuple(end for end in presses if end[1] > 0.0), tuple(end for end in slowed if end[1] > 0.0))
 
 
 class Traffic:
@@ -96,6 +146,34 @@ class Traffic:
             for pool, per_rate in self._pressures.get(action, ()):
                 self.longer[pool] += per_rate * rate
         return [pool for pool, longer in enumerate(self.longer) if longer != before[pool]]
+
+
+class Rated(Protocol):
+    """What runs on a device and how fast: a rule of sharing, or a queue of blocks."""
+
+    def rates(self) -> Sequence[tuple[int, float]]:
+        """(action, rate) of every running action; rate 1 is the speed alone."""
+
+
+class MemoryUse:
+    """How much of the memory rate of each pool's device its kernels use, were there no copies.
+
+    Example:
+        >>> rule = Unshared()
+        >>> use = MemoryUse({7: 0.75, 8: 0.5}, [rule])
+        >>> rule.start(7), use.now()
+        (None, [0.75])
+        >>> rule.start(8), use.now()
+        (None, [1.0])
+    """
+
+    def __init__(self, shares: Mapping[int, float], running: Sequence[Rated]) -> None:
+        """`shares`: memory shares by action; `running`: what runs, by pool."""
+        self._shares, self._running = shares, running
+
+    def now(self) -> list[float]:
+        """Shares of the memory rates, by pool, at most 1."""
+        return [min(1.0, sum([self._shares.get(i, 0.0) * rate for i, rate in r.rates()])) for r in self._running]
 
 
 class BesideTraffic:

@@ -37,15 +37,17 @@ class SimulatedHost:
         self._random = random.Random(self.seed)
 
     def links(self) -> list[Link]:
-        """What was measured of each link alone."""
+        """What was measured of each link alone, and the capacities that it crosses."""
         names = [f"cuda:{i}" for i in range(self.gpus)]
-        found = [Link("cpu", name, "pinned", 1e-5, self.engine) for name in names]
-        found += [Link(name, "cpu", "pinned", 1e-5, self.engine) for name in names]
+        found = [Link("cpu", name, "pinned", 1e-5, self.engine, (f"{name}/h2d", "host/h2d")) for name in names]
+        found += [Link(name, "cpu", "pinned", 1e-5, self.engine, (f"{name}/d2h", "host/d2h")) for name in names]
         for i, a in enumerate(names):
             for j, b in enumerate(names):
                 if i != j:
                     linked = frozenset((i, j)) not in self.unlinked
-                    found.append(Link(a, b, "peer" if linked else "staged", 1e-5, self.pair if linked else 20.0))
+                    crosses = (f"{a}/out", f"{b}/in") if linked else ()
+                    rate = self.pair if linked else 20.0
+                    found.append(Link(a, b, "peer" if linked else "staged", 1e-5, rate, crosses))
         return found
 
     def host_rate(self, own: int, other: int) -> float:

@@ -29,16 +29,8 @@ ALL_TO_ALL = [(f"cuda:{i}", f"cuda:{j}") for i in range(4) for j in range(4) if 
 def platform_of(host: SimulatedHost, found: Capacities) -> Platform:
     """The platform that a calibration makes of `host`, dispatch and latencies left out."""
     devices = (Device("cpu", "cpu"), *(Device(f"cuda:{i}", "cuda") for i in range(host.gpus)))
-    links = []
-    for link in host.links():
-        ends = (link.source, link.target)
-        crosses: tuple[str, ...] = (f"{ends[0]}/out", f"{ends[1]}/in")
-        if "cpu" in ends:
-            crosses = (f"{ends[1]}/h2d", "host/h2d") if ends[0] == "cpu" else (f"{ends[0]}/d2h", "host/d2h")
-        elif link.memory != "peer":
-            crosses = ()
-        links.append(replace(link, crosses=crosses, latency_s=0.0))
-    return Platform("simulated", devices, tuple(links), found.rates, dispatch=FREE, tables=found.tables)
+    links = tuple(replace(link, latency_s=0.0) for link in host.links())
+    return Platform("simulated", devices, links, found.rates, dispatch=FREE, tables=found.tables)
 
 
 def together(where: Platform, flows: list[Flow], copies: int = 60) -> list[float]:
@@ -155,15 +147,16 @@ def test_a_link_is_found_again_through_spikes() -> None:
 
 def test_rows_say_how_well_patterns_are_predicted() -> None:
     host = SimulatedHost()
-    found = fit_capacities(4, host.links(), host.measure)
+    links = host.links()
+    found = fit_capacities(4, links, host.measure)
     here = platform_of(host, found)
-    measured = corrected(host.measure, rates_alone(host.links()))
-    rows = pattern_rows(here, fitted_patterns(here), measured, fitted=True)
-    assert len(rows) == len(host_loads(4)) + 2 + 8 + 1
+    measured = corrected(host.measure, rates_alone(links))
+    rows = pattern_rows(here, fitted_patterns(4, links), measured, fitted=True)
+    assert len(rows) == 4 + (len(host_loads(4)) - 2) + 1 + 1 + 4 * 5 - 1  # cuda:0 and cuda:1 have one pair
     for row in rows:
         assert row["predicted_bytes_per_s"] == pytest.approx(row["measured_bytes_per_s"], rel=0.02)
-    new = pattern_rows(here, new_patterns(here), measured, fitted=False)
-    assert [len(row["flows"]) for row in new] == [4, 4, 2, 4, 3]
+    new = pattern_rows(here, new_patterns(4, links), measured, fitted=False)
+    assert [len(row["flows"]) for row in new] == [2, 2, 4, 4, 2, 4, 3]
     for row in new:
         assert row["fitted"] is False
         assert row["predicted_bytes_per_s"] == pytest.approx(row["measured_bytes_per_s"], rel=0.03)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from graphsched.calibration import checking
-from graphsched.calibration.checking import check_platform, drift
+from graphsched.calibration.checking import check_platform, drift, sampled_links
 from graphsched.calibration.fitting import Points
 from graphsched.calibration.patterns import PATTERN_BYTES, pattern_bytes_per_s, sampled_patterns
 from graphsched.platform import Link, Platform
@@ -24,10 +24,9 @@ class PlayedTogether:
     """Measures what `host` predicts, in place of real transfers together."""
 
     def __init__(self, host: Platform) -> None:
-        self.host, self.spreads = host, {}
+        self.host = host
 
     def __call__(self, flows: Sequence[tuple[str, str]]) -> list[float]:
-        self.spreads[f"{len(flows)} from {flows[0][0]} to {flows[0][1]}"] = 0.0
         return [pattern_bytes_per_s(self.host, flows) / len(flows)] * len(flows)
 
 
@@ -35,21 +34,25 @@ def play(patch: pytest.MonkeyPatch, host: Platform) -> list[str]:
     """Put `host` in the place of this one; returns what happens to the bench."""
     seen: list[str] = []
     lanes = {"handoff_s": host.dispatch.handoff_s, "wake_s": host.dispatch.wake_s, "sync_s": 7.0}
-    waits = {"wait_s": host.dispatch.wait_s, "other_device_s": host.dispatch.other_device_s, "queue_depth": 5}
+    chains = {"same_device_s": host.dispatch.same_device_s, "other_device_s": host.dispatch.other_device_s}
 
     def bench(gpus: int, largest: int) -> Any:
         seen.append(f"{gpus} GPUs, {largest} bytes")
-        return SimpleNamespace(spinners=list(range(gpus)), close=lambda: seen.append("closed"))
+        spinners = [SimpleNamespace(device=i) for i in range(gpus)]
+        return SimpleNamespace(spinners=spinners, close=lambda: seen.append("closed"))
 
     played: dict[str, Callable[..., Any]] = {
         "check_is_here": lambda platform, name: seen.append(name),
         "Bench": bench,
         "warm_all": lambda bench: seen.append("warm"),
         "way_of_link": lambda bench, link: host.link(link.source, link.target, link.memory),
-        "way_s": lambda bench, way, nbytes: way.duration_s(nbytes),
+        "way_s": lambda bench, way, nbytes, repeats: way.duration_s(nbytes),
         "Together": lambda bench, repeats: PlayedTogether(host),
-        "cuda_flop_per_s": lambda spinner: host.device(f"cuda:{spinner}").flop_per_s,
-        "cuda_dispatch": lambda spinners: waits,
+        "cuda_flop_per_s": lambda spinner: host.device(f"cuda:{spinner.device}").flop_per_s,
+        "tiny_call_s": lambda device: host.dispatch.call_s,
+        "chain_figures": lambda spinners: chains,
+        "idle_figures": lambda spinner, repeats: {"sync_s": host.dispatch.sync_s},
+        "graph_figures": lambda spinner: {"graph_node_s": host.dispatch.graph_node_s},
         "lane_figures": lambda: dict(lanes),
     }
     for name, call in played.items():
@@ -71,10 +74,9 @@ def test_a_host_that_is_as_it_was_has_not_drifted(monkeypatch: pytest.MonkeyPatc
     assert not any(row.drifted for row in rows)
     assert all(row.ratio == pytest.approx(1.0) for row in rows)
     entries = [row.entry for row in rows]
-    assert len(entries) == len(set(entries)) == 2 * (8 + 4 + 12) + 4 + 4 + 2 + 2
+    assert len(entries) == len(set(entries)) == 2 * (8 + 4 + 5) + 4 + 1 + 5 + 2
     assert {row.unit for row in rows} == {"s", "bytes/s", "flop/s"}
-    assert "dispatch sync_s" not in entries  # a lane's; the stored one is a device's
-    assert "dispatch queue_depth" not in entries
+    assert [row.stored for row in rows if row.entry == "dispatch sync_s"] == [STORED.dispatch.sync_s]  # not a lane's
 
 
 def test_a_link_that_is_slower_now_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +95,7 @@ def test_less_than_the_stated_minimum_is_no_drift_and_a_larger_spread_is_granted
 
     assert drifted(slower(0.98), monkeypatch) == []
     rows = drifted(slower(0.9), monkeypatch)
-    assert sum("(peer)" in entry for entry in rows) == 12
+    assert sum("(peer)" in entry for entry in rows) == 5
     scattered = {**STORED.provenance, "spread": {str(k): 0.2 for k in STORED.links}}
     rows = drifted(slower(0.9), monkeypatch, replace(STORED, provenance=scattered))
     assert not any("(peer)" in entry for entry in rows)
@@ -107,23 +109,38 @@ def _slower(link: Link, share: float) -> Link:
 def test_a_shared_capacity_that_shrank_shows_in_transfers_together_only(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = {name: table for name, table in STORED.tables.items() if name != "host/h2d"}
     now = replace(STORED, capacities={**STORED.capacities, "host/h2d": 1e11}, tables=tables)
-    entry = "4 from cpu to cuda:0"
+    entry = " + ".join(f"cpu>{name}" for name in STORED.accelerators())
     assert drifted(now, monkeypatch) == [f"{entry}, together"]
     scattered = {**STORED.provenance, "spread": {entry: 2.0}}
     assert drifted(now, monkeypatch, replace(STORED, provenance=scattered)) == []
 
 
 def test_slower_arithmetic_and_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    devices = tuple(replace(d, flop_per_s=d.flop_per_s * 0.9) if d.name == "cuda:2" else d for d in STORED.devices)
-    assert drifted(replace(STORED, devices=devices), monkeypatch) == ["fp32 product on cuda:2"]
+    devices = tuple(replace(d, flop_per_s=d.flop_per_s * 0.9) if d.kind == "cuda" else d for d in STORED.devices)
+    assert drifted(replace(STORED, devices=devices), monkeypatch) == ["fp32 product on cuda:0"]  # one of the model
+    other = tuple(replace(d, model="another") if d.name == "cuda:2" else d for d in STORED.devices)
+    rows = drifted(replace(STORED, devices=devices), monkeypatch, replace(STORED, devices=other))
+    assert rows == ["fp32 product on cuda:0", "fp32 product on cuda:2"]
     now = replace(STORED, dispatch=replace(STORED.dispatch, other_device_s=2e-5, handoff_s=9e-6))
     assert drifted(now, monkeypatch) == ["dispatch other_device_s", "dispatch handoff_s"]
+
+
+def test_links_between_gpus_are_sampled_round_a_ring_and_once_across() -> None:
+    def peers(platform: Platform) -> list[tuple[str, str]]:
+        chosen = sampled_links(platform, platform.accelerators())
+        assert len({str(link) for link in chosen}) == len(chosen)
+        return [(k.source[-1], k.target[-1]) for k in chosen if k.memory == "peer"]
+
+    assert peers(STORED) == [("0", "1"), ("0", "2"), ("1", "2"), ("2", "3"), ("3", "0")]
+    assert peers(Platform.load("h200-x2")) == [("0", "1"), ("1", "0")]
+    assert peers(Platform.load("h200-x1")) == []
+    assert peers(STORED.without_peer_links()) == []
 
 
 def test_the_bench_is_given_back_when_a_check_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = play(monkeypatch, STORED)
 
-    def broken(bench: Any, way: Any, nbytes: int) -> float:
+    def broken(bench: Any, way: Any, nbytes: int, repeats: int) -> float:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(checking, "way_s", broken)

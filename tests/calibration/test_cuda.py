@@ -49,7 +49,7 @@ def test_the_platform_survives_its_file_and_a_check(here: Platform) -> None:
     assert Platform.from_dict(here.to_dict()) == here
     entries = [row.entry for row in check_platform(here)]
     assert "cpu>cuda:0 (pinned), 67108864 bytes" in entries
-    assert "dispatch record_s" in entries
+    assert "dispatch call_s" in entries
 
 
 @pytest.mark.multigpu

@@ -9,26 +9,45 @@ import pytest
 from graphsched.calibration import cuda_calls as module
 from graphsched.calibration import tiny_plans
 from graphsched.calibration.cuda_calls import Taken, call_figures, tiny_call_s
-from graphsched.calibration.tiny_plans import KINDS
+from graphsched.calibration.tiny_plans import KINDS, company_order
 from graphsched.platform import Dispatch
 from graphsched.platform.parts import HOST_CALLS
 from tests.executors.fake_cuda import FakeCuda
 
 MICROSECOND = 1e-6
-CALLS = {"call": 5.0, "switch": 1.0, "device switch": 2.0, "wait": 1.5, "far wait": 4.0, "record": 1.5, "change": 0.5}
+CALLS = {"call": 5.0, "switch": 1.0, "device switch": 2.0, "wait": 1.5, "far wait": 4.0, "record": 1.5, "free": 0.75}
 COPIES = {"copies in": 7.0, "copies out": 9.0, "copies across": 12.0}
+CHANGES = {1: 0.5, 5: 1.5, 11: 2.0}
+COMPANY = 4.0
 
 
 def played(gpus: int) -> Taken:
-    """Seconds of an action of each plan, if every call took what `CALLS` and `COPIES` say."""
+    """Seconds of an action of each plan, if every call took what `CALLS`, `COPIES` and `CHANGES` say."""
     c = CALLS
-    plans = {"row": c["call"], "lanes": c["call"] + c["switch"], **dict.fromkeys(KINDS, 6.0)}
-    plans |= {"mixed": 6.0 + c["change"], "to and fro": plans["lanes"] + c["wait"] + c["record"]} | COPIES
+    plans = {"row": c["call"], "lanes": c["call"] + c["switch"], "chain": c["call"] + c["free"]}
+    plans |= dict.fromkeys(KINDS, 6.0) | COPIES | {f"{others + 1} kinds": 6.0 + us for others, us in CHANGES.items()}
+    plans |= {"to and fro": plans["lanes"] + c["wait"] + c["record"] + c["free"], "company": in_company(gpus)}
     if gpus > 1:
-        task = c["call"] + c["device switch"] + c["far wait"] + c["record"] + c["change"]
-        copy = COPIES["copies across"] + c["switch"] + c["device switch"] + c["wait"] + c["record"] + c["change"]
-        plans |= {"gpus": c["call"] + c["device switch"], "between gpus": (task + copy) / 2}
+        change = Dispatch(changes=tuple(CHANGES.items())).change_after_s(3)
+        task = c["call"] + c["device switch"] + c["far wait"] + c["record"] + change
+        copy = COPIES["copies across"] + c["switch"] + c["device switch"] + c["wait"] + c["record"] + change
+        plans |= {"gpus": c["call"] + c["device switch"], "between gpus": (task + copy) / 2 + c["free"]}
     return Taken({name: MICROSECOND * us for name, us in plans.items()}, 30 * MICROSECOND, 4 * MICROSECOND)
+
+
+def in_company(gpus: int) -> float:
+    """Of all kinds in turn, action by action, as the executor makes them: streams change, GPUs change."""
+    order, total, before = company_order(gpus), 0.0, ""
+    for i in range(tiny_plans.ACTIONS):
+        kind, gpu, other = order[i % len(order)]
+        lane = f"{gpu} {kind if kind in COPIES else 'tasks'} {other}"
+        total += COPIES.get(kind, 6.0) + COMPANY
+        if gpu != other:
+            total += CALLS["switch"] + CALLS["device switch"]
+        elif lane != before:
+            total += CALLS["device switch"] if before and before[0] != lane[0] else CALLS["switch"]
+        before = lane
+    return total / tiny_plans.ACTIONS
 
 
 def test_figures_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,14 +55,28 @@ def test_figures_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_in_turns", lambda plans: played(2))
     monkeypatch.setattr(module, "_long_waits", lambda gpu: 6e-6)
     monkeypatch.setattr(module, "_query_s", lambda gpu: 5e-7)
-    found = {name: seconds / MICROSECOND for name, seconds in call_figures([0, 1]).items()}
-    assert found == pytest.approx(
+    found = call_figures([0, 1])
+    changes = [(others, seconds / MICROSECOND) for others, seconds in found.pop("changes")]
+    assert changes == [(1, pytest.approx(0.5)), (5, pytest.approx(1.5)), (11, pytest.approx(2)), (29, pytest.approx(4))]
+    assert {name: seconds / MICROSECOND for name, seconds in found.items()} == pytest.approx(
         {
             "call_s": 5, "start_s": 30, "timed_record_s": 2, "switch_s": 1, "record_s": 1.5, "wait_s": 1.5,
-            "change_s": 0.5, "copy_s": 8, "cold_s": 6, "query_s": 0.5, "device_switch_s": 2, "peer_copy_s": 12,
-            "device_wait_s": 4,
+            "change_s": 0.5, "free_s": 0.75, "copy_s": 8, "cold_s": 6, "query_s": 0.5, "device_switch_s": 2,
+            "peer_copy_s": 12, "device_wait_s": 4,
         }
     )  # fmt: skip
+
+
+def test_more_kinds_never_cost_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reading that is lower than after fewer kinds is noise."""
+    low = played(1)
+    low.seconds["12 kinds"] = low.seconds["6 kinds"] - MICROSECOND  # type: ignore[index]
+    monkeypatch.setattr(module, "_in_turns", lambda plans: low)
+    monkeypatch.setattr(module, "_long_waits", lambda gpu: 0.0)
+    monkeypatch.setattr(module, "_query_s", lambda gpu: 0.0)
+    changes = call_figures([0])["changes"]
+    assert [others for others, _ in changes] == [1, 5, 11, 13]
+    assert [seconds / MICROSECOND for _, seconds in changes] == pytest.approx([0.5, 1.5, 1.5, 4.0])
 
 
 def test_plans_are_measured_in_units_of_the_plainest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +109,7 @@ def test_the_plans_can_be_run(monkeypatch: pytest.MonkeyPatch, gpus: int) -> Non
     monkeypatch.setattr(module, "new_stream", lambda gpu: played.pools[gpu][0])
     found = call_figures(range(gpus))
     Dispatch(**found)
-    names = set(HOST_CALLS) - {"run_s", "handoff_s"} | {"call_s"}
+    names = set(HOST_CALLS) - {"run_s", "handoff_s"} | {"call_s", "changes"}
     assert set(found) == (names if gpus > 1 else names - {"device_switch_s", "device_wait_s", "peer_copy_s"})
     assert found["call_s"] > 0
 

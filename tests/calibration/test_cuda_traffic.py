@@ -1,4 +1,4 @@
-"""What copies cost kernels: the fit, on readings of a simulated host; and the timing, on streams that are played."""
+"""What copies and kernels cost each other: fits, on a simulated host's readings; timing, on streams that are played."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from graphsched.calibration import cuda_links, measuring
 from graphsched.calibration import cuda_traffic as module
 from graphsched.calibration.capacities import Flow
 from graphsched.calibration.cuda_links import Bench, local_link
@@ -20,13 +21,14 @@ from graphsched.calibration.cuda_traffic import (
     Additions,
     Reading,
     Sample,
+    fit_slowed,
     fit_traffic,
     readings,
     traffic_flows,
     traffic_readings,
 )
 from graphsched.calibration.measuring import peer_of
-from graphsched.platform import Link
+from graphsched.platform import Device, Link
 
 MEMORY = 4e12
 
@@ -117,6 +119,51 @@ def test_readings_of_an_h200() -> None:
     assert max(abs(into * r.into + out * r.out - r.longer) for r in found) < 0.01
 
 
+def single(source: str, target: str, longer: float, share: float = 0.986) -> Reading:
+    return Reading(0.0, share, 0.0, 0.0, ((source, target),), (longer,))
+
+
+SINGLES = [
+    single("cpu", "cuda:0", 0.0247),
+    single("cuda:0", "cpu", 0.0365),
+    single("cuda:1", "cuda:0", 0.0216),
+    single("cuda:0", "cuda:1", 0.189),
+]
+"""Copies beside additions, as measured on an H200."""
+
+
+def test_what_kernels_cost_copies_is_told_by_direction_and_link() -> None:
+    both = Reading(0.1, 0.986, 0.1, 0.1, (("cpu", "cuda:0"), ("cuda:0", "cpu")))
+    found = fit_slowed([*SINGLES, both])
+    assert found == pytest.approx((0.0247 / 0.986, 0.0365 / 0.986, 0.0216 / 0.986, 0.189 / 0.986))
+    assert fit_slowed([both, *reversed(SINGLES)]) == found
+
+
+def test_each_factor_goes_to_its_field() -> None:
+    gpu = measuring._slowed(Device("cuda:0", "cuda"), *fit_slowed(SINGLES))
+    factors = (gpu.slowed_in, gpu.slowed_out, gpu.slowed_peer_in, gpu.slowed_peer_out)
+    assert factors == fit_slowed(SINGLES)
+    assert sorted(factors) == [factors[2], factors[0], factors[1], factors[3]]
+
+
+def test_a_copy_that_is_no_slower_has_no_factor_and_what_was_not_measured_has_none() -> None:
+    assert fit_slowed([single("cpu", "cuda:3", -0.01), single("cuda:3", "cpu", 0.05, share=0.5)]) == (
+        0.0,
+        0.1,
+        0.0,
+        0.0,
+    )
+    assert fit_slowed([]) == fit_slowed([Reading(0.1, 1.0, 0.02, 0.0)]) == (0.0, 0.0, 0.0, 0.0)
+    assert fit_slowed([single("cpu", "cuda:0", 0.1, share=0.0)]) == (0.0, 0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("peer", [None, "cuda:1"])
+def test_what_a_simulated_memory_costs_copies_is_found_again(peer: str | None) -> None:
+    """Each copy takes a tenth longer beside additions of share 0.5."""
+    found = fit_slowed(SimulatedMemory(2.0, 1.0, share=0.5).found(peer))
+    assert found == pytest.approx((0.2, 0.2, 0.2, 0.2) if peer else (0.2, 0.2, 0.0, 0.0))
+
+
 def test_the_peer_is_the_first_that_is_joined_both_ways() -> None:
     ways = [("cuda:0", "cuda:1", "staged"), ("cuda:1", "cuda:0", "staged"), ("cuda:0", "cuda:2", "peer")]
     ways += [("cuda:0", "cuda:3", "peer"), ("cuda:3", "cuda:0", "peer"), ("cuda:10", "cuda:0", "peer")]
@@ -181,6 +228,7 @@ class FakeCuda:
         self.pinned = Memory(self, "cpu", self.largest)
         self.streams = [[Stream(i) for _ in range(6)] for i in range(2)]
         self.spinners = [SimpleNamespace(spin=self._spin) for _ in range(2)]
+        monkeypatch.setattr(cuda_links, "allow_access", lambda *_: None)
         monkeypatch.setattr(module, "new_stream", Stream)
         monkeypatch.setattr(module, "new_event", lambda *, timing=False: Event())
         monkeypatch.setattr(module, "elapsed_s", lambda start, end: end.time_s - start.time_s)

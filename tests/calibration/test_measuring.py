@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from statistics import median
+from types import SimpleNamespace
+
 import pytest
 
 from graphsched.calibration import check_platform, measure_platform
@@ -11,6 +14,7 @@ from graphsched.calibration.cuda_dispatch import first_slow
 from graphsched.calibration.host import HostFacts, host_facts, usable_cores
 from graphsched.errors import PlatformError
 from graphsched.platform import Device, Platform
+from tests.calibration.simulated_host import SimulatedHost
 
 
 @pytest.fixture(scope="module")
@@ -89,3 +93,21 @@ def test_a_call_that_blocks_ends_the_count_of_launches(monkeypatch: pytest.Monke
 
 def test_worker_hosts_are_told_by_their_gpus() -> None:
     assert host_facts().cores == usable_cores()
+
+
+@pytest.mark.parametrize(("gpus", "fitted", "new"), [(1, 1, 2), (2, 9, 2), (4, 41, 7)])
+def test_patterns_are_fitted_to_the_rates_that_they_are_held_against(
+    gpus: int, fitted: int, new: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each pattern is measured once a round, in the same order, and never again for the rows."""
+    host = SimulatedHost(gpus, noise=0.02)
+    monkeypatch.setattr("graphsched.calibration.cuda_together.Together", lambda bench, repeats: host.measure)
+    found, spreads = module._cuda_capacities(SimpleNamespace(gpus=gpus), host.links(), 3)
+    single = len(host.asked) // 3 - fitted - new
+    assert host.asked == host.asked[: len(host.asked) // 3] * 3
+    assert single == 2 * gpus + gpus * (gpus - 1)
+    assert [row["fitted"] for row in found.patterns] == [True] * fitted + [False] * new
+    assert len(spreads) == fitted + new + single
+    assert all(0.0 < spread < 0.05 for spread in spreads.values())
+    errors = [abs(row["predicted_bytes_per_s"] / row["measured_bytes_per_s"] - 1) for row in found.patterns]
+    assert median(errors[:fitted]) < 0.005  # noise of 2 % is in both sides

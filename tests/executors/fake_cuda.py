@@ -9,6 +9,7 @@ Not modelled: CPU lanes beside the GPUs; temporaries inside a task.
 
 from __future__ import annotations
 
+import ctypes
 import weakref
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -99,6 +100,8 @@ class FakeCuda:
         self.reused = 0
         self.homes: set[Any] = set()  # streams under which memory was allocated
         self.staged = False
+        self.waits = True  # whether the streams of a copy between GPUs wait for each other
+        self.raw_copies = 0
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         """Replace what the executor takes from torch."""
@@ -111,6 +114,9 @@ class FakeCuda:
             patch.setattr(module, "new_event", lambda timing=False: Event(self))
         real = buffers.new_tensor
         patch.setattr(buffers, "new_tensor", lambda spec, device, pinned=False: real(spec, device))
+        patch.setattr(calls, "new_tensor", lambda spec, device: real(spec, "cpu"))
+        patch.setattr(calls, "allow_access", lambda source, target: None)
+        patch.setattr(calls, "driver_copy", lambda: self.copy_bytes)
         patch.setattr(lanes, "device_index", lambda name: int(name.partition(":")[2]))
         patch.setattr(lanes, "stream_pool", lambda device: self.pools[device])
         patch.setattr(program, "Buffers", lambda plan: traced(self, plan))
@@ -137,6 +143,12 @@ class FakeCuda:
     def synchronize(self, device: int) -> None:
         for stream in (*self.pools[device], self.defaults[device]):
             stream.query()
+
+    def copy_bytes(self, target: int, source: int, nbytes: int, stream: tuple[int, int]) -> None:
+        """The driver's copy: on this stream alone."""
+        assert self.current[self.device].cuda_stream == stream
+        ctypes.memmove(target, source, nbytes)
+        self.waits, self.raw_copies = False, self.raw_copies + 1
 
     # -- what actions do to memory -----------------------------------------------------------------
 
@@ -193,12 +205,13 @@ class FakeCuda:
             target = known.home
             if self.staged:
                 self.write(known, target)
-            elif isinstance(target, Stream) and target.device.index != self.device:  # a copy between GPUs: both wait
-                merge(here.clock, target.clock)
+            elif isinstance(target, Stream) and target.device.index != self.device and self.waits:
+                merge(here.clock, target.clock)  # torch's copy between GPUs: both wait
                 self.write(known, here)
                 merge(target.clock, here.clock)
             else:
                 self.write(known, here)
+        self.waits = True
         known.holders += 1
         weakref.finalize(tensor, self.dropped, known, address(tensor)).atexit = False
 

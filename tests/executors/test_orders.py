@@ -41,6 +41,7 @@ def test_no_stream_uses_memory_out_of_order(cuda: Callable[[int], FakeCuda], see
         for step in range(2):
             assert_same(program.run(x=digits(step)), plain.run(x=digits(step)))
         program.time_spans()
+    assert bool(fake.raw_copies) == (between == "peer")
     assert fake.device == 0
     assert fake.current == fake.defaults
     assert not fake.homes & set(fake.defaults)

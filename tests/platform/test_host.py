@@ -145,6 +145,25 @@ def test_json_round_trip() -> None:
     assert again.digest() == full().digest()
 
 
+FACTORS = {"slowed_in": 0.025, "slowed_out": 0.037, "slowed_peer_in": 0.022, "slowed_peer_out": 0.19}
+
+
+def test_what_kernels_cost_copies_is_written_and_goes_into_derived_platforms(tmp_path: Path) -> None:
+    gpu = Device("cuda:0", "cuda", **FACTORS)
+    pinned = (Link("cpu", "cuda:0", "pinned", 1e-5, 5e10), Link("cuda:0", "cpu", "pinned", 1e-5, 5e10))
+    here = Platform("desk", (Device("cpu", "cpu"), gpu), pinned)
+    here.save(tmp_path / "desk.json")
+    assert Platform.load(tmp_path / "desk.json") == here
+    assert here.digest() != replace(here, devices=(Device("cpu", "cpu"), replace(gpu, slowed_in=0.0))).digest()
+    for new in (here.scaled(2), here.with_rates("pinned", 0.5), here.with_link("cpu", "cuda:0", latency_s=1e-6)):
+        assert [getattr(new.devices[-1], name) for name in FACTORS] == list(FACTORS.values())
+
+
+def test_a_file_that_does_not_know_what_kernels_cost_copies() -> None:
+    data = _with(lambda d: [device.pop(name) for device in d["devices"] for name in FACTORS])
+    assert {getattr(device, name) for device in Platform.from_dict(data).devices for name in FACTORS} == {0.0}
+
+
 def _with(change: Callable[[dict[str, Any]], object]) -> Any:
     data = copy.deepcopy(json.loads(json.dumps(full().to_dict())))
     change(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import fields
 from itertools import pairwise
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphsched.errors import PlatformError
-from graphsched.platform import Device, Dispatch, Link, check_number
+from graphsched.platform import Device, Dispatch, Link, Platform, check_number
 
 SIZES, SECONDS = (1000, 2000, 10_000), (2.0, 3.0, 19.0)
 
@@ -54,6 +55,10 @@ def test_zero_is_not_positive() -> None:
         {"memory_bytes": -1},
         {"traffic_in": -0.1},
         {"traffic_out": math.nan},
+        {"slowed_in": -0.1},
+        {"slowed_out": math.nan},
+        {"slowed_peer_in": math.inf},
+        {"slowed_peer_out": "0.2"},
         {"threads": 0},
         {"lanes": 0},
         {"lanes": -1},
@@ -138,11 +143,35 @@ def test_more_bytes_never_take_less_time_where_the_points_say_so(
         assert max(steps) <= max(below, 1e-9, *slopes) * 1.001 + 1e-15
 
 
-@pytest.mark.parametrize("name", [f.name for f in fields(Dispatch)])
+@pytest.mark.parametrize("name", [f.name for f in fields(Dispatch) if f.name != "changes"])
 def test_dispatch_costs_are_numbers(name: str) -> None:
     for wrong in (-1, math.nan, "1"):
         with pytest.raises(PlatformError, match=f"dispatch {name} is "):
             Dispatch(**{name: wrong})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (-1, "pairs of a number of kinds and seconds are needed"),
+        (((1,),), "pairs of a number of kinds"),
+        (((1, -1.0),), "dispatch changes is -1.0"),
+        (((1, math.nan),), "a finite number is needed"),
+        (((2, 1.0), (1, 1.0)), "ascending"),
+        (((0, 1.0),), "numbers from 1 on are needed"),
+    ],
+)
+def test_changes_are_pairs(wrong: object, message: str) -> None:
+    with pytest.raises(PlatformError, match=message):
+        Dispatch(changes=wrong)  # type: ignore[arg-type]
+
+
+def test_changes_go_with_the_pace_and_through_a_file() -> None:
+    dispatch = Dispatch(call_s=5e-6, changes=((1, 1e-6), (5, 3e-6)))
+    assert dispatch.at(1e-5).changes == ((1, 2e-6), (5, 6e-6))
+    assert [dispatch.change_after_s(k) for k in (0, 1, 3, 5, 9)] == pytest.approx([0, 1e-6, 2e-6, 3e-6, 3e-6])
+    here = Platform("here", (Device("cpu", "cpu"),), dispatch=dispatch)
+    assert Platform.from_dict(json.loads(json.dumps(here.to_dict()))).dispatch == dispatch
 
 
 def test_a_queue_holds_something() -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -98,11 +99,20 @@ def ends(queue: type[BlockQueue] | type[PlainQueue], what: Scene) -> tuple[list[
     return found, timers
 
 
-@given(st.integers(0, 10**9))
+class Watched(BlockQueue):
+    """With an event for every change."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.looks_ahead = False
+
+
+@pytest.mark.parametrize("queue", [BlockQueue, Watched])
+@given(seed=st.integers(0, 10**9))
 @settings(deadline=None)
-def test_the_same_ends_as_one_event_for_every_block(seed: int) -> None:
+def test_the_same_ends_as_one_event_for_every_block(queue: type[BlockQueue], seed: int) -> None:
     drawn = scene(seed)
-    found, expected = ends(BlockQueue, drawn)[0], ends(PlainQueue, drawn)[0]
+    found, expected = ends(queue, drawn)[0], ends(PlainQueue, drawn)[0]
     assert found == pytest.approx(expected, rel=CLOSE)
 
 

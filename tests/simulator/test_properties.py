@@ -68,7 +68,7 @@ def lower_bound(plan: Plan) -> float:
 
 def upper_bound(plan: Plan, dispatch: Dispatch) -> float:
     """All durations one after another, with every cost of dispatch and latency at every action and wait."""
-    overhead = sum(astuple(dispatch)) - dispatch.queue_depth
+    overhead = sum(cost for cost in astuple(dispatch) if isinstance(cost, float | int)) - dispatch.queue_depth
     steps = 1 + len(plan) + sum(map(len, plan.waits))
     return sum(alone_s(plan)) + 2 * overhead * steps
 

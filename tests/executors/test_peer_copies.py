@@ -1,0 +1,123 @@
+"""Copies between GPUs by the driver: what they take, what they leave to torch, and their errors."""
+
+from __future__ import annotations
+
+import ctypes
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from graphsched.errors import ExecutionError, TaskFailedError
+from graphsched.executors import Program, peer_copies
+from graphsched.executors.peer_copies import allow_access, driver_copy, is_plain
+from graphsched.workload import Workload
+from tests.executors.fake_cuda import FakeCuda
+from tests.executors.programs import by_hand, machine
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Any:
+    driver_copy.cache_clear()
+    yield
+    driver_copy.cache_clear()
+
+
+def driver(monkeypatch: pytest.MonkeyPatch, status: int) -> list[tuple[int, ...]]:
+    """A CUDA driver whose copies are noted and return `status`."""
+    noted: list[tuple[int, ...]] = []
+
+    def copy(*args: int) -> int:
+        noted.append(args)
+        return status
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace(cuMemcpyAsync=copy, name=name))
+    return noted
+
+
+def test_the_driver_gets_addresses_bytes_and_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    noted = driver(monkeypatch, 0)
+    driver_copy()(1, 2, 3, 4)
+    assert noted == [(1, 2, 3, 4)]
+
+
+def test_an_error_of_the_driver_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver(monkeypatch, 700)
+    with pytest.raises(RuntimeError, match="CUDA error 700 of cuMemcpyAsync"):
+        driver_copy()(1, 2, 3, 4)
+
+
+def test_without_a_driver_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> Any:
+        raise OSError(f"{name}: cannot open shared object file")
+
+    monkeypatch.setattr(peer_copies.ctypes, "CDLL", missing)
+    with pytest.raises(ExecutionError, match=r"need the CUDA driver's library: libcuda\.so\.1"):
+        driver_copy()
+
+
+@pytest.mark.parametrize(
+    ("tensor", "plain"),
+    [
+        (torch.ones(3, 4), True),
+        (torch.ones(3, 4).T, False),
+        (torch.ones(3, 4)[:, 1:], False),
+        (torch.ones(3, 4)[1:], True),
+        (torch.ones(3, dtype=torch.complex64).conj(), False),
+        (torch.ones(1, dtype=torch.complex64).conj().imag, False),
+        (torch.ones(0, 4), True),
+    ],
+)
+def test_only_plain_tensors_are_copied_as_bytes(tensor: torch.Tensor, plain: bool) -> None:
+    assert is_plain(tensor) is plain
+
+
+@pytest.mark.parametrize("columns", [slice(None), slice(1, None)])
+def test_a_tensor_with_gaps_goes_by_torch(monkeypatch: pytest.MonkeyPatch, columns: slice) -> None:
+    """x (cuda:0) ──▶ part (cuda:0) ──▶ y (cuda:1): a part of the columns has gaps."""
+    fake = FakeCuda(2)
+    fake.install(monkeypatch)
+    work = Workload()
+    x = work.input("x", torch.arange(6.0).reshape(2, 3), device="cuda:0")
+    part = work.task(lambda t: t[:, columns], x, name="part")
+    work.task(torch.neg, part, name="y")
+    lanes = {"part": "cuda:0/s0", "y": "cuda:1/s0"}
+    with Program(by_hand(work, machine("cuda:0", "cuda:1"), lanes)) as program:
+        assert torch.equal(program.run()["y"], -torch.arange(6.0).reshape(2, 3)[:, columns])
+    assert fake.raw_copies == (1 if columns == slice(None) else 0)
+
+
+def test_a_failed_copy_names_the_action(monkeypatch: pytest.MonkeyPatch) -> None:
+    """x (cuda:0) ──▶ y (cuda:1)."""
+    fake = FakeCuda(2)
+    fake.install(monkeypatch)
+
+    def fails(*_: int) -> None:
+        raise RuntimeError("CUDA error 1 of cuMemcpyAsync")
+
+    monkeypatch.setattr("graphsched.executors.calls.driver_copy", lambda: fails)
+    work = Workload()
+    work.task(torch.neg, work.input("x", torch.ones(2), device="cuda:0"), name="y")
+    program = Program(by_hand(work, machine("cuda:0", "cuda:1"), "cuda:1/s0"))
+    with program, pytest.raises(TaskFailedError, match="CUDA error 1 of cuMemcpyAsync"):
+        program.run()
+
+
+@pytest.mark.multigpu
+def test_bytes_arrive_while_copies_leave_by_the_same_gpu() -> None:
+    """A copy that comes to cuda:0 does not wait for one that leaves it."""
+    allow_access("cuda:0", "cuda:1")
+    allow_access("cuda:1", "cuda:0")
+    streams = [torch.cuda.Stream(f"cuda:{i}") for i in range(2)]  # type: ignore[no-untyped-call]
+    sources = [torch.rand(2**26, device=f"cuda:{i}") for i in range(2)]
+    targets = [torch.zeros(2**26, device=f"cuda:{1 - i}") for i in range(2)]
+    for i in range(2):
+        torch.cuda.synchronize(i)
+    for i, stream in enumerate(streams):
+        with torch.cuda.stream(stream):
+            driver_copy()(targets[i].data_ptr(), sources[i].data_ptr(), 4 * 2**26, stream.cuda_stream)
+    for stream in streams:
+        stream.synchronize()
+    for source, target in zip(sources, targets, strict=True):
+        assert torch.equal(source.cpu(), target.cpu())
