@@ -11,6 +11,9 @@ from graphsched.errors import CostError, FileFormatError
 
 CostSource = Literal["measured", "given", "estimated"]
 
+COMPANY_KINDS = 12
+"""Other kinds of calls after which `TaskCost.company_s` is measured."""
+
 
 def check_seconds(seconds: Any, what: str) -> float:
     """`seconds` as a float that is finite and not negative.
@@ -119,6 +122,10 @@ class TaskCost:
         processors: What the device places their blocks on; None: not known.
         source: ``measured``, ``given`` or ``estimated``.
         call_s: The yardstick when `dispatch_s` was measured, see `Dispatch.call_s`; 0 if unknown.
+        company_s: What the call takes the host longer after calls of `COMPANY_KINDS` other kinds, median; None: not
+            measured.
+        switching_s: What the call takes the host longer where its stream is another than the last call's, beyond
+            making that stream current, median.
     """
 
     device_s: float
@@ -132,8 +139,12 @@ class TaskCost:
     kernels: tuple[Kernel, ...] = ()
     processors: Multiprocessors | None = None
     call_s: float = 0.0
+    company_s: float | None = None
+    switching_s: float = 0.0
 
     def __post_init__(self) -> None:
+        check_seconds(self.company_s or 0.0, "company_s")
+        check_seconds(self.switching_s, "switching_s")
         check_seconds(self.device_s, "device_s")
         check_seconds(self.dispatch_s, "dispatch_s")
         check_seconds(self.call_s, "call_s")
@@ -157,7 +168,11 @@ class TaskCost:
             >>> TaskCost(1.0, dispatch_s=1e-5, call_s=5e-6).dispatch_at(1e-5)
             2e-05
         """
-        return self.dispatch_s * call_s / self.call_s if call_s and self.call_s else self.dispatch_s
+        return self.dispatch_s * self.pace_at(call_s)
+
+    def pace_at(self, call_s: float) -> float:
+        """How many times longer the host's calls take on a thread whose tiny operation takes `call_s`; else 1."""
+        return call_s / self.call_s if call_s and self.call_s else 1.0
 
     def slowdown(self, k: int) -> float:
         """Slowdown beside k - 1 others of its own kind, interpolated; without a curve: k (one device's work).

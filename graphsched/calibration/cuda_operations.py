@@ -8,16 +8,16 @@ Not modelled: a large input that is still in the cache, a small one that no long
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from typing import Any
 
-from graphsched.calibration.cuda_calls import Yardstick
 from graphsched.calibration.cuda_clock import CALL_S, Spinner, elapsed_s, new_stream, on_streams
 from graphsched.calibration.fitting import median
+from graphsched.calibration.host_costs import host_costs
 from graphsched.calibration.sampling import (
     calls_in_sample,
     chain_length,
@@ -33,10 +33,6 @@ from graphsched.executors.clocks import new_event
 COPIES = (1, 2, 4, 8)
 CURVE_BELOW_S = 5e-3
 CURVE_SAMPLES = 3
-COLD_CALLS = 2
-LONGEST_ROW = 400
-ROW_S, ROW_BYTES = 0.03, 2 * 10**9
-ROWS = 7
 
 
 def measure_on_cuda(step: Step, spinner: Spinner, launches: int, repeats: int, *, concurrency: bool) -> TaskCost:
@@ -49,17 +45,16 @@ def measure_on_cuda(step: Step, spinner: Spinner, launches: int, repeats: int, *
         torch.cuda.synchronize()
         device_s = _alone(calls, spinner, launches, repeats)
         alone_s = median(device_s)
-        dispatch_s, tiny_s = _call_s(calls, spinner.device, _row(step, alone_s))
+        host = host_costs(calls, spinner.device, alone_s, sum(value.nbytes for value in step.task.outputs))
         wanted = concurrency and alone_s < CURVE_BELOW_S
-        curve = _curve(step, spinner, alone_s, dispatch_s, launches) if wanted else ()
+        curve = _curve(step, spinner, alone_s, host.dispatch_s, launches) if wanted else ()
         torch.cuda.synchronize()
     return cost_of(
         device_s,
-        dispatch_s=dispatch_s,
         launches=launches,
         workspace_bytes=workspace_bytes,
         concurrency=curve,
-        call_s=tiny_s,
+        **asdict(host),
     )
 
 
@@ -108,42 +103,6 @@ def _alone(calls: Sequence[Callable[[], Any]], spinner: Spinner, launches: int, 
         for _ in range(samples_wanted(repeats, batch * (rough_s + host_s)) + 1)
     ][1:]
     return [s[0] for s in samples]
-
-
-def _call_s(calls: Sequence[Callable[[], Any]], device: int, row: int) -> tuple[float, float]:
-    """Host seconds of one call among many in a row, as a thread that only dispatches makes them; and the yardstick.
-
-    What they return is kept until the end of the row, as a plan keeps what it returns. The first calls
-    of a row, which find the processor's caches cold, are left out. The figure is the mean of a row, for
-    now and then a call takes longer, in units of the yardstick beside it, and the median of several rows.
-    """
-    import torch
-
-    order, ratios, units = [calls[i % len(calls)] for i in range(row)], [], []
-    stream = new_stream(device)
-    with contextlib.closing(Yardstick(device)) as yardstick:
-        for _ in range(ROWS):
-            before_s = yardstick.sample_s()
-            with torch.cuda.stream(stream):
-                mean_s = _row_s(order) / (row - COLD_CALLS)
-            torch.cuda.synchronize(device)
-            units.append((before_s + yardstick.sample_s()) / 2)
-            ratios.append(mean_s / units[-1])
-    return median(ratios) * median(units), median(units)
-
-
-def _row_s(order: Sequence[Callable[[], Any]]) -> float:
-    kept = [call() for call in order[:COLD_CALLS]]
-    began = time.perf_counter()
-    for call in order[COLD_CALLS:]:
-        kept.append(call())
-    return time.perf_counter() - began
-
-
-def _row(step: Step, alone_s: float) -> int:
-    """Calls in a row: as many as take 30 ms on the device and return 2 GB, between 8 and 400."""
-    returned = sum(value.nbytes for value in step.task.outputs)
-    return COLD_CALLS + max(8, min(LONGEST_ROW, int(ROW_S / max(alone_s, 1e-6)), ROW_BYTES // max(returned, 1)))
 
 
 def _batch_s(

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from graphsched.platform import Platform
+
+if TYPE_CHECKING:
+    from graphsched.calibration.cuda_calls import Yardstick
 
 
 def present_call_s(platform: Platform) -> float:
@@ -15,6 +20,43 @@ def present_call_s(platform: Platform) -> float:
     from graphsched.calibration.cuda_calls import tiny_call_s
 
     return tiny_call_s(int(gpus[0].partition(":")[2]))
+
+
+class PaceMeter:
+    """Takes the yardstick again and again while something is measured.
+
+    Example:
+        >>> import contextlib
+        >>> from graphsched.platform import Device
+        >>> with contextlib.closing(PaceMeter(Platform("here", (Device("cpu", "cpu"),)))) as meter:
+        ...     meter.take()
+        ...     meter.call_s
+        0.0
+    """
+
+    def __init__(self, platform: Platform) -> None:
+        self._samples: list[float] = []
+        self._yardstick: Yardstick | None = None
+        gpus = [d.name for d in platform.devices if d.kind == "cuda"]
+        if gpus and platform.dispatch.call_s:
+            from graphsched.calibration.cuda_calls import Yardstick
+
+            self._yardstick = Yardstick(int(gpus[0].partition(":")[2]))
+
+    def take(self) -> None:
+        """One sample of a few milliseconds; nothing without a GPU."""
+        if self._yardstick is not None:
+            self._samples.append(self._yardstick.sample_s())
+
+    @property
+    def call_s(self) -> float:
+        """Median of the samples; 0 if there are none."""
+        return statistics.median(self._samples) if self._samples else 0.0
+
+    def close(self) -> None:
+        """Give streams and memory back."""
+        if self._yardstick is not None:
+            self._yardstick.close()
 
 
 def at_pace(platform: Platform, call_s: float) -> Platform:

@@ -94,6 +94,8 @@ def cost_of(
     workspace_bytes: int = 0,
     concurrency: tuple[tuple[int, float], ...] = (),
     call_s: float = 0.0,
+    company_s: float | None = None,
+    switching_s: float = 0.0,
 ) -> TaskCost:
     """The cost that these samples of device time show.
 
@@ -111,4 +113,6 @@ def cost_of(
         samples=len(device_s),
         concurrency=concurrency,
         call_s=call_s,
+        company_s=company_s,
+        switching_s=switching_s,
     )

@@ -165,6 +165,11 @@ KINDS = ("neg", "mm", "add", "softmax", "sum", "relu", "mul", "mean", "sub", "ex
 MIXED = (2, 6, len(KINDS))
 
 
+def other_kinds(work: Workload, inputs: list[Value]) -> Mapping[str, str]:
+    """Independent tasks on one lane, of all kinds in turn."""
+    return _mixed(KINDS)(work, inputs)
+
+
 def company_order(gpus: int) -> list[tuple[str, int, int]]:
     """Kinds of call on so many GPUs, (kind, GPU, other GPU), each once, in an order that hardly repeats a device.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import traceback
@@ -124,20 +125,21 @@ class Runner:
     def case(self, number: int, case: Case) -> Outcome:
         """Measure the costs of a case, schedule, predict and execute it, and draw both timelines.
 
-        The speed of the dispatching thread is taken before and after the run; the prediction rests on both.
+        The speed of the dispatching thread is taken between the runs; the prediction rests on it.
         """
-        from graphsched.calibration import at_pace, present_call_s
+        from graphsched.calibration import PaceMeter, at_pace, present_call_s
         from graphsched.executors import execute
         from graphsched.explanation import explain
         from graphsched.simulator import predict
 
         here, costs = self.request.platform, self.costs(case)
         plan = with_pairs(make_plan(case, at_pace(here, present_call_s(here)), costs), here)
-        before_s = present_call_s(here)
         timeout_s = max(LEAST_TIMEOUT_S, TIMEOUT * predict(plan).makespan_s)
-        measured = execute(plan, repeats=self.repeats, timeout_s=timeout_s, at_most_s=REPEATS_TAKE_S)
-        pace_s = (before_s + present_call_s(here)) / 2
-        predicted = predict(replace(plan, platform=at_pace(here, pace_s)))
+        with contextlib.closing(PaceMeter(here)) as meter:
+            measured = execute(
+                plan, repeats=self.repeats, timeout_s=timeout_s, at_most_s=REPEATS_TAKE_S, between=meter.take
+            )
+        predicted = predict(replace(plan, platform=at_pace(here, meter.call_s)))
         record = record_case(
             self.setup,
             case.label,

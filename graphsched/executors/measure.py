@@ -22,6 +22,7 @@ from graphsched.timeline import Timeline
 
 TIMED_RUNS = 3
 ENOUGH = 5  # samples, where more would take too long
+EVERY = 5  # samples, something else may be done
 
 
 def execute(
@@ -33,13 +34,15 @@ def execute(
     warmup: int = 3,
     timeout_s: float = 60.0,
     at_most_s: float = math.inf,
+    between: Callable[[], object] | None = None,
 ) -> Timeline:
     """Run `plan` for real and measure it.
 
     After `warmup` runs, `repeats` runs without timing events give the makespan (their median; all
     samples are kept); three more with timing events give the spans: those of the run whose makespan
     is the median. States and torch's random numbers are as before afterwards. Once the repeats have
-    taken `at_most_s` seconds, five are enough.
+    taken `at_most_s` seconds, five are enough. `between` is called before the repeats and after every
+    fifth of them, all devices idle.
 
     Raises:
         TaskFailedError: A task raised.
@@ -52,7 +55,7 @@ def execute(
         program.load(inputs or {})
         for _ in range(warmup):
             program.time_once()
-        samples = _samples(program, repeats, at_most_s)
+        samples = _samples(program, repeats, at_most_s, between or _nothing)
         if warmup:
             program.time_spans()
         timelines = [_timed(program, samples) for _ in range(TIMED_RUNS)]
@@ -61,11 +64,18 @@ def execute(
     return timeline
 
 
-def _samples(program: Program, repeats: int, at_most_s: float) -> list[float]:
+def _samples(program: Program, repeats: int, at_most_s: float, between: Callable[[], object]) -> list[float]:
     samples: list[float] = []
+    between()
     while len(samples) < repeats and (len(samples) < ENOUGH or sum(samples) < at_most_s):
         samples.append(program.time_once())
+        if len(samples) % EVERY == 0:
+            between()
     return samples
+
+
+def _nothing() -> None:
+    """Nothing to do between runs."""
 
 
 def _timed(program: Program, samples: list[float]) -> Timeline:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from graphsched.costs import Beside, TaskCost
+from graphsched.costs import COMPANY_KINDS, Beside, TaskCost
 from graphsched.errors import PlanError
 from graphsched.plan import Copy, Plan
 from graphsched.platform import CapacityTable, Dispatch
@@ -40,6 +40,8 @@ class Columns:
         call_s: Host time of the calls that launch it (for CPU lanes: of handing it over).
         waits, joins: What it waits for, at a cost to the thread; what it waits for at none.
         previous: The action before it on its lane, or -1.
+        company_s: What its call takes longer after many others of other kinds, and on another stream than the last
+            call's, where that was measured.
         before_s, after_s: Host time before and after its calls.
         final: Last actions of lanes of GPUs, of those that no other action waits for, in the lanes' order.
         launches, work_s: Kernels; seconds alone.
@@ -71,6 +73,7 @@ class Columns:
     flags: list[int]
     resource: list[int]
     previous: list[int] = field(default_factory=list)
+    company_s: dict[int, tuple[float, float]] = field(default_factory=dict)
     before_s: list[float] = field(default_factory=list)
     after_s: list[float] = field(default_factory=list)
     final: list[int] = field(default_factory=list)
@@ -180,6 +183,9 @@ def _fill_runs(columns: Columns, durations: Durations, plan: Plan, model: Model)
             costs[i] = cost
             columns.own_s[i] = run_s
             columns.call_s[i] = cost.dispatch_at(columns.dispatch.call_s) if model.dispatch else 0.0
+            if cost.company_s is not None:
+                pace = cost.pace_at(columns.dispatch.call_s)
+                columns.company_s[i] = cost.company_s * pace, cost.switching_s * pace
             if cost.launches > 1:
                 columns.launches[i] = cost.launches
                 columns.flags[i] = SEVERAL
@@ -335,13 +341,20 @@ def finish(columns: Columns, joins: dict[int, tuple[int, ...]], model: Model) ->
 
 
 def _add_changes(columns: Columns) -> None:
-    """What a call to a stream takes longer as the first of all, and for the calls of other kinds before it."""
+    """What a call to a stream takes longer as the first of all, for the calls of other kinds before it, and where
+    the call before went to another stream: both in one for an operation that was measured after other kinds."""
     dispatch = columns.dispatch
     places = [i for i, kind in enumerate(columns.kind) if kind == CUDA] if columns.call else []
     most = dispatch.changes[-1][0] if dispatch.changes else 1
     added_s = [dispatch.change_after_s(others) for others in range(most + 1)]
+    shares = [seconds / (dispatch.change_after_s(COMPANY_KINDS) or 1.0) for seconds in added_s]
+    before = columns.lane[places[-1]] if places else -1
     for i, others in zip(places, call_distances([columns.call[i] for i in places], most), strict=True):
-        columns.before_s[i] += added_s[others]
+        company_s, switching_s = columns.company_s.get(i, (-1.0, 0.0))
+        columns.before_s[i] += added_s[others] if company_s < 0.0 else company_s * shares[others]
+        if columns.lane[i] != before:
+            columns.before_s[i] += switching_s * max(0.0, 1.0 - shares[others])
+            before = columns.lane[i]
     if places:
         columns.before_s[places[0]] += dispatch.start_s
 

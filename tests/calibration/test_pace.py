@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from graphsched.calibration import at_pace, cuda_calls, present_call_s
+from graphsched.calibration import PaceMeter, at_pace, cuda_calls, present_call_s
 from graphsched.platform import Device, Dispatch, Platform
 
 MEASURED = Dispatch(call_s=5e-6, record_s=2e-6, sync_s=1e-5, launch_s=3e-6, wake_s=1e-5)
@@ -30,3 +30,37 @@ def test_without_a_yardstick_or_a_gpu_nothing_is_measured(monkeypatch: pytest.Mo
     assert (present_call_s(unknown), present_call_s(bare)) == (0, 0)
     assert at_pace(HERE, 0.0) is HERE
     assert at_pace(unknown, 1e-5) == unknown
+
+
+def test_a_meter_takes_the_yardstick_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A core that slows down while something runs: the middle of what was seen counts."""
+    seen = iter([1.0, 4.0, 2.0])
+    closed: list[int] = []
+
+    class Played:
+        def __init__(self, gpu: int) -> None:
+            self.gpu = gpu
+
+        def sample_s(self) -> float:
+            return next(seen)
+
+        def close(self) -> None:
+            closed.append(self.gpu)
+
+    monkeypatch.setattr(cuda_calls, "Yardstick", Played)
+    meter = PaceMeter(HERE)
+    for _ in range(3):
+        meter.take()
+    meter.close()
+    assert (meter.call_s, closed) == (2.0, [1])
+
+
+def test_without_a_gpu_or_a_yardstick_there_is_no_pace() -> None:
+    for platform in (
+        Platform("bare", (Device("cpu", "cpu"),)),
+        replace(HERE, dispatch=replace(HERE.dispatch, call_s=0.0)),
+    ):
+        meter = PaceMeter(platform)
+        meter.take()
+        meter.close()
+        assert meter.call_s == 0.0

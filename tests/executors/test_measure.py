@@ -57,6 +57,16 @@ def crossing() -> Plan:
 # -- counts ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(("repeats", "calls"), [(1, 1), (5, 2), (20, 5)])
+def test_something_else_may_be_done_between_the_runs(repeats: int, calls: int) -> None:
+    """Before the repeats and after every fifth."""
+    done: list[int] = []
+    counter = Counter()
+    execute(single(counter), repeats=repeats, warmup=0, between=lambda: done.append(counter.calls))
+    assert len(done) == calls
+    assert [after - done[0] for after in done] == [5 * k for k in range(calls)]
+
+
 @pytest.mark.parametrize(("repeats", "warmup"), [(5, 2), (1, 1), (4, 0)])
 def test_runs_are_counted_exactly(repeats: int, warmup: int) -> None:
     """Warm-up, repeats, the timed runs, and one of those to warm up where warming up is wanted."""

@@ -325,6 +325,35 @@ def test_the_more_other_kinds_were_called_the_longer_a_call_takes():
     assert predict(plan, model=replace(UNTIMED, dispatch=False)).makespan_s == 0
 
 
+def test_an_operation_may_have_a_cost_in_company_of_its_own():
+    """a: neg, b: abs in turn, one other kind between: half of what 12 others cost, and the pace is half as fast."""
+    work = Workload()
+    x = work.input("x", TensorSpec((2, 2)), device="cuda:0")
+    for name, function in (("a", torch.neg), ("b", torch.abs)):
+        work.task(function, x, name=name, device="cuda:0")
+    where = platform(dispatch=replace(FREE, call_s=2.0, changes=((1, 3.0), (12, 6.0))))
+    plan = planned(work, where, dict.fromkeys("ab", "cuda:0/s0"))
+    costs = {"a": TaskCost(0.0, 1.0, call_s=1.0, company_s=10.0), "b": TaskCost(0.0, 1.0, call_s=1.0)}
+    plan = replace(plan, costs=Costs({(work[t].signature, "GPU"): cost for t, cost in costs.items()}))
+    for steps in (1, 2):
+        assert predict(plan, model=UNTIMED, steps=steps).makespan_s == steps * (2 + 20 / 2 + 2 + 3)
+    assert predict(plan, model=replace(UNTIMED, dispatch=False)).makespan_s == 0
+
+
+def test_an_operation_may_cost_more_where_the_stream_changes():
+    """a, b: neg on two streams in turn; c: neg on b's: b, and a after the run before, come after another stream."""
+    work = Workload()
+    x = work.input("x", TensorSpec((2, 2)), device="cuda:0")
+    for name in "abc":
+        work.task(torch.neg, x, name=name, device="cuda:0")
+    lanes = {"a": "cuda:0/s0", "b": "cuda:0/s1", "c": "cuda:0/s1"}
+    plan = planned(work, platform(dispatch=replace(FREE, changes=((12, 6.0),))), lanes)
+    cost = TaskCost(0.0, 1.0, company_s=10.0, switching_s=4.0)
+    plan = replace(plan, costs=Costs({(work["a"].signature, "GPU"): cost}))
+    taken = [s.issue_end_s - s.issue_start_s for s in predict(plan, model=UNTIMED)]
+    assert taken == [5, 5, 1]
+
+
 def test_a_kind_is_an_operation_on_a_device():
     """a: neg on cuda:0, b: neg on cuda:1: each is the other's change."""
     work = Workload()

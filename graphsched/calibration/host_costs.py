@@ -1,0 +1,139 @@
+"""What one call of an operation costs the host: in a row of its own, after others, and where the stream changes.
+
+All are taken in units of the yardstick beside them, for the speed of a core changes within minutes.
+
+Not modelled: a call's arguments that no cache holds, where it is called again and again.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from typing import Any
+
+from graphsched.calibration.cuda_calls import Yardstick
+from graphsched.calibration.cuda_clock import new_stream
+from graphsched.calibration.fitting import median
+from graphsched.calibration.tiny_plans import other_kinds, program_of
+from graphsched.executors.program import Program
+
+COLD_CALLS = 2
+LONGEST_ROW, LONGEST_SWITCHING = 400, 64
+ROW_S, ROW_BYTES = 0.03, 2 * 10**9
+ROWS, SWITCHING_ROWS, COMPANY_SAMPLES = 7, 5, 15
+SHORT_S = 2e-4  # operations that take longer keep the device busy while streams change
+
+Calls = Sequence[Callable[[], Any]]
+
+
+@dataclass(frozen=True)
+class HostCosts:
+    """Host seconds of one call; the fields of `TaskCost`."""
+
+    dispatch_s: float
+    call_s: float
+    company_s: float
+    switching_s: float
+
+
+def host_costs(calls: Calls, device: int, alone_s: float, returned_bytes: int) -> HostCosts:
+    """Host costs of an operation.
+
+    Args:
+        calls: The same on different inputs.
+        device: Number of the CUDA device.
+        alone_s: Device seconds of one.
+        returned_bytes: What one returns.
+    """
+    row = row_length(alone_s, returned_bytes)
+    with ExitStack() as stack:
+        yardstick = stack.enter_context(closing(Yardstick(device)))
+        others = stack.enter_context(program_of(other_kinds, (device,)))
+        dispatch_s, tiny_s = in_a_row_s(calls, device, row, yardstick)
+        company_s = in_company_s(calls, device, others, yardstick) * tiny_s - dispatch_s
+        switching_s = switching(calls, device, row, yardstick) * tiny_s if alone_s < SHORT_S else 0.0
+    return HostCosts(dispatch_s, tiny_s, max(0.0, company_s), max(0.0, switching_s))
+
+
+def row_length(alone_s: float, returned_bytes: int) -> int:
+    """Calls in a row: as many as take 30 ms on the device and return 2 GB, between 10 and 402.
+
+    Example:
+        >>> row_length(1e-6, 4), row_length(1e-3, 4), row_length(1e-6, 10**9)
+        (402, 32, 10)
+    """
+    most = min(LONGEST_ROW, int(ROW_S / max(alone_s, 1e-6)), ROW_BYTES // max(returned_bytes, 1))
+    return COLD_CALLS + max(8, most)
+
+
+def in_a_row_s(calls: Calls, device: int, row: int, yardstick: Yardstick) -> tuple[float, float]:
+    """Host seconds of one call among many in a row, as a thread that only dispatches makes them; and the yardstick.
+
+    What they return is kept until the end of the row, as a plan keeps what it returns. The first calls
+    of a row, which find the processor's caches cold, are left out. The figure is the mean of a row, for
+    now and then a call takes longer, in units of the yardstick beside it, and the median of several rows.
+    """
+    import torch
+
+    order, ratios, units = [calls[i % len(calls)] for i in range(row)], [], []
+    stream = new_stream(device)
+    for _ in range(ROWS):
+        before_s = yardstick.sample_s()
+        with torch.cuda.stream(stream):
+            mean_s = _row_s(order, COLD_CALLS) / (row - COLD_CALLS)
+        torch.cuda.synchronize(device)
+        units.append((before_s + yardstick.sample_s()) / 2)
+        ratios.append(mean_s / units[-1])
+    return median(ratios) * median(units), median(units)
+
+
+def in_company_s(calls: Calls, device: int, others: Program, yardstick: Yardstick) -> float:
+    """Host time of one call after a run of tiny operations of many kinds, in units of the yardstick.
+
+    In a plan of many operations each finds in the processor's caches what the others left.
+    """
+    import torch
+
+    stream, ratios = new_stream(device), []
+    for number in range(COMPANY_SAMPLES + 1):
+        unit_s = yardstick.sample_s()
+        others.time_once()
+        with torch.cuda.stream(stream):
+            call = calls[number % len(calls)]
+            began = time.perf_counter()
+            kept = call()
+            ratios.append((time.perf_counter() - began) / unit_s)
+        torch.cuda.synchronize(device)
+        del kept
+    return median(ratios[1:])
+
+
+def switching(calls: Calls, device: int, row: int, yardstick: Yardstick) -> float:
+    """What calls on two streams in turn take longer than on one, beyond making a stream current, in yardsticks."""
+    import torch
+
+    row = min(row, LONGEST_SWITCHING)
+    first, second = new_stream(device), new_stream(device)
+    order, more = [calls[i % len(calls)] for i in range(row)], []
+    with torch.cuda.stream(first):
+        for _ in range(SWITCHING_ROWS):
+            unit_s, rows = yardstick.sample_s(), []
+            for streams in ((first, first), (first, second)):
+                switches = [functools.partial(torch.cuda.set_stream, streams[i % 2]) for i in range(row)]
+                steps = [step for pair in zip(switches, order, strict=True) for step in pair]
+                rows.append(_row_s(steps, 2 * COLD_CALLS))
+                torch.cuda.synchronize(device)
+            more.append((rows[1] - rows[0]) / (row - COLD_CALLS) / unit_s)
+    return median(more)
+
+
+def _row_s(steps: Calls, cold: int) -> float:
+    """Seconds of the steps after the first `cold` ones; what they return is kept."""
+    kept = [step() for step in steps[:cold]]
+    began = time.perf_counter()
+    for step in steps[cold:]:
+        kept.append(step())
+    return time.perf_counter() - began
