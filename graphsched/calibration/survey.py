@@ -3,12 +3,16 @@
 The rates that a host's memory gives drift by per cent within seconds. Patterns that are measured one after the other,
 each to its end, so differ by more than their loads; medians over rounds that all of them take part in do not.
 
+Which of several transfers goes first may differ from round to round, so the median is that of their sum, and each has
+its mean share of it.
+
 Not modelled: drift that is slower than all rounds together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from statistics import fmean
 
 from graphsched.calibration.capacities import Flow, Rates
 from graphsched.calibration.fitting import median, quantile
@@ -18,7 +22,7 @@ FEW = 4  # rounds; of fewer the range is the spread
 
 
 class Survey:
-    """Rates of transfers together: medians over rounds.
+    """Rates of transfers together: the median of their sum over rounds, in their mean shares.
 
     Args:
         rates: Measures the rates of some flows once.
@@ -26,10 +30,10 @@ class Survey:
         rounds: How often each is measured.
 
     Example:
-        >>> rates = iter([[4.0], [1.0, 1.0], [6.0], [3.0, 1.0]])
+        >>> rates = iter([[4.0], [2.0, 2.0], [6.0], [3.0, 1.0]])
         >>> survey = Survey(lambda flows: next(rates), [[("a", "b")], [("a", "b"), ("a", "c")]], rounds=2)
         >>> survey([("a", "b")]), survey([("a", "c"), ("a", "b")])
-        ([5.0], [1.0, 2.0])
+        ([5.0], [1.5, 2.5])
     """
 
     def __init__(self, rates: Rates, patterns: Iterable[Sequence[Flow]], rounds: int) -> None:
@@ -41,13 +45,14 @@ class Survey:
         self._measure(distinct)
 
     def __call__(self, flows: Sequence[Flow]) -> list[float]:
-        """Median of each flow's rate over the rounds; what was not among the patterns is measured now."""
+        """Each flow's rate over the rounds; what was not among the patterns is measured now."""
         if _key(flows) not in self._samples:
             self._measure({_key(flows): flows})
         samples = self._samples[_key(flows)]
+        whole = median([sum(sample) for sample in samples])
         found = [0.0] * len(flows)
         for place, k in enumerate(_order(flows)):
-            found[k] = median([sample[place] for sample in samples])
+            found[k] = whole * fmean(sample[place] / sum(sample) for sample in samples)
         return found
 
     @property

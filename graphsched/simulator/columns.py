@@ -347,7 +347,7 @@ def _add_changes(columns: Columns) -> None:
     places = [i for i, kind in enumerate(columns.kind) if kind == CUDA] if columns.call else []
     most = dispatch.changes[-1][0] if dispatch.changes else 1
     added_s = [dispatch.change_after_s(others) for others in range(most + 1)]
-    shares = [seconds / (dispatch.change_after_s(COMPANY_KINDS) or 1.0) for seconds in added_s]
+    shares = [min(1.0, seconds / (dispatch.change_after_s(COMPANY_KINDS) or 1.0)) for seconds in added_s]
     before = columns.lane[places[-1]] if places else -1
     for i, others in zip(places, call_distances([columns.call[i] for i in places], most), strict=True):
         company_s, switching_s = columns.company_s.get(i, (-1.0, 0.0))

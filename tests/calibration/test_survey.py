@@ -33,12 +33,21 @@ def test_patterns_take_turns_and_keep_their_medians() -> None:
     assert len(rates.asked) == 6  # nothing is measured again
 
 
-def test_each_flow_keeps_its_own_median_in_any_order() -> None:
-    rates = Played(5, 7, 9)
+def test_each_flow_has_its_mean_share_in_any_order() -> None:
+    """Sums of 4, 8 and 5, of which the first flow has 3/4, 7/8 and 4/5."""
+    rates = Played(3, 7, 4)
     survey = Survey(rates, [[OUT, IN], [IN, OUT]], rounds=3)
     assert rates.asked == [[OUT, IN]] * 3
-    assert survey([OUT, IN]) == [7.0, 1.0]
-    assert survey([IN, OUT]) == [1.0, 7.0]
+    share = (3 / 4 + 7 / 8 + 4 / 5) / 3
+    assert survey([OUT, IN]) == pytest.approx([5 * share, 5 * (1 - share)])
+    assert survey([IN, OUT]) == pytest.approx([5 * (1 - share), 5 * share])
+
+
+def test_transfers_that_go_one_after_the_other_keep_their_sum() -> None:
+    """A port that serves one of three at a time, another in every round: no flow's median would be above 0."""
+    turns = iter([[6.0, 0.0, 0.0], [0.0, 6.0, 0.0], [0.0, 0.0, 6.0]])
+    survey = Survey(lambda _: next(turns), [[IN, OUT, ACROSS]], rounds=3)
+    assert survey([IN, OUT, ACROSS]) == pytest.approx([2.0, 2.0, 2.0])
 
 
 def test_what_was_not_listed_is_measured_once_in_all_rounds() -> None:
