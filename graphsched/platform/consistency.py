@@ -15,7 +15,7 @@ from graphsched.platform.parts import Link
 if TYPE_CHECKING:
     from graphsched.platform.host import Platform
 
-SLACK = 0.05  # a link may be this much faster than what it crosses: both were measured
+SLACK = 0.02  # a link may be this much faster than what it crosses: both were measured
 POINTS_SLACK = 0.4  # a curve may be this far from latency + bytes / rate at its largest size
 
 

@@ -6,14 +6,14 @@ Columns are plain lists indexed by action, made once and read by every run of th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from graphsched.costs import COMPANY_KINDS, Beside, TaskCost
+from graphsched.costs import Beside, TaskCost
 from graphsched.errors import PlanError
-from graphsched.plan import Copy, Plan
+from graphsched.plan import Plan
 from graphsched.platform import CapacityTable, Dispatch
-from graphsched.simulator.call_distance import call_distances
 from graphsched.simulator.durations import Durations
+from graphsched.simulator.host_calls import add_changes, call_kinds, copy_call_s, frees_s
 from graphsched.simulator.kinds import Kinds
 from graphsched.simulator.lane_costs import CPU, CUDA, Lanes, lanes_of
 from graphsched.simulator.model import Model, switched
@@ -113,7 +113,7 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
         queue_depth=int(dispatch.queue_depth) if model.launch_queue else None,
         lane=list(plan.lane_of),
         kind=[lanes.kind[lane] for lane in plan.lane_of],
-        call=_calls(plan) if dispatch.change_s or dispatch.changes or dispatch.start_s else [],
+        call=call_kinds(plan) if dispatch.change_s or dispatch.changes or dispatch.start_s else [],
         own_s=[0.0] * len(plan),
         call_s=[0.0] * len(plan),
         waits=plan.waits,
@@ -124,7 +124,7 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
         cores=plan.platform.cores,
     )
     durations = Durations(plan)
-    columns.after_s = _frees_s(columns, plan)
+    columns.after_s = frees_s(columns, plan)
     costs = _fill_runs(columns, durations, plan, model)
     if model.sharing:
         _share_devices(columns, costs, plan, model)
@@ -134,34 +134,6 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
     if model.sharing:
         _share_cores(columns, plan)
     return columns, tuple(durations.estimated)
-
-
-def _calls(plan: Plan) -> list[int]:
-    """A number for what each action calls: an operation by its name, or a copy between two devices, and where."""
-    numbers: dict[tuple[str, ...], int] = {}
-    tasks = dict(plan.work.graph.nodes(data="task"))
-    found = []
-    for i, name in enumerate(plan.names):
-        copy, task = plan.copies.get(i), tasks.get(name)
-        if copy is not None:
-            key: tuple[str, ...] = ("copy", copy.source, copy.target)
-        else:
-            what = task.signature.partition("(")[0] if task is not None else name
-            key = ("run", what, plan.lanes[plan.lane_of[i]].device)
-        found.append(numbers.setdefault(key, len(numbers)))
-    return found
-
-
-def _frees_s(columns: Columns, plan: Plan) -> list[float]:
-    """What giving memory back takes the thread after each action; lanes of the CPU do it themselves."""
-    free_s, frees = columns.dispatch.free_s, plan.frees
-    return [free_s * len(frees[i]) if kind == CUDA and i in frees else 0.0 for i, kind in enumerate(columns.kind)]
-
-
-def _copy_call_s(copy: Copy, plan: Plan, costs: Dispatch) -> float:
-    ends = (copy.source, copy.target)
-    between = copy.source != copy.target and all(plan.platform.device(end).kind == "cuda" for end in ends)
-    return costs.peer_copy_s if between else costs.copy_s
 
 
 def _fill_runs(columns: Columns, durations: Durations, plan: Plan, model: Model) -> dict[int, TaskCost]:
@@ -208,7 +180,7 @@ def _fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Mode
         link = durations.link(copy)
         on_cpu = columns.kind[i] == CPU
         route = durations.route(copy, tuple(numbers[name] for name in link.crosses), on_cpu)
-        columns.call_s[i] = columns.dispatch.handoff_s if on_cpu else _copy_call_s(copy, plan, columns.dispatch)
+        columns.call_s[i] = columns.dispatch.handoff_s if on_cpu else copy_call_s(copy, plan, columns.dispatch)
         if link.blocking and model.blocking and not on_cpu:
             columns.flags[i] |= BLOCKS
         if not model.contention:
@@ -318,7 +290,7 @@ def finish(columns: Columns, joins: dict[int, tuple[int, ...]], model: Model) ->
     n, kind, waits, lane = len(columns), columns.kind, columns.waits, columns.lane
     wait_s, record_s = columns.lanes.wait_s, columns.dispatch.record_s
     columns.before_s = [0.0] * n
-    _add_changes(columns)
+    add_changes(columns)
     recorded: set[int] = set()
     for i, before in enumerate(waits):
         for j in before:
@@ -338,32 +310,3 @@ def finish(columns: Columns, joins: dict[int, tuple[int, ...]], model: Model) ->
     columns.final = [i for i in last if i >= 0 and kind[i] == CUDA and i not in waited]
     if joins:
         columns.waits = [w + joins.get(i, ()) for i, w in enumerate(waits)]
-
-
-def _add_changes(columns: Columns) -> None:
-    """What a call to a stream takes longer as the first of all, for the calls of other kinds before it, and where
-    the call before went to another stream: both in one for an operation that was measured after other kinds."""
-    dispatch = columns.dispatch
-    places = [i for i, kind in enumerate(columns.kind) if kind == CUDA] if columns.call else []
-    most = dispatch.changes[-1][0] if dispatch.changes else 1
-    added_s = [dispatch.change_after_s(others) for others in range(most + 1)]
-    shares = [min(1.0, seconds / (dispatch.change_after_s(COMPANY_KINDS) or 1.0)) for seconds in added_s]
-    before = columns.lane[places[-1]] if places else -1
-    for i, others in zip(places, call_distances([columns.call[i] for i in places], most), strict=True):
-        company_s, switching_s = columns.company_s.get(i, (-1.0, 0.0))
-        columns.before_s[i] += added_s[others] if company_s < 0.0 else company_s * shares[others]
-        if columns.lane[i] != before:
-            columns.before_s[i] += switching_s * max(0.0, 1.0 - shares[others])
-            before = columns.lane[i]
-    if places:
-        columns.before_s[places[0]] += dispatch.start_s
-
-
-def warm(columns: Columns) -> Columns:
-    """`columns` of a run that follows one like it: its first calls find the processor's caches as that left them."""
-    first = columns.kind.index(CUDA) if columns.dispatch.start_s and CUDA in columns.kind else -1
-    if first < 0:
-        return columns
-    before_s = list(columns.before_s)
-    before_s[first] -= columns.dispatch.start_s
-    return replace(columns, before_s=before_s)

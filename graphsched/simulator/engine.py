@@ -20,6 +20,7 @@ from graphsched.simulator.columns import ALONE, NETWORK, SEVERAL, Columns
 from graphsched.simulator.compute import CoreSharing, Pool, device_resource
 from graphsched.simulator.dispatch import UNKNOWN, Thread
 from graphsched.simulator.fluid import Resource, Timer
+from graphsched.simulator.host_calls import queries_s
 from graphsched.simulator.lane_costs import CUDA, WAIT
 from graphsched.simulator.network import Network
 from graphsched.simulator.traffic import BesideTraffic, MemoryUse, Traffic, Unshared
@@ -83,15 +84,7 @@ class Engine:
             stuck = next(iter(self._missing), self.thread.needs)
             raise DeadlockError(f"action number {stuck} never ends: plan.check() says why")
         last = max(self.end_s, default=0.0)
-        return max(self.thread.time, last) + self._columns.dispatch.sync_s + self._queries_s()
-
-    def _queries_s(self) -> float:
-        """The thread asks lane after lane whether it is done: after the last to end, those that come behind it."""
-        final = self._columns.final
-        if len(final) < 2:
-            return 0.0
-        last = max(range(len(final)), key=lambda k: (self.end_s[final[k]], k))
-        return (len(final) - 1 - last) * self._columns.dispatch.query_s
+        return max(self.thread.time, last) + self._columns.dispatch.sync_s + queries_s(self._columns, self.end_s)
 
     # -- what is known at once -----------------------------------------------------------------
 

@@ -44,9 +44,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from graphsched.plan import Plan
-from graphsched.simulator.columns import ALONE, NETWORK, Columns, warm
+from graphsched.simulator.columns import ALONE, NETWORK, Columns
 from graphsched.simulator.durations import Durations
 from graphsched.simulator.engine import Engine
+from graphsched.simulator.host_calls import warm
 from graphsched.simulator.lane_costs import CPU, CUDA
 from graphsched.simulator.path import Stretch, chain
 

@@ -9,8 +9,9 @@ import numpy as np
 
 from graphsched.errors import DeadlockError, ScheduleError
 from graphsched.plan import Plan
-from graphsched.simulator.columns import Columns, finish, tabulate, warm
+from graphsched.simulator.columns import Columns, finish, tabulate
 from graphsched.simulator.engine import Engine
+from graphsched.simulator.host_calls import warm
 from graphsched.simulator.interval import interval
 from graphsched.simulator.model import EVERYTHING, Model
 from graphsched.simulator.steps import repeat

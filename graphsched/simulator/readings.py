@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from graphsched.plan import Plan
 from graphsched.simulator.columns import BLOCKS, NEEDS_CPU, Columns
+from graphsched.simulator.host_calls import queries_s
 from graphsched.simulator.lane_costs import CPU, CUDA, WAIT
 from graphsched.timeline import Timeline
 
@@ -81,7 +82,8 @@ class Readings:
     def _read_return(self, makespan_s: float) -> None:
         """The last return: the thread knows that all lanes are done."""
         known_s = max(max(self._end_s, default=0.0), max(self._issued_s, default=0.0))
-        self.return_s = makespan_s - known_s - self._dispatch.sync_s + self.return_s
+        returned_s = known_s + self._dispatch.sync_s + queries_s(self._columns, self._end_s)
+        self.return_s = makespan_s - returned_s + self.return_s
 
     # -- worker lanes --------------------------------------------------------------------------
 
