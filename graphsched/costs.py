@@ -143,7 +143,8 @@ class TaskCost:
     switching_s: float = 0.0
 
     def __post_init__(self) -> None:
-        check_seconds(self.company_s or 0.0, "company_s")
+        if self.company_s is not None:
+            check_seconds(self.company_s, "company_s")
         check_seconds(self.switching_s, "switching_s")
         check_seconds(self.device_s, "device_s")
         check_seconds(self.dispatch_s, "dispatch_s")

@@ -1,6 +1,6 @@
-"""Variables that CUDA and OpenMP read once, when they start; set on ``import graphsched`` if the user did not.
+"""Variables that CUDA and OpenMP read when they start; set on ``import graphsched`` if the user did not.
 
-They have no effect where torch was imported and used before.
+They are read once: OpenMP's when torch is imported, CUDA's when it is first used. What is set later has no effect.
 """
 
 from __future__ import annotations

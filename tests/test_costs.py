@@ -32,6 +32,9 @@ def test_seconds_that_are_not(seconds: Any) -> None:
     [
         ({"device_s": -1.0}, "device_s"),
         ({"device_s": 1.0, "dispatch_s": math.nan}, "dispatch_s"),
+        ({"device_s": 1.0, "company_s": -1.0}, "company_s"),
+        ({"device_s": 1.0, "company_s": ""}, "company_s"),
+        ({"device_s": 1.0, "switching_s": math.nan}, "switching_s"),
         ({"device_s": 1.0, "quartiles_s": (0.9, math.inf)}, "quartile"),
         ({"device_s": 1.0, "concurrency": ((2, math.nan),)}, "slowdown"),
         ({"device_s": 1.0, "concurrency": ((4, 2.0), (2, 1.0))}, "ascend"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graphsched.errors import SignatureError, WorkloadError
@@ -163,6 +163,10 @@ class Buffers:
         """The returned values of the run that has just ended, by name; clones of what lies in inputs or states."""
         found = {v.name: self.slots[self.slot(v.name)] for v in self.plan.work.returned()}
         return {name: t.clone() if _address(t) in self._addresses else t for name, t in found.items()}
+
+    def copies_of_results(self, slots: Sequence[Any]) -> dict[str, Any]:
+        """Clones of the returned values by name, from slots as they were filled for good."""
+        return {v.name: slots[self.slot(v.name)].clone() for v in self.plan.work.returned()}
 
     def clear(self) -> None:
         """Drop every result; inputs and states stay."""

@@ -135,7 +135,8 @@ def _to_cuda(slots: list[Any], source: int, output: int, copy: Copy) -> Call:
 def peer_call(name: str, copy: Copy, lane: CudaLane, buffers: Buffers) -> Call:
     """A copy between GPUs with peer access, on the lane's stream alone.
 
-    Memory for it comes from the stream that is current on the target. Tensors with gaps go by torch's copy.
+    Memory for it comes from the stream that is current on the target. Tensors with gaps, and those without elements,
+    which have no address, go by torch's copy.
     """
     spec, slots = copy.read.value.spec, buffers.slots
     assert spec is not None
@@ -144,6 +145,8 @@ def peer_call(name: str, copy: Copy, lane: CudaLane, buffers: Buffers) -> Call:
     copy_bytes, stream = driver_copy(), lane.stream.cuda_stream
     make, nbytes = functools.partial(new_tensor, TensorSpec(spec.shape, spec.dtype), copy.target), spec.nbytes
     by_torch = _to_cuda(slots, source, output, copy)
+    if not nbytes:
+        return by_torch
 
     def across() -> None:
         there = slots[source]

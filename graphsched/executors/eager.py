@@ -130,7 +130,7 @@ class EagerCompiler:
             else:
                 calls.add(i, self._host_wait(j, repr(self.plan.names[j])))
         if stamps:
-            stamps.events[i] = (new_event(timing=True), new_event(timing=True))
+            stamps.events[i] = (self._timing_event(), self._timing_event())
             calls.add(i, partial(stamps.events[i][0].record, lane.stream))
         calls.add(i, self.bodies[i])
         if stamps:
@@ -139,6 +139,9 @@ class EagerCompiler:
             calls.add(i, partial(self.events[i].record, lane.stream))
         if i in self.plan.frees:
             calls.add(i, self._free(i))
+
+    def _timing_event(self) -> Any:
+        return new_event(timing=True)
 
     def _switches(self, i: int, current: int | None) -> list[Any]:
         """Streams to be made current for action `i`, the lane's own last: its device becomes current too."""

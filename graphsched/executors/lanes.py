@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from typing import Any
 
@@ -194,3 +195,30 @@ def stream_pool(device: int) -> list[Any]:
             found.setdefault(stream.cuda_stream, stream)
         _streams[device] = list(found.values())
     return _streams[device]
+
+
+@contextlib.contextmanager
+def streams_as_they_were(devices: list[int]) -> Iterator[None]:
+    """Put the thread's current device, and its streams on `devices`, back afterwards."""
+    if not devices:
+        yield
+        return
+    import torch
+
+    device = torch.cuda.current_device()
+    before = [torch.cuda.current_stream(i) for i in devices]
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(RuntimeError):  # CUDA repeats the error that ended the run
+            _make_current(before, device)
+        raise
+    _make_current(before, device)
+
+
+def _make_current(streams: list[Any], device: int) -> None:
+    import torch
+
+    for stream in streams:
+        torch.cuda.set_stream(stream)
+    torch.cuda.set_device(device)

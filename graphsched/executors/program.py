@@ -5,19 +5,26 @@ from __future__ import annotations
 import contextlib
 import time
 import weakref
-from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
 from graphsched.errors import ExecutionError, ScheduleError, StuckError, TaskFailedError, WorkloadError
 from graphsched.executors.buffers import Buffers
 from graphsched.executors.calls import failure_of
+from graphsched.executors.cuda_graph import GraphCompiler
 from graphsched.executors.eager import Calls, EagerCompiler, Stamps
-from graphsched.executors.lanes import CpuLane, CudaLane, close_lanes, cpu_lanes, cuda_lanes
+from graphsched.executors.lanes import (
+    CpuLane,
+    CudaLane,
+    close_lanes,
+    cpu_lanes,
+    cuda_lanes,
+    streams_as_they_were,
+)
 from graphsched.executors.watch import Watch
-from graphsched.plan import Plan
+from graphsched.plan import Plan, check_capturable
 
-MODES = ("eager",)
+MODES = ("eager", "graph")
 GRACE_S = 1.0  # for what still runs when a run is stuck or interrupted
 
 
@@ -27,7 +34,8 @@ class Program:
     It owns clones of inputs and states: the user's tensors never change. Inputs are in place before
     time 0; those on the CPU lie in pinned memory where the plan uses CUDA. A tensor that a copy
     brought to the host is written again by the run after next. Random numbers come from torch's
-    global generators.
+    global generators. In mode ``graph`` the plan is captured into one CUDA graph when the program is made, see
+    `executors.cuda_graph`; `run` then returns copies of what lies in the graph's memory.
 
     Raises:
         ScheduleError: There is no such mode.
@@ -60,7 +68,9 @@ class Program:
             raise ScheduleError(f"mode {mode!r} cannot be run: one of {', '.join(MODES)}")
         if not plan.work.runnable:
             raise WorkloadError(f"workload {plan.work.name!r} has tasks without code: it can be predicted, not run")
-        self.plan = plan
+        if mode == "graph":
+            check_capturable(plan)
+        self.plan, self._mode = plan, mode
         self._cuda = cuda_lanes(plan)
         self.buffers = Buffers(plan)
         self._cpu: dict[int, CpuLane] = {}
@@ -73,13 +83,19 @@ class Program:
         """Make the CPU lanes and the calls that hand work to them."""
         self._cpu.update(cpu_lanes(self.plan))
         self.watch = Watch(self._timeout_s, yields=bool(self._cpu))
-        self._compiler = EagerCompiler(self.plan, self.buffers, self._cpu, self._cuda, self.watch)
-        self._calls = self._compiler.compile()
+        self._compiler = self._new_compiler()
+        with streams_as_they_were(self._devices()):
+            self._calls = self._compiler.compile()
         self._timed: tuple[Stamps, Calls] | None = None
         self._tails = {lane: i for i, lane in enumerate(self.plan.lane_of) if lane in self._cpu}
         self._final = self._final_lanes()
         self._at_rest = True
         self.issue_s = 0.0  # of the last run: until all actions were issued
+
+    def _new_compiler(self) -> EagerCompiler | GraphCompiler:
+        if self._mode == "graph":
+            return GraphCompiler(self.plan, self.buffers, self._cuda, self.watch)
+        return EagerCompiler(self.plan, self.buffers, self._cpu, self._cuda, self.watch)
 
     def _make_ready(self) -> None:
         """Leave lanes that a stuck or interrupted run still occupies to themselves; start others.
@@ -109,6 +125,8 @@ class Program:
         """
         self.load(inputs)
         self.time_once()
+        if isinstance(self._compiler, GraphCompiler):
+            return self.buffers.copies_of_results(self._compiler.slots)
         results = self.buffers.results()
         self.buffers.clear()
         return results
@@ -128,7 +146,8 @@ class Program:
         self._make_ready()
         if self._timed is None:
             stamps = Stamps(len(self.plan))
-            self._timed = stamps, self._compiler.compile(stamps)
+            with streams_as_they_were(self._devices()):
+                self._timed = stamps, self._compiler.compile(stamps)
         stamps, calls = self._timed
         seconds = self._go(calls)
         return stamps, self._began, seconds
@@ -138,7 +157,7 @@ class Program:
 
         self.buffers.clear()
         position = 0
-        with _streams_as_they_were(self._devices()), torch.no_grad():
+        with streams_as_they_were(self._devices()), torch.no_grad():
             self._settle()
             self._compiler.begin()
             self.watch.begin()
@@ -152,7 +171,7 @@ class Program:
                 self._finish()
                 seconds = time.perf_counter() - self._began
             except BaseException as error:
-                action = calls.owner[position] if position < len(calls.owner) else None
+                action = calls.owner[position] if position < len(calls.owner) and self._mode == "eager" else None
                 raise self._failed(error, action)  # noqa: B904 - it has its cause
         self._at_rest = True
         return seconds
@@ -169,7 +188,9 @@ class Program:
             torch.cuda.synchronize(device)
 
     def _final_lanes(self) -> list[CudaLane]:
-        """CUDA lanes that no other lane's end implies, in the plan's order."""
+        """CUDA lanes that no other lane's end implies, in the plan's order; a graph ends on the first lane."""
+        if self._mode == "graph":
+            return list(self._cuda.values())[:1]
         last = {lane: i for i, lane in enumerate(self.plan.lane_of)}
         waited = {j for waits in self.plan.waits for j in waits}
         return [lane for number, lane in self._cuda.items() if last.get(number, -1) not in waited]
@@ -262,30 +283,3 @@ class Program:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-@contextlib.contextmanager
-def _streams_as_they_were(devices: list[int]) -> Iterator[None]:
-    """Put the thread's current device, and its streams on `devices`, back afterwards."""
-    if not devices:
-        yield
-        return
-    import torch
-
-    device = torch.cuda.current_device()
-    before = [torch.cuda.current_stream(i) for i in devices]
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(RuntimeError):  # CUDA repeats the error that ended the run
-            _make_current(before, device)
-        raise
-    _make_current(before, device)
-
-
-def _make_current(streams: list[Any], device: int) -> None:
-    import torch
-
-    for stream in streams:
-        torch.cuda.set_stream(stream)
-    torch.cuda.set_device(device)

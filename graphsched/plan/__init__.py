@@ -2,6 +2,7 @@
 
 from graphsched.plan.builder import Placement, allowed_devices, build_plan, lies_pageable
 from graphsched.plan.check import check, known
+from graphsched.plan.graph_mode import check_capturable
 from graphsched.plan.model import HOST_LANE, Action, Copy, Lane, Plan, copy_lane
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "allowed_devices",
     "build_plan",
     "check",
+    "check_capturable",
     "copy_lane",
     "known",
     "lies_pageable",

@@ -158,15 +158,17 @@ def checked_changes(changes: Any) -> tuple[tuple[int, float], ...]:
         PlatformError: They are no pairs of a number of kinds, ascending from 1 on, and seconds.
     """
     try:
-        found = tuple((int(kinds), check_number(seconds, "dispatch changes")) for kinds, seconds in changes)
+        found = tuple((kinds, check_number(seconds, "dispatch changes")) for kinds, seconds in changes)
     except (TypeError, ValueError) as error:
         shown = reprlib.repr(changes)
         raise PlatformError(
             f"dispatch changes are {shown}: pairs of a number of kinds and seconds are needed"
         ) from error
     numbers = [kinds for kinds, _ in found]
-    if numbers != sorted(set(numbers)) or any(kinds < 1 for kinds in numbers):
-        raise PlatformError(f"dispatch changes are after {numbers} kinds: numbers from 1 on are needed, ascending")
+    whole = all(isinstance(kinds, int) and not isinstance(kinds, bool) for kinds in numbers)
+    if not whole or numbers != sorted(set(numbers)) or any(kinds < 1 for kinds in numbers):
+        shown = reprlib.repr(numbers)
+        raise PlatformError(f"dispatch changes are after {shown} kinds: whole numbers from 1 on are needed, ascending")
     return found
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from graphsched.costs import Costs
 from graphsched.errors import ScheduleError
-from graphsched.plan import Placement, Plan, build_plan
+from graphsched.plan import Placement, Plan, build_plan, check_capturable
 from graphsched.platform import Platform
 from graphsched.schedulers.options import check_options, described
 from graphsched.schedulers.registry import find_scheduler
 from graphsched.workload import Workload
 
-MODES = ("eager",)
+MODES = ("eager", "graph")
 
 
 def schedule(
@@ -31,7 +31,7 @@ def schedule(
         platform: What to run it on.
         costs: Costs of its tasks; default those that the platform carries. What is missing is estimated.
         scheduler: Name of one of `schedulers()`.
-        mode: How the plan is meant to run: ``eager``.
+        mode: How the plan is meant to run: ``eager``, or ``graph`` (one CUDA graph).
         options: Options of the scheduler; all take ``copies``: copies that the workload asks for go to lanes
             of their ``own`` (default), or to the ``compute`` lane that made the value.
 
@@ -39,6 +39,7 @@ def schedule(
         ScheduleError: The scheduler, an option or the mode does not exist, or no device may run a task.
         PlatformError: A task or value names a device, or needs a link, that the platform does not have.
         CostError: A task has durations, but none for a device where it may run.
+        ScheduleError: The mode is ``graph``, and the plan has what no CUDA graph can hold.
 
     Example:
         >>> import networkx as nx
@@ -59,4 +60,7 @@ def schedule(
     if not isinstance(placement, Placement):
         raise ScheduleError(f"scheduler {scheduler!r} returned {type(placement).__name__}: a Placement is needed")
     name = described(scheduler, function, options)
-    return build_plan(work, platform, costs, placement, scheduler=name, mode=mode)
+    plan = build_plan(work, platform, costs, placement, scheduler=name, mode=mode)
+    if mode == "graph":
+        check_capturable(plan)
+    return plan

@@ -13,7 +13,7 @@ from graphsched.errors import PlanError
 from graphsched.plan import Plan
 from graphsched.platform import CapacityTable, Dispatch
 from graphsched.simulator.durations import Durations
-from graphsched.simulator.host_calls import add_changes, call_kinds, copy_call_s, frees_s
+from graphsched.simulator.host_calls import add_changes, call_kinds, copy_call_s, frees_s, in_graph, launch_graph
 from graphsched.simulator.kinds import Kinds
 from graphsched.simulator.lane_costs import CPU, CUDA, Lanes, lanes_of
 from graphsched.simulator.model import Model, switched
@@ -105,12 +105,13 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
         PlatformError: A link does not exist.
         PlanError: An action is of a kind that is not simulated yet.
     """
-    dispatch = switched(plan.platform.dispatch, model)
+    graph = plan.mode == "graph"
+    dispatch = switched(in_graph(plan.platform.dispatch) if graph else plan.platform.dispatch, model)
     lanes = lanes_of(plan, dispatch)
     columns = Columns(
         lanes=lanes,
         dispatch=dispatch,
-        queue_depth=int(dispatch.queue_depth) if model.launch_queue else None,
+        queue_depth=int(dispatch.queue_depth) if model.launch_queue and not graph else None,
         lane=list(plan.lane_of),
         kind=[lanes.kind[lane] for lane in plan.lane_of],
         call=call_kinds(plan) if dispatch.change_s or dispatch.changes or dispatch.start_s else [],
@@ -133,11 +134,14 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
     _fill_copies(columns, durations, plan, model)
     if model.sharing:
         _share_cores(columns, plan)
+    if graph and CUDA in columns.kind:
+        launch_graph(columns)
     return columns, tuple(durations.estimated)
 
 
 def _fill_runs(columns: Columns, durations: Durations, plan: Plan, model: Model) -> dict[int, TaskCost]:
     """Times of tasks; returns the costs of those on GPUs."""
+    graph = plan.mode == "graph"
     handoff_s, run_s = columns.dispatch.handoff_s, columns.dispatch.run_s
     devices = [plan.platform.device(lane.device) if lane.kind == "compute" else None for lane in plan.lanes]
     tasks = dict(plan.work.graph.nodes(data="task"))
@@ -154,7 +158,7 @@ def _fill_runs(columns: Columns, durations: Durations, plan: Plan, model: Model)
                 continue
             costs[i] = cost
             columns.own_s[i] = run_s
-            columns.call_s[i] = cost.dispatch_at(columns.dispatch.call_s) if model.dispatch else 0.0
+            columns.call_s[i] = cost.dispatch_at(columns.dispatch.call_s) if model.dispatch and not graph else 0.0
             if cost.company_s is not None:
                 pace = cost.pace_at(columns.dispatch.call_s)
                 columns.company_s[i] = cost.company_s * pace, cost.switching_s * pace

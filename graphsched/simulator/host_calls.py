@@ -12,11 +12,26 @@ from typing import TYPE_CHECKING
 from graphsched.costs import COMPANY_KINDS
 from graphsched.plan import Copy, Plan
 from graphsched.platform import Dispatch
+from graphsched.platform.parts import HOST_CALLS
 from graphsched.simulator.call_distance import call_distances
 from graphsched.simulator.lane_costs import CUDA
 
 if TYPE_CHECKING:
     from graphsched.simulator.columns import Columns
+
+
+def in_graph(costs: Dispatch) -> Dispatch:
+    """Costs of dispatch where a CUDA graph holds all actions: `launch_s` is that of the graph, the rest is free."""
+    off = dict.fromkeys(HOST_CALLS, 0.0)
+    launched_s = costs.graph_launch_s + costs.launch_s
+    return replace(costs, **off, changes=(), launch_s=launched_s, same_device_s=costs.graph_wait_s)  # type: ignore[arg-type]
+
+
+def launch_graph(columns: Columns) -> None:
+    """Let the thread take the time of the launch before the first action, and none before later ones."""
+    first = columns.kind.index(CUDA)
+    columns.own_s[first] += columns.dispatch.launch_s
+    columns.dispatch = replace(columns.dispatch, launch_s=0.0)
 
 
 def call_kinds(plan: Plan) -> list[int]:
@@ -53,7 +68,7 @@ def add_changes(columns: Columns) -> None:
     the call before went to another stream: both in one for an operation that was measured after other kinds."""
     dispatch = columns.dispatch
     places = [i for i, kind in enumerate(columns.kind) if kind == CUDA] if columns.call else []
-    most = dispatch.changes[-1][0] if dispatch.changes else 1
+    most = min(dispatch.changes[-1][0], len(set(columns.call))) if dispatch.changes else 1
     added_s = [dispatch.change_after_s(others) for others in range(most + 1)]
     shares = [min(1.0, seconds / (dispatch.change_after_s(COMPANY_KINDS) or 1.0)) for seconds in added_s]
     before = columns.lane[places[-1]] if places else -1

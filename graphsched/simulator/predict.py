@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from graphsched.errors import DeadlockError, ScheduleError
-from graphsched.plan import Plan
+from graphsched.plan import Plan, check_capturable
 from graphsched.simulator.columns import Columns, finish, tabulate
 from graphsched.simulator.engine import Engine
 from graphsched.simulator.host_calls import warm
@@ -17,7 +17,7 @@ from graphsched.simulator.model import EVERYTHING, Model
 from graphsched.simulator.steps import repeat
 from graphsched.timeline import Timeline
 
-MODES = ("eager",)
+MODES = ("eager", "graph")
 
 
 def predict(plan: Plan, *, mode: str | None = None, steps: int = 1, model: Model = EVERYTHING) -> Timeline:
@@ -34,7 +34,8 @@ def predict(plan: Plan, *, mode: str | None = None, steps: int = 1, model: Model
         timing events; the spans and `timed_makespan_s` are with them.
 
     Raises:
-        ScheduleError: There is no such mode, or `steps` is not a whole number above 0.
+        ScheduleError: There is no such mode, it is ``graph`` and the plan has what no CUDA graph can hold, or
+            `steps` is not a whole number above 0.
         CostError: A task has durations for other devices only.
         PlanError: The plan breaks a rule, so that it never ends.
 
@@ -50,14 +51,19 @@ def predict(plan: Plan, *, mode: str | None = None, steps: int = 1, model: Model
         >>> predict(build_plan(Workload.from_graph(graph), platform, None, lanes, scheduler="by hand"))
         Timeline(predicted, 2 actions, makespan 4 s)
 
+    In mode ``graph`` the thread launches all at once, and goes on when the graph is over.
+
     Not modelled: caches left warm by the task before; memory allocation; clock frequencies that fall
-    under load.
+    under load; the gaps between nodes of a CUDA graph beyond those between kernels of a stream.
     """
     mode = mode if mode is not None else plan.mode
     if mode not in MODES:
         raise ScheduleError(f"no mode {mode!r} to predict: there is {', '.join(MODES)}")
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise ScheduleError(f"steps is {steps!r}: a whole number above 0 is needed")
+    plan = plan if mode == plan.mode else replace(plan, mode=mode)
+    if mode == "graph":
+        check_capturable(plan)
     columns, estimated = tabulated(plan, steps, model)
     try:
         return replace(_timeline(plan, columns, estimated, model), find_interval=partial(_interval, plan, steps, model))

@@ -9,6 +9,7 @@ Not modelled: CPU lanes beside the GPUs; temporaries inside a task.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import weakref
 from collections import defaultdict
@@ -19,7 +20,7 @@ from typing import Any
 import pytest
 import torch
 
-from graphsched.executors import buffers, calls, clocks, eager, lanes, program
+from graphsched.executors import buffers, calls, clocks, cuda_graph, eager, lanes, program
 from graphsched.executors.lanes import is_cuda
 from graphsched.plan import Plan
 
@@ -86,6 +87,15 @@ class Event:
         return 0.0
 
 
+class Graph:
+    """A captured graph; `again` replays it."""
+
+    again: Any
+
+    def replay(self) -> None:
+        self.again()
+
+
 class FakeCuda:
     """Devices, streams and an allocator; put in the place of torch's by `install`."""
 
@@ -102,6 +112,7 @@ class FakeCuda:
         self.staged = False
         self.waits = True  # whether the streams of a copy between GPUs wait for each other
         self.raw_copies = 0
+        self.told: list[list[int]] = []  # devices whose random numbers a graph was told of
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         """Replace what the executor takes from torch."""
@@ -110,8 +121,8 @@ class FakeCuda:
         cpu = torch.device("cpu")
         for module in (buffers, calls):
             patch.setattr(module, "torch_device", lambda name: cpu)
-        for module in (calls, eager, clocks):
-            patch.setattr(module, "new_event", lambda timing=False: Event(self))
+        for module in (calls, eager, clocks, cuda_graph):
+            patch.setattr(module, "new_event", lambda timing=False, external=False: Event(self))
         real = buffers.new_tensor
         patch.setattr(buffers, "new_tensor", lambda spec, device, pinned=False: real(spec, device))
         patch.setattr(calls, "new_tensor", lambda spec, device: real(spec, "cpu"))
@@ -120,10 +131,60 @@ class FakeCuda:
         patch.setattr(lanes, "device_index", lambda name: int(name.partition(":")[2]))
         patch.setattr(lanes, "stream_pool", lambda device: self.pools[device])
         patch.setattr(program, "Buffers", lambda plan: traced(self, plan))
+        self.install_graphs(patch)
         staged_calls = eager.staged_calls
         patch.setattr(eager, "staged_calls", lambda *given: self.through_host(staged_calls(*given)))
         body = eager.EagerCompiler._body
         patch.setattr(eager.EagerCompiler, "_body", lambda compiler, i: self.action(compiler, i, body(compiler, i)))
+
+    def install_graphs(self, patch: pytest.MonkeyPatch) -> None:
+        """Graphs: what is captured runs at once, and again at every replay, into the memory of the capture."""
+        patch.setattr(torch.cuda, "CUDAGraph", Graph)
+        patch.setattr(cuda_graph, "_capturing", lambda graph, stream: self.capturing(stream))
+        patch.setattr(cuda_graph, "_own_memory", lambda device: contextlib.nullcontext(f"pool of {device}"))
+        patch.setattr(cuda_graph, "device_index", lambda name: int(name.partition(":")[2]))
+        patch.setattr(cuda_graph, "_tell_generators", lambda graph, devices: self.told.append(list(devices)))
+        patch.setattr(cuda_graph, "_random_states", lambda devices: {})
+        capture = cuda_graph.GraphCompiler._capture
+
+        def bound(compiler: Any, made: Any) -> Any:
+            with self.unseen(compiler.buffers) as states:  # nothing runs while it is captured
+                kept = {name: tensor.clone() for name, tensor in states.items()}
+            captured = capture(compiler, made)
+            with self.unseen(compiler.buffers) as states:
+                for name, tensor in states.items():
+                    tensor.copy_(kept[name])
+            captured.graph.again = lambda: self.replayed(compiler, made, captured)
+            return captured
+
+        patch.setattr(cuda_graph.GraphCompiler, "_capture", bound)
+
+    @contextlib.contextmanager
+    def unseen(self, made: buffers.Buffers) -> Any:
+        """The states' own tensors, touched by no stream."""
+        made.slots.tell = False
+        yield {name: list.__getitem__(made.slots, made.slot_of[name]) for name in made._state_names()}
+        made.slots.tell = True
+
+    @contextlib.contextmanager
+    def capturing(self, stream: Stream) -> Any:
+        before = self.device, list(self.current)
+        self.set_stream(stream)
+        yield
+        self.device, self.current = before
+
+    def replayed(self, compiler: Any, made: Any, captured: Any) -> None:
+        """Make the calls again, fork and join included; results go where the capture's lie."""
+        before = self.device, list(self.current)
+        compiler._fork()
+        for call in made.calls:
+            call()
+        compiler._join()
+        for kept, new in zip(captured.slots, list(compiler.buffers.slots), strict=True):
+            if isinstance(kept, torch.Tensor) and kept is not new:
+                kept.copy_(new)
+        compiler.buffers.clear()
+        self.device, self.current = before
 
     # -- torch.cuda --------------------------------------------------------------------------------
 

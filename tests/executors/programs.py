@@ -97,8 +97,10 @@ def digits(seed: int, *shape: int) -> torch.Tensor:
     return torch.randint(0, 7, shape or (SIZE, SIZE), generator=generator).double()
 
 
-def random_workload(seed: int, devices: Sequence[str], tasks: int = 14, memories: bool = True) -> Workload:
-    """Inputs, states and their views, several outputs, keyword and nested arguments, copies, barriers."""
+def random_workload(
+    seed: int, devices: Sequence[str], tasks: int = 14, memories: bool = True, pinned: bool = False
+) -> Workload:
+    """Inputs, states and views, several outputs, keyword and nested arguments, copies (all `pinned`), barriers."""
     rng = random.Random(seed)
     work = Workload(f"random{seed}")
     values = [work.input("x", digits(seed)), work.input("y", digits(seed + 1), device=rng.choice(devices))]
@@ -123,7 +125,7 @@ def random_workload(seed: int, devices: Sequence[str], tasks: int = 14, memories
             work.task(double_, part, updates=part, name=f"double{i}")
             values.append(work.task(wide, part, name=f"wide{i}"))
         elif kind in (7, 8) and memories:
-            host = rng.choice([{}, {"pinned": True}, {"fresh": True}])
+            host = rng.choice([{"pinned": True}] if pinned else [{}, {"pinned": True}, {"fresh": True}])
             targets = [*devices] if a.device == "cpu" else [*devices, "cpu"]
             values.append(work.copy(a, to=rng.choice(targets), name=f"copy{i}", **host))
         elif kind == 9 and i % 3 == 0:

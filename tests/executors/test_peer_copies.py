@@ -88,6 +88,33 @@ def test_a_tensor_with_gaps_goes_by_torch(monkeypatch: pytest.MonkeyPatch, colum
     assert fake.raw_copies == (1 if columns == slice(None) else 0)
 
 
+def test_a_tensor_without_elements_goes_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """x (cuda:0) ──▶ y (cuda:1): x has no memory, so no address that a driver could copy from."""
+    fake = FakeCuda(2)
+    fake.install(monkeypatch)
+    work = Workload()
+    work.task(torch.neg, work.input("x", torch.ones(0, 4), device="cuda:0"), name="y")
+    with Program(by_hand(work, machine("cuda:0", "cuda:1"), "cuda:1/s0")) as program:
+        assert program.run()["y"].shape == (0, 4)
+    assert fake.raw_copies == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.bfloat16, torch.float8_e4m3fn, torch.complex64])
+def test_bytes_of_every_type_arrive_from_within_a_storage(monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype) -> None:
+    """x (cuda:0) ──▶ part (cuda:0) ──▶ y (cuda:1): a part of the rows begins within x's memory."""
+    fake = FakeCuda(2)
+    fake.install(monkeypatch)
+    x = torch.arange(24.0).reshape(8, 3).to(dtype)
+    work = Workload()
+    part = work.task(lambda t: t[3:7], work.input("x", x, device="cuda:0"), name="part")
+    work.task(torch.clone, part, name="y")
+    plan = by_hand(work, machine("cuda:0", "cuda:1"), {"part": "cuda:0/s0", "y": "cuda:1/s0"})
+    with Program(plan) as program:
+        found = program.run()["y"]
+    assert (found.dtype, fake.raw_copies) == (dtype, 1)
+    assert torch.equal(found.view(torch.uint8), x[3:7].contiguous().view(torch.uint8))
+
+
 def test_a_failed_copy_names_the_action(monkeypatch: pytest.MonkeyPatch) -> None:
     """x (cuda:0) ──▶ y (cuda:1)."""
     fake = FakeCuda(2)

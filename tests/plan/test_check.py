@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -22,9 +23,11 @@ def _pair() -> Plan:
     return plan_of(work, {"a": "cuda:0/s0", "b": "cuda:1/s0"})
 
 
-def test_check_is_the_method_and_the_function() -> None:
-    check(_pair())
-    _pair().check()
+@pytest.mark.parametrize("checks", [check, Plan.check])
+def test_check_is_the_method_and_the_function(checks: Callable[[Plan], None]) -> None:
+    checks(_pair())
+    with pytest.raises(PlanError, match="task 'b' of the workload is missing"):
+        checks(replace(_pair(), names=["a", "a>cuda:1", "c"]))
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,10 @@ def test_dispatch_costs_are_numbers(name: str) -> None:
         (((1, math.nan),), "a finite number is needed"),
         (((2, 1.0), (1, 1.0)), "ascending"),
         (((0, 1.0),), "numbers from 1 on are needed"),
+        (((math.inf, 1.0),), "after .inf. kinds: whole numbers"),
+        (((2.5, 1.0),), "whole numbers"),
+        (((True, 1.0),), "whole numbers"),
+        ((("3", 1.0),), "whole numbers"),
     ],
 )
 def test_changes_are_pairs(wrong: object, message: str) -> None:

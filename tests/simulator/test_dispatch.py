@@ -325,6 +325,20 @@ def test_the_more_other_kinds_were_called_the_longer_a_call_takes():
     assert predict(plan, model=replace(UNTIMED, dispatch=False)).makespan_s == 0
 
 
+@pytest.mark.parametrize("most", [3, 10**12])
+def test_more_kinds_than_a_plan_has_take_no_room(most: int):
+    """a: neg, b: abs in turn, one other kind between, of however many there are figures for."""
+    work = Workload()
+    x = work.input("x", TensorSpec((2, 2)), device="cuda:0")
+    for name, function in (("a", torch.neg), ("b", torch.abs)):
+        work.task(function, x, name=name, device="cuda:0")
+    plan = planned(
+        work, platform(dispatch=replace(FREE, changes=((1, 2.0), (most, 2.0)))), dict.fromkeys("ab", "cuda:0/s0")
+    )
+    plan = replace(plan, costs=Costs({(work[t].signature, "GPU"): TaskCost(0.0, 1.0) for t in "ab"}))
+    assert predict(plan, model=UNTIMED).makespan_s == 2 * (1 + 2)
+
+
 def test_an_operation_may_have_a_cost_in_company_of_its_own():
     """a: neg, b: abs in turn, one other kind between: half of what 12 others cost, and the pace is half as fast."""
     work = Workload()
