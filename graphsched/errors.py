@@ -11,6 +11,7 @@
     ├── PlatformError            devices, links or capacities that do not exist or contradict
     ├── CostError                a duration that is missing, negative or not finite
     ├── ScheduleError            a scheduler or option that does not exist or cannot work
+    │   └── CaptureError         a plan that no CUDA graph can hold; names the actions
     ├── PlanError                a plan that breaks a rule; names the line
     │   └── DeadlockError        actions that wait for each other across lanes
     ├── FileFormatError          a file that is truncated, of another version, or not ours
@@ -31,6 +32,7 @@ longer describes this host), both under `GraphschedWarning`.
 from __future__ import annotations
 
 __all__ = [
+    "CaptureError",
     "CostError",
     "CycleError",
     "DeadlockError",
@@ -89,6 +91,10 @@ class CostError(GraphschedError):
 
 class ScheduleError(GraphschedError):
     """A scheduler, option or placement that does not exist or cannot work."""
+
+
+class CaptureError(ScheduleError):
+    """A plan that no CUDA graph can hold."""
 
 
 class PlanError(GraphschedError):

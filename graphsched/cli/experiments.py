@@ -59,7 +59,7 @@ def predict(
 ) -> int:
     """Predict the timelines of an experiment; measures nothing and needs no GPU."""
     from graphsched.cli.origin import platform_notes
-    from graphsched.cli.perform import draw, predict_cases, stem
+    from graphsched.cli.perform import draw, predict_cases, stem, without_refused
     from graphsched.cli.request import Request, collect_cases, find_with_values, platform_to_predict
     from graphsched.files import check_folder
 
@@ -68,12 +68,14 @@ def predict(
     chosen = collect_cases(found, values, on, mode=mode, only=cases)
     if out is not None:
         check_folder(out)
-    outcomes = predict_cases(Request(found, values, on, costs, chosen))
+    request, left_out = without_refused(Request(found, values, on, costs, chosen))
+    outcomes = predict_cases(request)
     for outcome in outcomes if out is not None else ():
         if outcome.predicted is not None:
             assert out is not None
             draw(out, stem(found.name, outcome.number, outcome.case.label), outcome.case.label, outcome.predicted, None)
-    show(found.name, on.name, values, [o.figures() for o in outcomes], as_json=as_json, notes=platform_notes(on))
+    notes = [*left_out, *platform_notes(on)]
+    show(found.name, on.name, values, [o.figures() for o in outcomes], as_json=as_json, notes=notes)
     return 0
 
 
@@ -95,7 +97,7 @@ def run(
     Writes the recorded run, and for each case a Gantt chart and a trace for Perfetto.
     """
     from graphsched.cli.origin import platform_notes
-    from graphsched.cli.perform import Runner, check_cases
+    from graphsched.cli.perform import Runner, check_cases, without_refused
     from graphsched.cli.request import (
         Request,
         check_outputs,
@@ -109,9 +111,10 @@ def run(
     on = platform_to_run(platform)
     folder = check_outputs(out or RUNS / on.name, found.name)
     request = Request(found, values, on, on.costs, collect_cases(found, values, on, mode=mode, only=cases))
+    request, left_out = without_refused(request)
     check_cases(request)
     outcomes, files = Runner(request, folder, repeats, pictures).run()
-    figures, notes = [o.figures() for o in outcomes], platform_notes(on)
+    figures, notes = [o.figures() for o in outcomes], [*left_out, *platform_notes(on)]
     show(found.name, on.name, values, figures, as_json=as_json, files=files, notes=notes)
     for outcome in outcomes if not as_json else ():
         if outcome.explanation:

@@ -17,7 +17,7 @@ from graphsched.cli.interrupts import check_interrupted
 from graphsched.cli.output import say
 from graphsched.cli.request import SEED, Request
 from graphsched.costs import Costs
-from graphsched.errors import ExecutionError, ScheduleError, WorkloadError
+from graphsched.errors import CaptureError, ExecutionError, ScheduleError, WorkloadError
 from graphsched.plan import Plan
 from graphsched.platform import Platform
 from graphsched.records import CaseRecord, RunRecord, Setup, record_baseline, record_case, save_run
@@ -184,7 +184,7 @@ def make_plan(case: Case, platform: Platform, costs: Costs) -> Plan:
     try:
         return schedule(case.work, platform, costs, scheduler=case.scheduler, mode=case.mode or "eager", **case.options)
     except ScheduleError as error:
-        raise ScheduleError(f"case {case.label!r}: {error}") from error
+        raise type(error)(f"case {case.label!r}: {error}") from error
 
 
 def with_pairs(plan: Plan, platform: Platform) -> Plan:
@@ -192,6 +192,25 @@ def with_pairs(plan: Plan, platform: Platform) -> Plan:
     from graphsched.calibration import profile
 
     return replace(plan, costs=plan.costs.merged(profile(plan, platform)))
+
+
+def without_refused(request: Request) -> tuple[Request, list[str]]:
+    """`request` less the cases that no CUDA graph can hold, where graph mode is asked for; and a note on each.
+
+    Raises:
+        CaptureError: None is left.
+    """
+    kept, notes = [], []
+    for number, case in request.cases:
+        try:
+            if case.mode == "graph" and not case.is_baseline:
+                make_plan(case, request.platform, request.costs)
+            kept.append((number, case))
+        except CaptureError as error:
+            notes.append(f"left out: {error}")
+    if all(case.is_baseline for _, case in kept) and notes:
+        raise CaptureError("\n".join(["no case can be run in graph mode", *notes]))
+    return replace(request, cases=kept), notes
 
 
 def check_cases(request: Request) -> None:

@@ -81,7 +81,7 @@ class GraphCompiler:
     """Turns a plan into one call that replays its graph.
 
     Raises:
-        ScheduleError: The plan has actions that no graph can hold.
+        CaptureError: The plan has actions that no graph can hold.
     """
 
     def __init__(self, plan: Plan, buffers: Buffers, cuda: dict[int, CudaLane], watch: Watch) -> None:

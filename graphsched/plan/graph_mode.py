@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphsched.errors import ScheduleError
+from graphsched.errors import CaptureError
 from graphsched.plan.model import Copy, Plan
 
 
@@ -15,23 +15,23 @@ def check_capturable(plan: Plan) -> None:
     """Make sure, before anything is captured, that a CUDA graph can hold every action of `plan`.
 
     Raises:
-        ScheduleError: It has tasks or states on a CPU, copies that block, or no GPU; names them.
+        CaptureError: It has tasks or states on a CPU, copies that block, or no GPU; names them.
     """
     kinds = [plan.platform.device(lane.device).kind if lane.kind != "host" else "cuda" for lane in plan.lanes]
     outside = [plan.names[i] for i, lane in enumerate(plan.lane_of) if kinds[lane] != "cuda" and i not in plan.copies]
     if outside:
-        raise ScheduleError(
+        raise CaptureError(
             f"graph mode takes plans whose tasks all run on GPUs; on the CPU: {_some(outside)}: "
             "schedule them for GPUs, or run in eager mode"
         )
     blocking = [plan.names[i] for i, copy in plan.copies.items() if _blocks(plan, copy)]
     if blocking:
-        raise ScheduleError(
+        raise CaptureError(
             f"no CUDA graph holds copies that pass by pageable memory: {_some(blocking)}: "
             "make them with work.copy(..., pinned=True), or run in eager mode"
         )
     if not any(kind == "cuda" and lane.kind != "host" for kind, lane in zip(kinds, plan.lanes, strict=True)):
-        raise ScheduleError("graph mode needs a plan on GPUs: this one has none")
+        raise CaptureError("graph mode needs a plan on GPUs: this one has none")
 
 
 def _blocks(plan: Plan, copy: Copy) -> bool:

@@ -39,7 +39,7 @@ def schedule(
         ScheduleError: The scheduler, an option or the mode does not exist, or no device may run a task.
         PlatformError: A task or value names a device, or needs a link, that the platform does not have.
         CostError: A task has durations, but none for a device where it may run.
-        ScheduleError: The mode is ``graph``, and the plan has what no CUDA graph can hold.
+        CaptureError: The mode is ``graph``, and the plan has what no CUDA graph can hold.
 
     Example:
         >>> import networkx as nx

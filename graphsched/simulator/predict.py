@@ -34,8 +34,8 @@ def predict(plan: Plan, *, mode: str | None = None, steps: int = 1, model: Model
         timing events; the spans and `timed_makespan_s` are with them.
 
     Raises:
-        ScheduleError: There is no such mode, it is ``graph`` and the plan has what no CUDA graph can hold, or
-            `steps` is not a whole number above 0.
+        ScheduleError: There is no such mode, or `steps` is not a whole number above 0.
+        CaptureError: The mode is ``graph``, and the plan has what no CUDA graph can hold.
         CostError: A task has durations for other devices only.
         PlanError: The plan breaks a rule, so that it never ends.
 

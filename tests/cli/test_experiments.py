@@ -72,6 +72,32 @@ def test_parameters_and_the_filter_choose_what_is_predicted(call, here):
     assert [case["label"] for case in data["cases"]] == ["heft, 2 workers"]
 
 
+MIXED = """
+import torch
+import graphsched as gs
+
+@gs.experiment(source="a test")
+def mixed(platform):
+    \"\"\"One task on a GPU, one on the CPU.\"\"\"
+    for device in ("cuda:0", "cpu"):
+        work = gs.Workload()
+        work.task(torch.neg, work.input("x", torch.ones(2), device=device), name=f"on-{device}", device=device)
+        yield gs.Case(device, work, scheduler="one_stream")
+"""
+
+
+def test_graph_mode_leaves_out_what_no_graph_can_hold_and_says_so(call, here):
+    (here / "mixed.py").write_text(MIXED)
+    words = ("predict", "mixed.py", "--platform", "h200-x1", "--mode", "graph", "--json")
+    data = call(*words).json
+    assert [(case["label"], case["mode"]) for case in data["cases"]] == [("cuda:0", "graph")]
+    assert data["notes"][0].startswith("left out: case 'cpu': graph mode takes plans whose tasks all run on GPUs")
+    called = call(*words, "--cases", "cpu")
+    assert called.code == 2
+    assert "no case can be run in graph mode" in called.err
+    assert "on the CPU: 'on-cpu'" in called.err
+
+
 def test_a_prediction_can_be_drawn(call, here):
     assert call(*PREDICT, "--out", "pictures").code == 0
     names = sorted(path.name for path in (here / "pictures").iterdir())
