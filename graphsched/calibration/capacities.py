@@ -197,9 +197,10 @@ def _fit_port(
         return
     spread = rates([*outgoing, incoming[0]])  # all out, one in
     gather = rates([*incoming, outgoing[0]])  # all in, one out
+    lone = [max(rates([flow])[0] for flow in flows) for flows in (outgoing, incoming)]  # may be more than all together
     most = len(outgoing), len(incoming)
-    out = (fan_out, pair[0], gather[-1], fan_out, sum(spread[:-1]), full[0])
-    into = (fan_in, pair[1], spread[-1], fan_in, sum(gather[:-1]), full[1])
+    out = (max(fan_out, lone[0]), pair[0], gather[-1], fan_out, sum(spread[:-1]), full[0])
+    into = (max(fan_in, lone[1]), pair[1], spread[-1], fan_in, sum(gather[:-1]), full[1])
     found.add(names[0], _port_table(names, most, out, in_turn))
     found.add(names[1], _port_table(names[::-1], most[::-1], into, in_turn=False))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +21,7 @@ from graphsched.calibration.capacities import (
 from graphsched.calibration.fitting import link_of, measure_points
 from graphsched.calibration.patterns import fitted_patterns, new_patterns, pattern_rows, predicted_rates
 from graphsched.platform import Device, Platform
+from graphsched.platform.consistency import reconciled
 from graphsched.simulator import predict
 from tests.builders import FREE, planned, workload
 from tests.calibration.simulated_host import SimulatedHost
@@ -68,6 +71,25 @@ def test_measured_patterns_come_back(gpus: int, in_turn: bool) -> None:
         true = host.truth(flows)
         assert predicted_rates(where, flows) == pytest.approx(true, rel=0.01)
         assert sum(together(where, flows)) == pytest.approx(sum(true), rel=0.01)
+
+
+@pytest.mark.parametrize("gpus", [3, 4])
+def test_a_link_alone_keeps_its_rate_where_a_port_gives_several_less(gpus: int, tmp_path: Path) -> None:
+    """A tenth is lost where a port sends or receives more than one: the platform's file can be read again."""
+    host = SimulatedHost(gpus)
+    alone = rates_alone(host.links())
+
+    def measure(flows: Sequence[Flow]) -> list[float]:
+        crowd = [max(sum(f[0] == s for f in flows), sum(f[1] == t for f in flows)) for s, t in flows]
+        return [alone[f] / k * (1.0 if k == 1 else 0.9) for f, k in zip(flows, crowd, strict=True)]
+
+    where = reconciled(platform_of(host, fit_capacities(gpus, host.links(), measure)))
+    where.save(tmp_path / "mine.json")
+    again = Platform.load(tmp_path / "mine.json")
+    for flow in [("cuda:0", "cuda:1"), ("cuda:2", "cuda:0")]:
+        assert predicted_rates(again, [flow]) == pytest.approx([alone[flow]])
+    everywhere = [flow for flow in alone if flow[0] == "cuda:0" and flow[1] != "cpu"]
+    assert sum(predicted_rates(again, everywhere)) == pytest.approx(sum(measure(everywhere)), rel=0.01)
 
 
 @pytest.mark.parametrize(

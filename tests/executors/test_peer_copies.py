@@ -133,7 +133,7 @@ def test_a_failed_copy_names_the_action(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.multigpu
 def test_bytes_arrive_while_copies_leave_by_the_same_gpu() -> None:
-    """A copy that comes to cuda:0 does not wait for one that leaves it."""
+    """Both ways at once, each on the stream of its source alone; that neither waits for the other is not looked at."""
     allow_access("cuda:0", "cuda:1")
     allow_access("cuda:1", "cuda:0")
     streams = [torch.cuda.Stream(f"cuda:{i}") for i in range(2)]  # type: ignore[no-untyped-call]
