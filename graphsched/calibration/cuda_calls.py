@@ -22,6 +22,7 @@ from graphsched.calibration.tiny_plans import (
     KINDS,
     MIXED,
     Build,
+    company_actions,
     company_order,
     plain_row,
     plans_on,
@@ -49,7 +50,7 @@ class Yardstick:
     def sample_s(self) -> float:
         """Host seconds of one of the operations, in one run of some milliseconds."""
         self._program.time_once()
-        return self._program.issue_s / tiny_plans.ACTIONS
+        return self._program.issue_s / len(self._program.plan)
 
     def close(self) -> None:
         """Give streams and memory back."""
@@ -125,8 +126,8 @@ def _changes(seconds: Mapping[str, float], known: Mapping[str, Any], gpus: int) 
 
 def _company_s(seconds: Mapping[str, float], known: Mapping[str, Any], gpus: int) -> float:
     """Host seconds of an action of the plan of all kinds, if each call took what it does in a row."""
-    order, sums, before = company_order(gpus), 0.0, None
-    for kind, gpu, other in [order[i % len(order)] for i in range(tiny_plans.ACTIONS)]:
+    order, actions, sums, before = company_order(gpus), company_actions(gpus), 0.0, None
+    for kind, gpu, other in [order[i % len(order)] for i in range(actions)]:
         lane = (gpu, other, kind if kind.startswith("copies") else "")
         sums += seconds[kind]
         if gpu != other:
@@ -136,7 +137,7 @@ def _company_s(seconds: Mapping[str, float], known: Mapping[str, Any], gpus: int
         else:
             sums += known["device_switch_s"]
         before = lane
-    return sums / tiny_plans.ACTIONS
+    return sums / actions
 
 
 def _device_wait_s(seconds: Mapping[str, float], known: Mapping[str, Any]) -> float:
@@ -210,7 +211,7 @@ def _query_s(gpu: int) -> float:
 def _issue_s(program: Program) -> float:
     """Host seconds of issuing an action of a program, in one run."""
     program.time_once()
-    return program.issue_s / tiny_plans.ACTIONS
+    return program.issue_s / len(program.plan)
 
 
 def _timed_issue_s(program: Program) -> list[float]:

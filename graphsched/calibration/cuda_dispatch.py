@@ -48,9 +48,12 @@ def chain_figures(spinners: Sequence[Spinner]) -> dict[str, float]:
     one, two = new_stream(first.device), new_stream(first.device)
     alone = chain_s(first, [one])
     short_s, timed_s = (chain_s(first, [one], timed=timed, elements=SHORT_ELEMENTS) for timed in (False, True))
+    edges_s = chain_s(first, [one, two], timed=True, elements=SHORT_ELEMENTS)
+    same_s = max(0.0, chain_s(first, [one, two]) - alone)
     figures = {
         "timed_gap_s": max(0.0, timed_s - short_s),
-        "same_device_s": max(0.0, chain_s(first, [one, two]) - alone),
+        "timed_edge_s": max(0.0, edges_s - timed_s - same_s),
+        "same_device_s": same_s,
     }
     if len(spinners) > 1:
         there = new_stream(spinners[1].device)

@@ -1,4 +1,7 @@
-"""Small plans of tiny operations that differ in one thing only, for measuring what calls cost."""
+"""Small plans of tiny operations that differ in one thing only, for measuring what calls cost.
+
+Not modelled: GPUs without peer access, whose copies are timed here as if they had it.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,8 @@ def program_of(build: Build, gpus: tuple[int, ...]) -> Program:
 
     names = [f"cuda:{i}" for i in gpus]
     work = Workload("calibration")
-    inputs = [work.input(f"x{i}", torch.rand(8, 8), device=name) for i, name in enumerate(names)]
+    generator = torch.Generator().manual_seed(0)  # the user's goes on as it was
+    inputs = [work.input(f"x{i}", torch.rand(8, 8, generator=generator), device=n) for i, n in enumerate(names)]
     lanes = build(work, inputs)
     devices = (Device("cpu", "cpu"), *(Device(name, "cuda") for name in names))
     ends = [(a, b) for a in ("cpu", *names) for b in ("cpu", *names) if a != b]
@@ -119,7 +123,8 @@ def waits_of(size: int) -> Build:
         import torch
 
         device = _device(inputs[0])
-        x = work.input("wide", torch.rand(size, size), device=device)
+        generator = torch.Generator().manual_seed(0)
+        x = work.input("wide", torch.rand(size, size, generator=generator), device=device)
         for i in range(WAITS):
             work.task(torch.mm, x, x, name=f"t{i}", device=device)
             work.barrier()
@@ -185,13 +190,24 @@ def company_order(gpus: int) -> list[tuple[str, int, int]]:
     return found
 
 
+def company_actions(gpus: int) -> int:
+    """Actions of the plan of all kinds: whole rounds, so that a run begins as it goes on.
+
+    Example:
+        >>> company_actions(1), company_actions(4)
+        (252, 272)
+    """
+    kinds = len(company_order(gpus))
+    return -(-ACTIONS // kinds) * kinds
+
+
 def _company(work: Workload, inputs: list[Value]) -> dict[str, str]:
     """Independent tasks and copies of all kinds on all GPUs: each is called again after all the others."""
     import torch
 
-    host = work.input("host", torch.rand(1024), device="cpu")
+    host = work.input("host", torch.ones(1024), device="cpu")
     order, placed = company_order(len(inputs)), {}
-    for i in range(ACTIONS):
+    for i in range(company_actions(len(inputs))):
         kind, gpu, other = order[i % len(order)]
         if kind.startswith("copies"):
             target = "cpu" if kind == "copies out" else _device(inputs[other])
@@ -206,7 +222,7 @@ def _copies_in(work: Workload, _: list[Value]) -> dict[str, str]:
     """Copies of pinned host memory to the GPU."""
     import torch
 
-    host = work.input("host", torch.rand(1024), device="cpu")
+    host = work.input("host", torch.ones(1024), device="cpu")
     for i in range(ACTIONS):
         work.copy(host, to="cuda:0", pinned=True, name=f"c{i}")
     return {}

@@ -57,7 +57,9 @@ class Program:
         tensor([[8., 8.],
                 [8., 8.]])
 
-    Not modelled: a run after a failed one starts from the states that the failed one left; see `reset`.
+    Not modelled: a run after a failed one starts from the states that the failed one left; see `reset`. Programs that
+    run at the same time from several threads: they share streams. Allocators other than torch's own
+    (``cudaMallocAsync``), which give memory back by other rules.
     """
 
     def __init__(self, plan: Plan, *, mode: str | None = None, timeout_s: float = 60.0) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from graphsched.plan import Plan
 from graphsched.simulator.columns import BLOCKS, Columns, finish, tabulate
+from graphsched.simulator.host_calls import with_events
 from graphsched.simulator.lane_costs import CPU, CUDA, WAIT
 from graphsched.simulator.model import EVERYTHING
 from graphsched.timeline import Timeline
@@ -94,6 +95,7 @@ def gather(line: Timeline) -> Facts:
     plan = line.plan
     columns, _ = tabulate(plan, EVERYTHING)
     finish(columns, {}, EVERYTHING)
+    columns = with_events(columns)
     on_lane: tuple[list[int], ...] = tuple([] for _ in plan.lanes)
     place = []
     for i, lane in enumerate(plan.lane_of):

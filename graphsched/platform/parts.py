@@ -189,6 +189,7 @@ class Dispatch:
         switch_s, device_switch_s: Making another stream current, of the same GPU; of another.
         timed_record_s: Recording a timing event (host); two an action when spans are measured.
         timed_gap_s: What two timing events around an action add to its lane.
+        timed_edge_s: What a wait for another lane takes longer where timing events stand around both actions.
         sync_s: The thread's return from waiting for one finished device.
         handoff_s: Giving a task to a worker lane (host).
         wake_s: From a worker task being ready to its start.
@@ -218,6 +219,7 @@ class Dispatch:
     device_switch_s: float = 1.1e-6
     timed_record_s: float = 2.2e-6
     timed_gap_s: float = 2e-6
+    timed_edge_s: float = 0.0
     sync_s: float = 1e-5
     handoff_s: float = 1e-5
     wake_s: float = 3e-5

@@ -99,3 +99,16 @@ def warm(columns: Columns) -> Columns:
     before_s = list(columns.before_s)
     before_s[first] -= columns.dispatch.start_s
     return replace(columns, before_s=before_s)
+
+
+def with_events(columns: Columns) -> Columns:
+    """`columns` of a run with timing events, which lengthen the waits of lanes for each other."""
+    edge_s, lanes = columns.dispatch.timed_edge_s, columns.lanes
+    if not edge_s:
+        return columns
+    streams = [kind == CUDA for kind in lanes.kind]
+    latency_s = [
+        [seconds + edge_s * (a != b and streams[a] and streams[b]) for b, seconds in enumerate(row)]
+        for a, row in enumerate(lanes.latency_s)
+    ]
+    return replace(columns, lanes=replace(lanes, latency_s=latency_s))

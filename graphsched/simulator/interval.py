@@ -27,8 +27,8 @@ by curves       8.6 %   likewise where only curves were: 106 mixes (median / 0.6
 under load      2 %     transfers that share a capacity, the error that a fit of capacities may have
 ============== ======= ==========================================================================
 
-None of them comes from a run that is predicted. Two choices were made with the recorded runs in view, so that
-their share inside (175 of 193) is not a test of them: that the handover counts whole (1.2 µs, the mean
+None of them comes from a run that is predicted. Two choices were made with earlier recorded runs in view, whose
+share inside (175 of 193 then) is no test of them: that the handover counts whole (1.2 µs, the mean
 difference) and not as its scatter over operations (0.45 µs: 168), and that all of the thread's costs err
 together, simulated, and not call by call along the chain (without the handover 158, not 167).
 

@@ -59,6 +59,6 @@ def switched(costs: Dispatch, model: Model) -> Dispatch:
     if not model.waits:
         off += ("wake_s", "same_device_s", "other_device_s")
     if not model.timing:
-        off += ("timed_record_s", "timed_gap_s")
+        off += ("timed_record_s", "timed_gap_s", "timed_edge_s")
     changes = costs.changes if model.dispatch else ()
     return replace(costs, **dict.fromkeys(off, 0.0), changes=changes)  # type: ignore[arg-type]  # all seconds

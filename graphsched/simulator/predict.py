@@ -11,7 +11,7 @@ from graphsched.errors import DeadlockError, ScheduleError
 from graphsched.plan import Plan, check_capturable
 from graphsched.simulator.columns import Columns, finish, tabulate
 from graphsched.simulator.engine import Engine
-from graphsched.simulator.host_calls import warm
+from graphsched.simulator.host_calls import warm, with_events
 from graphsched.simulator.interval import interval
 from graphsched.simulator.model import EVERYTHING, Model
 from graphsched.simulator.steps import repeat
@@ -89,7 +89,7 @@ def _timeline(plan: Plan, columns: Columns, estimated: tuple[str, ...], model: M
     makespan_s = plain.run()
     timed, timed_makespan_s = plain, makespan_s
     if model.timing:
-        timed = Engine(columns, timed=True)
+        timed = Engine(with_events(columns), timed=True)
         timed_makespan_s = timed.run()
     return Timeline(
         plan=plan,

@@ -23,6 +23,7 @@ from typing import Literal
 
 from graphsched.simulator.columns import ALONE, Columns, finish, tabulate
 from graphsched.simulator.engine import Engine
+from graphsched.simulator.host_calls import with_events
 from graphsched.simulator.lane_costs import CUDA
 from graphsched.simulator.model import EVERYTHING, Model
 from graphsched.simulator.readings import Readings
@@ -60,8 +61,9 @@ class Substitution:
         Raises:
             PlanError: An action is of a kind that is not simulated.
         """
-        self.columns, _ = tabulate(measured.plan, model)
-        finish(self.columns, {}, model)
+        columns, _ = tabulate(measured.plan, model)
+        finish(columns, {}, model)
+        self.columns = with_events(columns)
         self._found = Readings(measured.plan, self.columns, measured)
 
     def makespan_s(self, terms: Collection[Term]) -> float:

@@ -9,7 +9,7 @@ import pytest
 from graphsched.calibration import cuda_calls as module
 from graphsched.calibration import tiny_plans
 from graphsched.calibration.cuda_calls import Taken, call_figures, tiny_call_s
-from graphsched.calibration.tiny_plans import KINDS, company_order
+from graphsched.calibration.tiny_plans import KINDS, company_actions, company_order
 from graphsched.platform import Dispatch
 from graphsched.platform.parts import HOST_CALLS
 from tests.executors.fake_cuda import FakeCuda
@@ -38,7 +38,7 @@ def played(gpus: int) -> Taken:
 def in_company(gpus: int) -> float:
     """Of all kinds in turn, action by action, as the executor makes them: streams change, GPUs change."""
     order, total, before = company_order(gpus), 0.0, ""
-    for i in range(tiny_plans.ACTIONS):
+    for i in range(company_actions(gpus)):
         kind, gpu, other = order[i % len(order)]
         lane = f"{gpu} {kind if kind in COPIES else 'tasks'} {other}"
         total += COPIES.get(kind, 6.0) + COMPANY
@@ -47,7 +47,7 @@ def in_company(gpus: int) -> float:
         elif lane != before:
             total += CALLS["device switch"] if before and before[0] != lane[0] else CALLS["switch"]
         before = lane
-    return total / tiny_plans.ACTIONS
+    return total / company_actions(gpus)
 
 
 def test_figures_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -391,6 +391,17 @@ def test_memory_that_is_given_back_takes_the_thread():
     assert taken == [1, 11, 11]
 
 
+def test_timing_events_lengthen_waits_between_lanes():
+    """a (s0) -> b (s1) -> c (s1), 1 s each: one edge goes to another lane; the makespan knows nothing of it."""
+    work = workload({"a": 1.0, "b": 1.0, "c": 1.0}, [("a", "b", 0), ("b", "c", 0)])
+    lanes = {"a": "cuda:0/s0", "b": "cuda:0/s1", "c": "cuda:0/s1"}
+    dispatch = replace(FREE, same_device_s=0.25, timed_edge_s=4.0)
+    line = predict(planned(work, platform(dispatch=dispatch), lanes))
+    assert (line.makespan_s, line.timed_makespan_s) == (3.25, 7.25)
+    assert line.start_s.tolist() == [0.0, 5.25, 6.25]
+    assert predict(line.plan, model=UNTIMED).timed_makespan_s == 3.25
+
+
 def test_waiting_for_another_gpu_costs_the_thread_more():
     """a -> b within cuda:0, c on cuda:1 -> d on cuda:0: b waits for a stream of its own GPU, d for another's."""
     work = workload(dict.fromkeys("abcd", 0.0), [("a", "b", 0), ("c", "d", 0)])
