@@ -75,5 +75,5 @@ def _lane_kind(lane: Lane, plan: Plan) -> int:
 def _latency_s(waiting: Lane, other: Lane, kind: int, other_kind: int, costs: Dispatch) -> float:
     if waiting == other or kind != CUDA or other_kind != CUDA:
         return 0.0
-    shared = {waiting.device, waiting.target or waiting.device} & {other.device, other.target or other.device}
-    return costs.same_device_s if shared else costs.other_device_s
+    near = waiting.device == other.device  # the stream of a copy between GPUs is its source's
+    return costs.same_device_s if near else costs.other_device_s

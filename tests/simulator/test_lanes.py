@@ -76,12 +76,12 @@ def test_latency_of_waits_on_same_and_other_device():
     assert ends(plan, model=Model(sharing=False, waits=False)) == {"a": 1, "b": 2, "c": 2, "d": 2}
 
 
-def test_peer_copy_is_near_both_its_devices():
-    """a on cuda:0 -> copy -> b on cuda:1: both waits are of the same device."""
+def test_a_copy_between_gpus_is_on_a_stream_of_its_source():
+    """a on cuda:0 -> copy -> b on cuda:1: the copy waits for its own device, b for another."""
     costs = Dispatch(**{f: getattr(FREE, f) for f in FREE.__slots__} | {"same_device_s": 0.25, "other_device_s": 4.0})
     work = workload({"a": 1.0, "b": 1.0}, [("a", "b", 100)])
     plan = planned(work, platform(dispatch=costs), {"a": "cuda:0/s0", "b": "cuda:1/s0"})
-    assert ends(plan) == {"a": 1, "a>cuda:1": 2.25, "b": 3.5}
+    assert ends(plan) == {"a": 1, "a>cuda:1": 2.25, "b": 7.25}
 
 
 def test_durations_by_kind_of_device():

@@ -45,7 +45,7 @@ def test_a_chain_over_two_gpus() -> None:
         ("work", "a", 2.0),
         ("latency", copy, 0.02),
         ("work", copy, 1.0),
-        ("latency", "b", 0.02),
+        ("latency", "b", 0.1),
         ("work", "b", 3.0),
         ("host", "b", 0.1),
     ]

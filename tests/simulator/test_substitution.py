@@ -60,8 +60,8 @@ def test_slower_links_are_transfers() -> None:
 
 
 def test_longer_waits_are_waits() -> None:
-    """The copy and b wait 0.62 s for another lane, not 0.02 s; the last return takes 0.4 s, not 0.1 s."""
-    measured = twin(chain(), dispatch=replace(SMALL, same_device_s=0.62, sync_s=0.4))
+    """The copy and b wait 0.6 s longer for another lane, of their GPU and of the other; the last return 0.3 s."""
+    measured = twin(chain(), dispatch=replace(SMALL, same_device_s=0.62, other_device_s=0.7, sync_s=0.4))
     assert changes(measured) == only("waits", 1.5)
 
 
@@ -136,7 +136,9 @@ def test_a_full_launch_queue_is_not_the_threads_time() -> None:
 
 def test_issues_and_late_starts_are_by_action() -> None:
     """The copy's call and b's start on time: both wait, 0.6 s longer than expected."""
-    swap = Substitution(twin(chain(), dispatch=replace(SMALL, run_s=0.11, same_device_s=0.62, sync_s=0.4)))
+    swap = Substitution(
+        twin(chain(), dispatch=replace(SMALL, run_s=0.11, same_device_s=0.62, other_device_s=0.7, sync_s=0.4))
+    )
     copy, b = 1, 2
     assert [swap.issue_s()[i] for i in (0, copy, b)] == pytest.approx([0.1, 0.0, 0.1])
     assert [swap.late_s()[i] for i in (0, copy, b)] == pytest.approx([0.0, 0.6, 0.6])
