@@ -17,18 +17,6 @@ from tests.executors.fake_cuda import FakeCuda, RaceError, Stream
 from tests.executors.programs import Plain, assert_same, by_hand, digits, machine, random_plan, random_workload
 
 
-@pytest.fixture
-def cuda(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], FakeCuda]:
-    """Makes that many fake GPUs."""
-
-    def make(devices: int) -> FakeCuda:
-        fake = FakeCuda(devices)
-        fake.install(monkeypatch)
-        return fake
-
-    return make
-
-
 def count_(t: torch.Tensor) -> None:
     t.add_(1.0)
 

@@ -16,18 +16,6 @@ from tests.executors.fake_cuda import FakeCuda, RaceError, Stream
 from tests.executors.programs import Plain, assert_same, by_hand, digits, machine, random_plan, random_workload, step_
 
 
-@pytest.fixture
-def cuda(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], FakeCuda]:
-    """Makes that many fake GPUs."""
-
-    def make(devices: int) -> FakeCuda:
-        fake = FakeCuda(devices)
-        fake.install(monkeypatch)
-        return fake
-
-    return make
-
-
 @pytest.mark.parametrize("between", ["peer", "staged"])
 @pytest.mark.parametrize("seed", range(12))
 def test_no_stream_uses_memory_out_of_order(cuda: Callable[[int], FakeCuda], seed: int, between: str) -> None:
