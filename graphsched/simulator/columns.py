@@ -238,10 +238,13 @@ def _share_memory(columns: Columns, costs: dict[int, TaskCost], durations: Durat
     pressed, slowing = ({device for both in found.values() for device, _ in both[side]} for side in (0, 1))
     moved = {i: cost for i, cost in costs.items() if columns.resource[i] not in by_block}
     columns.shares = memory_shares(plan, moved, pressed) | memory_shares(plan, costs, slowing)
+    shared = {plan.lanes[columns.lane[i]].device: k for i in costs if (k := columns.resource[i]) != ALONE}
     pools = _memory_pools(columns, plan)
-    for i, (presses, slowed) in found.items():
+    count = columns.pools - 1
+    for i, (presses, slowed, crowded) in found.items():
         felt = tuple((pools[k], x) for k, x in presses if k in pools and pools[k] not in by_block)
         paid = tuple((pools[k], x) for k, x in slowed if k in pools)
+        paid += tuple((count + shared[k], x) for k, x in crowded if k in shared)
         if felt:
             columns.pressures[i] = felt
         if paid:
