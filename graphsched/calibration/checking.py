@@ -1,7 +1,7 @@
 """Whether a platform's figures still hold: a sample of them measured again.
 
 Measured are small and large transfers of every link with the host and inside a GPU, and of some between GPUs;
-transfers together (shared capacities); arithmetic of the first GPU of each model; and of dispatch a tiny operation's
+transfers together (shared capacities); arithmetic of every GPU; and of dispatch a tiny operation's
 call, device time of waits, returns from waiting and replays of graphs. A figure has drifted if it differs by more than
 the spread that was recorded with it, and by more than a stated minimum: what two sound measurements of one host may
 differ by.
@@ -152,7 +152,7 @@ def _cuda_rows(platform: Platform, gpus: Sequence[str], report: Callable[[str], 
         for flows in sampled_patterns(platform):
             yield _together_row(platform, together, flows)
         report("arithmetic")
-        for name in one_of_each_model(platform, gpus):
+        for name in gpus:
             rate = cuda_flop_per_s(bench.spinners[int(name.partition(":")[2])])
             yield _arithmetic(platform.device(name), rate, ARITHMETIC_TOLERANCE)
         report("dispatch")
@@ -177,20 +177,6 @@ def sampled_links(platform: Platform, gpus: Sequence[str]) -> list[Link]:
     chosen = [k for k in peers if (k.source, k.target) in ring] + others
     near = [k for k in platform.links if k.memory in ("pinned", "local") and (k.source, k.target) != ("cpu", "cpu")]
     return [k for k in platform.links if k in near or k in chosen]
-
-
-def one_of_each_model(platform: Platform, gpus: Sequence[str]) -> list[str]:
-    """The first GPU of each model.
-
-    Example:
-        >>> here = Platform.load("h200-x4")
-        >>> one_of_each_model(here, here.accelerators())
-        ['cuda:0']
-    """
-    found: dict[str, str] = {}
-    for name in gpus:
-        found.setdefault(platform.device(name).model, name)
-    return list(found.values())
 
 
 def sampled_dispatch(spinners: Sequence[Spinner]) -> dict[str, float]:

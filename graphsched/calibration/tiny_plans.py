@@ -25,9 +25,9 @@ def plans_on(gpus: tuple[int, ...]) -> dict[str, tuple[Build, tuple[int, ...]]]:
     first = gpus[:1]
     plans: dict[str, tuple[Build, tuple[int, ...]]] = {
         "row": (plain_row, first),
-        "chain": (_chain, first),
+        "chain": (_chain_over(1), first),
         "lanes": (_two_lanes, first),
-        "to and fro": (_to_and_fro, first),
+        "to and fro": (_chain_over(2), first),
         "copies in": (_copies_in, first),
         "copies out": (_copies_out, first),
         **{kind: (_mixed([kind]), first) for kind in KINDS},
@@ -80,28 +80,23 @@ def _on_lanes(work: Workload, inputs: list[Value], lanes: Sequence[tuple[int, in
     return placed
 
 
-def _chain(work: Workload, inputs: list[Value]) -> dict[str, str]:
-    """A chain on one lane: each task's result is given back after the next."""
-    import torch
+def _chain_over(lanes: int) -> Build:
+    """A chain that goes round the lanes of one GPU: each task's result is given back after the next.
 
-    value, placed = inputs[0], {}
-    device = _device(value)
-    for i in range(ACTIONS):
-        value = work.task(torch.neg, value, name=f"t{i}", device=device)
-        placed[f"t{i}"] = f"{device}/s0"
-    return placed
+    Over two, every step has a wait and a record.
+    """
 
+    def build(work: Workload, inputs: list[Value]) -> dict[str, str]:
+        import torch
 
-def _to_and_fro(work: Workload, inputs: list[Value]) -> dict[str, str]:
-    """A chain that goes to and fro between two lanes of one GPU: a wait and a record at every step."""
-    import torch
+        value, placed = inputs[0], {}
+        device = _device(value)
+        for i in range(ACTIONS):
+            value = work.task(torch.neg, value, name=f"t{i}", device=device)
+            placed[f"t{i}"] = f"{device}/s{i % lanes}"
+        return placed
 
-    value, placed = inputs[0], {}
-    device = _device(value)
-    for i in range(ACTIONS):
-        value = work.task(torch.neg, value, name=f"t{i}", device=device)
-        placed[f"t{i}"] = f"{device}/s{i % 2}"
-    return placed
+    return build
 
 
 def _between_gpus(work: Workload, inputs: list[Value]) -> dict[str, str]:

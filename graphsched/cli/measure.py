@@ -41,12 +41,9 @@ def measure(
     operations that are kept for this host. --check ends with 0 whatever it finds: its table and
     JSON say what has drifted.
     """
-    if kept and (quick or check or costs):
-        raise ExperimentError("--kept measures nothing: leave out --quick, --check and --costs")
-    if check and (out or quick or costs or pictures):
-        raise ExperimentError(
-            "--check compares with what was kept and writes nothing: leave out --out, --quick, --costs and --pictures"
-        )
+    _check_options(
+        kept=bool(kept and (quick or check or costs)), check=bool(check and (out or quick or costs or pictures))
+    )
     if check:
         return _check(as_json)
     if name is not None:
@@ -66,6 +63,16 @@ def measure(
         file = out
     _show(platform, [file, *(_drawn(platform, pictures) if pictures is not None else ())], as_json)
     return 0
+
+
+def _check_options(*, kept: bool, check: bool) -> None:
+    """Refuse what contradicts ``--kept``, or ``--check``."""
+    if kept:
+        raise ExperimentError("--kept measures nothing: leave out --quick, --check and --costs")
+    if check:
+        raise ExperimentError(
+            "--check compares with what was kept and writes nothing: leave out --out, --quick, --costs and --pictures"
+        )
 
 
 def _with_kept_costs(platform: Platform) -> Platform:

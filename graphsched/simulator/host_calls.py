@@ -1,5 +1,8 @@
 """Host time of calls beyond a row of their own: other kinds in between, other streams, memory given back.
 
+That no call of an operation is colder than after `COMPANY_KINDS` other kinds was settled with a recording on four GPUs
+in view (caps of half, one, one and a half and none were compared), which is therefore no test of it.
+
 Not modelled: calls of CPU lanes; what the arguments of a call take that no cache holds.
 """
 

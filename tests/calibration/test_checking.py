@@ -74,7 +74,7 @@ def test_a_host_that_is_as_it_was_has_not_drifted(monkeypatch: pytest.MonkeyPatc
     assert not any(row.drifted for row in rows)
     assert all(row.ratio == pytest.approx(1.0) for row in rows)
     entries = [row.entry for row in rows]
-    assert len(entries) == len(set(entries)) == 2 * (8 + 4 + 5) + 4 + 1 + 5 + 2
+    assert len(entries) == len(set(entries)) == 2 * (8 + 4 + 5) + 4 + 4 + 5 + 2
     assert {row.unit for row in rows} == {"s", "bytes/s", "flop/s"}
     assert [row.stored for row in rows if row.entry == "dispatch sync_s"] == [STORED.dispatch.sync_s]  # not a lane's
 
@@ -116,11 +116,8 @@ def test_a_shared_capacity_that_shrank_shows_in_transfers_together_only(monkeypa
 
 
 def test_slower_arithmetic_and_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    devices = tuple(replace(d, flop_per_s=d.flop_per_s * 0.9) if d.kind == "cuda" else d for d in STORED.devices)
-    assert drifted(replace(STORED, devices=devices), monkeypatch) == ["fp32 product on cuda:0"]  # one of the model
-    other = tuple(replace(d, model="another") if d.name == "cuda:2" else d for d in STORED.devices)
-    rows = drifted(replace(STORED, devices=devices), monkeypatch, replace(STORED, devices=other))
-    assert rows == ["fp32 product on cuda:0", "fp32 product on cuda:2"]
+    devices = tuple(replace(d, flop_per_s=d.flop_per_s * 0.9) if d.name == "cuda:2" else d for d in STORED.devices)
+    assert drifted(replace(STORED, devices=devices), monkeypatch) == ["fp32 product on cuda:2"]
     now = replace(STORED, dispatch=replace(STORED.dispatch, other_device_s=2e-5, handoff_s=9e-6))
     assert drifted(now, monkeypatch) == ["dispatch other_device_s", "dispatch handoff_s"]
 

@@ -10,7 +10,8 @@ import torch
 from graphsched.calibration import cuda_crowd as module
 from graphsched.calibration.cuda_crowd import CALLS, SAMPLES, crowded_factors
 from graphsched.calibration.cuda_links import Bench
-from tests.calibration.test_cuda_traffic import FakeCuda, Stream
+from tests.calibration.streams import Stream
+from tests.calibration.test_cuda_traffic import FakeCuda
 
 
 class Crowded(FakeCuda):

@@ -18,23 +18,9 @@ from graphsched.calibration.cuda_links import Bench
 from graphsched.calibration.cuda_together import COPIES, SAMPLED, Together
 from graphsched.calibration.rotation import rotations
 from graphsched.errors import PlatformError
+from tests.calibration.streams import Event, Stream
 
 COPY, HOST, DEVICE = 2**13, 2**17, 2**15  # bytes of a copy, of the host's buffer and of a GPU's
-
-
-class Stream:
-    def __init__(self, device: int) -> None:
-        self.device, self.time_s = SimpleNamespace(index=device), 0.0
-
-    def wait_event(self, event: Event) -> None:
-        self.time_s = max(self.time_s, event.time_s)
-
-
-class Event:
-    time_s = -1.0
-
-    def record(self, stream: Stream) -> None:
-        self.time_s = stream.time_s
 
 
 @dataclass

@@ -29,6 +29,7 @@ from graphsched.calibration.cuda_traffic import (
 )
 from graphsched.calibration.measuring import peer_of
 from graphsched.platform import Device, Link
+from tests.calibration.streams import Event, Stream
 
 MEMORY = 4e12
 
@@ -175,21 +176,6 @@ def test_the_peer_is_the_first_that_is_joined_both_ways() -> None:
 
 
 # -- streams that are played -----------------------------------------------------------------------
-
-
-class Stream:
-    def __init__(self, device: int) -> None:
-        self.device, self.time_s = SimpleNamespace(index=device), 0.0
-
-    def wait_event(self, event: Event) -> None:
-        self.time_s = max(self.time_s, event.time_s)
-
-
-class Event:
-    time_s = -1.0
-
-    def record(self, stream: Stream) -> None:
-        self.time_s = stream.time_s
 
 
 @dataclass
