@@ -29,7 +29,7 @@ from graphsched.calibration.tiny_plans import (
     program_of,
     waits_of,
 )
-from graphsched.executors.measure import no_collector
+from graphsched.executors.collector import no_collector
 from graphsched.executors.program import Program
 from graphsched.platform import Dispatch
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -24,6 +24,7 @@ from graphsched.errors import TaskFailedError
 from graphsched.executors.buffers import Buffers
 from graphsched.executors.calls import Call, failure_of
 from graphsched.executors.clocks import new_event
+from graphsched.executors.collector import no_collector
 from graphsched.executors.eager import Calls, EagerCompiler, Stamps
 from graphsched.executors.lanes import CudaLane, device_index
 from graphsched.executors.watch import Watch
@@ -160,6 +161,7 @@ class GraphCompiler:
                     if device != self.origin.device.index:
                         pools.append(stack.enter_context(_own_memory(device)))
                 stack.enter_context(_capturing(graph, self.origin))
+                stack.callback(torch.cuda.set_stream, self.origin)  # a capture ends on the stream that it began on
                 self._fork()
                 self._make(calls, " while it was captured into a CUDA graph: run the plan in eager mode")
                 self._join()
@@ -218,11 +220,25 @@ class GraphCompiler:
 # -- torch ------------------------------------------------------------------------------------------
 
 
-def _capturing(graph: Any, stream: Any) -> Any:
-    """All that is issued on streams that follow `stream` goes into `graph`; other threads may go on with CUDA."""
+@contextmanager
+def _capturing(graph: Any, stream: Any) -> Iterator[None]:
+    """All that is issued on streams that follow `stream` goes into `graph`; other threads may go on with CUDA.
+
+    Memory of a capture that fails is given back, which torch leaves to a graph that there is none of. The collector
+    rests: a tensor that it found in the middle might record an event that is then never over.
+    """
     import torch
 
-    return torch.cuda.graph(graph, stream=stream, capture_error_mode="relaxed")
+    pool, device = torch.cuda.graph_pool_handle(), stream.device.index
+    with no_collector():
+        try:
+            with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="relaxed"):
+                yield
+        except BaseException:
+            with suppress(RuntimeError):  # of a pool that is ended: the capture went well, what was in it did not
+                torch._C._cuda_endAllocateToPool(device, pool)
+                torch._C._cuda_releasePool(device, pool)
+            raise
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import math
 import statistics
 import time
@@ -14,6 +13,7 @@ import numpy as np
 
 from graphsched.errors import ScheduleError
 from graphsched.executors.clocks import DeviceClock
+from graphsched.executors.collector import no_collector
 from graphsched.executors.eager import Stamps
 from graphsched.executors.obedience import check_obedience
 from graphsched.executors.program import Program
@@ -104,12 +104,16 @@ def _timed(program: Program, samples: list[float]) -> Timeline:
 
 def _on_host_clock(program: Program, stamps: Stamps, clocks: dict[int, DeviceClock]) -> tuple[Any, Any]:
     start, end = np.array(stamps.start), np.array(stamps.end)
-    for i, kind in enumerate(program.plan.kinds):
-        if kind == "wait":
-            start[i], end[i] = stamps.issue_start[i], stamps.issue_end[i]
     for i, (first, last) in stamps.events.items():
         clock = clocks[program._cuda[program.plan.lane_of[i]].stream.device.index]
         start[i], end[i] = clock.host_s(first), clock.host_s(last)
+    reached = 0.0
+    for i in (i for i, kind in enumerate(program.plan.kinds) if kind == "wait"):
+        if program.mode == "graph":  # lanes wait, not the thread: over when the last of what it waits for is
+            start[i] = max(reached, stamps.issue_start[i])
+            end[i] = reached = max([start[i], *(end[j] for j in program.plan.waits[i])])
+        else:
+            start[i], end[i] = stamps.issue_start[i], stamps.issue_end[i]
     return start, end
 
 
@@ -152,16 +156,3 @@ def _random_numbers_kept() -> Iterator[None]:
         torch.set_rng_state(cpu)
         if cuda:
             torch.cuda.set_rng_state_all(cuda)
-
-
-@contextlib.contextmanager
-def no_collector() -> Iterator[None]:
-    """Keep Python's cyclic garbage collector from pausing a measured run."""
-    enabled = gc.isenabled()
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

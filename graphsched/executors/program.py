@@ -72,7 +72,7 @@ class Program:
             raise WorkloadError(f"workload {plan.work.name!r} has tasks without code: it can be predicted, not run")
         if mode == "graph":
             check_capturable(plan)
-        self.plan, self._mode = plan, mode
+        self.plan, self.mode = plan, mode
         self._cuda = cuda_lanes(plan)
         self.buffers = Buffers(plan)
         self._cpu: dict[int, CpuLane] = {}
@@ -95,7 +95,7 @@ class Program:
         self.issue_s = 0.0  # of the last run: until all actions were issued
 
     def _new_compiler(self) -> EagerCompiler | GraphCompiler:
-        if self._mode == "graph":
+        if self.mode == "graph":
             return GraphCompiler(self.plan, self.buffers, self._cuda, self.watch)
         return EagerCompiler(self.plan, self.buffers, self._cpu, self._cuda, self.watch)
 
@@ -173,7 +173,7 @@ class Program:
                 self._finish()
                 seconds = time.perf_counter() - self._began
             except BaseException as error:
-                action = calls.owner[position] if position < len(calls.owner) and self._mode == "eager" else None
+                action = calls.owner[position] if position < len(calls.owner) and self.mode == "eager" else None
                 raise self._failed(error, action)  # noqa: B904 - it has its cause
         self._at_rest = True
         return seconds
@@ -191,7 +191,7 @@ class Program:
 
     def _final_lanes(self) -> list[CudaLane]:
         """CUDA lanes that no other lane's end implies, in the plan's order; a graph ends on the first lane."""
-        if self._mode == "graph":
+        if self.mode == "graph":
             return list(self._cuda.values())[:1]
         last = {lane: i for i, lane in enumerate(self.plan.lane_of)}
         waited = {j for waits in self.plan.waits for j in waits}

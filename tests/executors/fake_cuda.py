@@ -171,6 +171,7 @@ class FakeCuda:
         before = self.device, list(self.current)
         self.set_stream(stream)
         yield
+        assert self.current[self.device] is stream, "a capture must end on the stream it began on"
         self.device, self.current = before
 
     def replayed(self, compiler: Any, made: Any, captured: Any) -> None:

@@ -198,6 +198,66 @@ def test_a_task_that_cannot_be_captured_leaves_eager_mode_working() -> None:
 
 
 @pytest.mark.gpu
+def test_a_capture_that_fails_gives_its_memory_back() -> None:
+    """A task takes 64 MB, and then reads a number back, which no capture allows: ten times, nothing stays."""
+
+    def large(t: torch.Tensor) -> torch.Tensor:
+        return t * torch.zeros(1 << 24, device=t.device).sum().item()
+
+    work = Workload()
+    work.task(large, work.input("x", torch.ones(2), device="cuda:0"), name="bad", outputs=[TensorSpec((2,))])
+    plan = by_hand(work, machine("cuda:0"), "cuda:0/s0")
+    reserved = []
+    for _ in range(10):
+        with pytest.raises(TaskFailedError, match="'bad'"):
+            Program(plan, mode="graph")
+        gc.collect()
+        torch.cuda.empty_cache()
+        reserved.append(torch.cuda.memory_reserved())
+    assert reserved[-1] <= reserved[0]
+
+
+@pytest.mark.gpu
+def test_a_task_that_fails_by_itself_while_it_is_captured_leaves_no_memory() -> None:
+    """The capture ends well, the task raises in it."""
+    called = []
+
+    def once(t: torch.Tensor) -> torch.Tensor:
+        called.append(t)
+        if len(called) % 2 == 0:
+            raise ValueError("not twice")
+        return t + torch.zeros(1 << 24, device=t.device)[0]
+
+    work = Workload()
+    work.task(once, work.input("x", torch.ones(2), device="cuda:0"), name="bad", outputs=[TensorSpec((2,))])
+    plan = by_hand(work, machine("cuda:0"), "cuda:0/s0")
+    reserved = []
+    for _ in range(5):
+        with pytest.raises(TaskFailedError, match="not twice"):
+            Program(plan, mode="graph")
+        called.clear()
+        gc.collect()
+        torch.cuda.empty_cache()
+        reserved.append(torch.cuda.memory_reserved())
+    assert reserved[-1] <= reserved[0]
+
+
+@pytest.mark.gpu
+def test_waits_of_the_thread_are_waits_of_lanes_in_a_replay() -> None:
+    """a (s0); a wait; b (s1): b starts after a, and the wait ends with a."""
+    work = Workload()
+    x = work.input("x", torch.rand(2048, 2048), device="cuda:0")
+    work.task(torch.mm, x, x, name="a")
+    work.barrier("gate")
+    work.task(torch.mm, x, x, name="b")
+    plan = by_hand(work, machine("cuda:0"), {"a": "cuda:0/s0", "b": "cuda:0/s1"})
+    timeline: Any = execute(plan, mode="graph", repeats=5)
+    a, gate, b = (plan.names.index(name) for name in ("a", "gate", "b"))
+    assert timeline.end_s[gate] == timeline.end_s[a]
+    assert timeline.start_s[b] > timeline.end_s[a] - 2e-6
+
+
+@pytest.mark.gpu
 def test_every_replay_draws_new_random_numbers() -> None:
     work = Workload()
     x = work.input("x", torch.ones(1000), device="cuda:0")
