@@ -23,7 +23,7 @@ class Schedule:
 
 
 def schedules(platform: gs.Platform, devices: Sequence[str], *, waits: bool = False) -> Iterator[Schedule]:
-    """One lane a device by each scheduler that can use `devices`, and several lanes in turn.
+    """One lane a device by each scheduler that can use `devices`, several lanes in turn, and as many as pay.
 
     `waits`: also with a wait after each task, on one device.
     """
@@ -37,3 +37,4 @@ def schedules(platform: gs.Platform, devices: Sequence[str], *, waits: bool = Fa
     yield Schedule("heft", "heft")
     for lanes in lanes_that_fit(platform, devices[0], (SEVERAL_LANES,)):
         yield Schedule(f"round_robin, {lanes} lanes each", "round_robin", {"lanes": lanes})
+    yield Schedule("streams", "streams")

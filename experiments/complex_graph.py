@@ -20,7 +20,7 @@ GRAPHS: Mapping[str, Callable[[Sequence[str], int, int, int], gs.Workload]] = {
     "random-2": functools.partial(random_layers, seed=2),
 }
 ONE_DEVICE = ("sequential", "one_stream")  # they put every task on the first device
-SCHEDULERS = (*ONE_DEVICE, "round_robin", "wavefront", "heft")
+SCHEDULERS = (*ONE_DEVICE, "round_robin", "wavefront", "heft", "streams")
 
 
 @gs.experiment(source="d2l.ai 12.3, exercise 5")

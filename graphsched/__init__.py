@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from graphsched.comparison import Comparison, compare
     from graphsched.costs import Costs, TaskCost
     from graphsched.errors import GraphschedError
-    from graphsched.executors import Program, execute
+    from graphsched.executors import Program, execute, load_plan, save_plan
     from graphsched.explanation import Explanation, explain
     from graphsched.gantt import plot_gantt
     from graphsched.plan import Action, Lane, Placement, Plan
@@ -63,12 +63,14 @@ _HOMES = {
     "execute": "executors",
     "experiment": "cases",
     "explain": "explanation",
+    "load_plan": "executors",
     "local_platform": "calibration",
     "plot_gantt": "gantt",
     "plot_links": "charts",
     "plot_pairs": "charts",
     "predict": "simulator",
     "profile": "calibration",
+    "save_plan": "executors",
     "schedule": "schedulers",
 }
 
@@ -100,12 +102,14 @@ __all__ = [
     "execute",
     "experiment",
     "explain",
+    "load_plan",
     "local_platform",
     "plot_gantt",
     "plot_links",
     "plot_pairs",
     "predict",
     "profile",
+    "save_plan",
     "schedule",
 ]
 

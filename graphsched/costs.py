@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, get_args
 
 from graphsched.errors import CostError, FileFormatError
@@ -126,6 +126,8 @@ class TaskCost:
             measured.
         switching_s: What the call takes the host longer where its stream is another than the last call's, beyond
             making that stream current, median.
+        graph_s: Time of one in a row inside a CUDA graph; None: not measured, or it cannot be captured.
+        graph_nodes: Nodes of a graph that it makes; 0: unknown, one a launch.
     """
 
     device_s: float
@@ -141,15 +143,19 @@ class TaskCost:
     call_s: float = 0.0
     company_s: float | None = None
     switching_s: float = 0.0
+    graph_s: float | None = None
+    graph_nodes: int = 0
 
     def __post_init__(self) -> None:
         if self.company_s is not None:
             check_seconds(self.company_s, "company_s")
+        if self.graph_s is not None:
+            check_seconds(self.graph_s, "graph_s")
         check_seconds(self.switching_s, "switching_s")
         check_seconds(self.device_s, "device_s")
         check_seconds(self.dispatch_s, "dispatch_s")
         check_seconds(self.call_s, "call_s")
-        for name in ("launches", "workspace_bytes", "samples"):
+        for name in ("launches", "workspace_bytes", "samples", "graph_nodes"):
             number = getattr(self, name)
             if isinstance(number, bool) or not isinstance(number, int) or number < 0:
                 raise CostError(f"{name} is {number!r}: a whole number, 0 or more, is needed")
@@ -161,6 +167,20 @@ class TaskCost:
             check_seconds(slowdown, "slowdown of a concurrency curve")
         if [k for k, _ in self.concurrency] != sorted({k for k, _ in self.concurrency}):
             raise CostError(f"concurrency curve {self.concurrency}: the numbers of copies must ascend")
+
+    def in_graph(self) -> TaskCost:
+        """This cost inside a CUDA graph: `device_s` and `launches` are those of its nodes, where they are known.
+
+        Example:
+            >>> TaskCost(6e-6, launches=2, graph_s=5e-6, graph_nodes=3).in_graph().device_s
+            5e-06
+            >>> TaskCost(6e-6).in_graph() == TaskCost(6e-6)
+            True
+        """
+        if self.graph_s is None and not self.graph_nodes:
+            return self
+        device_s = self.device_s if self.graph_s is None else self.graph_s
+        return replace(self, device_s=device_s, launches=self.graph_nodes or self.launches)
 
     def dispatch_at(self, call_s: float) -> float:
         """`dispatch_s` on a thread whose tiny operation takes `call_s` now; as measured where either is unknown.

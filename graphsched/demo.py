@@ -40,6 +40,15 @@ SIZES: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
         {"size": 256, "width": 4, "steps": 4, "patterns": ("stencil",), "devices": (2,)},
         {"size": 1024, "width": 4, "steps": 4, "patterns": ("stencil", "tree"), "devices": (1, 2)},
     ),
+    "metg": (
+        {"patterns": ("stencil",), "width": 4, "steps": 4, "windows": (7,), "lanes": 2},
+        {"patterns": ("stencil", "tree"), "width": 4, "steps": 4},
+    ),
+    "branches": ({"shrink": 8, "lanes": 2}, {}),
+    "symbolic": (
+        {"ways": ("imperative", "script", "eager"), "calls": (1, 10, 100), "repeats": 1},
+        {"ways": ("imperative", "script", "eager", "graph"), "calls": (1, 10, 100), "repeats": 1},
+    ),
 }
 
 

@@ -1,8 +1,10 @@
-"""What kernels of two lanes cost copies between a GPU and the host, beyond those of one lane.
+"""What kernels of several lanes cost copies between a GPU and the host, beyond those of one lane.
 
-Products on one stream and on two run beside copies in one direction; the copies' rates are held against each other.
+Products on one stream and on four run beside copies in one direction; the copies' rates are held against each other.
+They are as large as a product must be for its blocks to fill the device: beside smaller ones, two of which fit there at
+once so that none waits, copies to the host of an H200 were as fast as beside one, though they are not in plans.
 
-Not modelled: more than two lanes; copies between GPUs.
+Not modelled: that two lanes may cost less than four; copies between GPUs.
 """
 
 from __future__ import annotations
@@ -18,11 +20,12 @@ from graphsched.calibration.cuda_traffic import COPIED_BYTES, OUTLAST, copy_rate
 from graphsched.calibration.fitting import median
 from graphsched.executors.clocks import new_event
 
-SIZE, CALLS, SAMPLES = 1024, 32, 5  # rows of a product, products in a row
+SIZE, CALLS, SAMPLES = 2048, 16, 5  # rows of a product, products in a row
+LANES = 4
 
 
 def crowded_factors(bench: Bench, gpu: int) -> tuple[float, float]:
-    """How much longer copies from the host, and to it, take beside products on two streams than beside those on one."""
+    """How much longer copies from the host, and to it, take beside products on four streams than on one."""
     products = Products(bench, gpu)
     into, out = (products.longer(to_gpu=to_gpu) for to_gpu in (True, False))
     return into, out
@@ -35,19 +38,19 @@ class Products:
         import torch
 
         self._bench, self._gpu = bench, gpu
-        self._streams = [new_stream(gpu) for _ in range(2)]
+        self._streams = [new_stream(gpu) for _ in range(LANES)]
         device = bench.first[gpu].device
         self._terms = [torch.rand(SIZE, SIZE, device=device) for _ in self._streams]
         self._out = [torch.empty(SIZE, SIZE, device=device) for _ in self._streams]
 
     def longer(self, *, to_gpu: bool) -> float:
-        """How much longer a copy takes beside two rows than beside one, as a fraction; not below 0."""
+        """How much longer a copy takes beside `LANES` rows than beside one, as a fraction; not below 0."""
         nbytes = min(COPIED_BYTES, self._bench.largest // 2)
         way = host_way(self._bench, self._gpu, to_gpu=to_gpu, part=slice(0, nbytes) if to_gpu else slice(nbytes, None))
         way = Way(way.source[:nbytes], way.target[:nbytes], way.streams)
         copy_s = way_s(self._bench, way, nbytes, repeats=3)
         rates = []
-        for lanes in (1, 2):
+        for lanes in (1, LANES):
             count = max(4, math.ceil(OUTLAST * self._seconds(lanes) / copy_s))
             rates.append(median([self._rate(way, count, lanes) for _ in range(SAMPLES + 1)][1:]))
         return max(0.0, rates[0] / rates[1] - 1.0)

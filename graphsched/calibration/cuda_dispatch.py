@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from typing import Any
 
-from graphsched.calibration.cuda_calls import call_figures
+from graphsched.calibration.cuda_calls import Yardstick, call_figures
 from graphsched.calibration.cuda_clock import (
     CALL_S,
     Spinner,
@@ -18,11 +18,15 @@ from graphsched.calibration.cuda_clock import (
 )
 from graphsched.calibration.cuda_graphs import graph_figures
 from graphsched.calibration.fitting import median
+from graphsched.calibration.tiny_plans import one_task, program_of
 from graphsched.executors.clocks import new_event
+from graphsched.executors.collector import no_collector
 
 CHAIN = 50
 SLOW_CALL_S = 1e-3
 TINY_ELEMENTS, SHORT_ELEMENTS = 64, 2**23  # of additions of about 2 and 15 µs
+COPIED_BYTES, COPIES = 2**26, 4  # of about 1.2 ms each, beside chains of 1 to 2 ms
+SINGLE_RUNS = 40
 SPIN_FOR_QUEUE_S = 0.1
 MOST_LAUNCHES = 5000
 
@@ -31,7 +35,7 @@ def cuda_dispatch(spinners: Sequence[Spinner]) -> dict[str, float]:
     """Fields of `Dispatch` measured on the first GPU (those between GPUs on the first two), in seconds."""
     first = spinners[0]
     figures = call_figures([spinner.device for spinner in spinners]) | chain_figures(spinners) | idle_figures(first)
-    figures |= graph_figures(first)
+    figures |= {"first_s": first_s(first, figures)} | graph_figures(first)
     depth = queue_depth(first)
     return figures | ({"queue_depth": depth} if depth else {})
 
@@ -50,9 +54,11 @@ def chain_figures(spinners: Sequence[Spinner]) -> dict[str, float]:
     short_s, timed_s = (chain_s(first, [one], timed=timed, elements=SHORT_ELEMENTS) for timed in (False, True))
     edges_s = chain_s(first, [one, two], timed=True, elements=SHORT_ELEMENTS)
     same_s = max(0.0, chain_s(first, [one, two]) - alone)
+    gap_s = max(0.0, timed_s - short_s)
     figures = {
-        "timed_gap_s": max(0.0, timed_s - short_s),
+        "timed_gap_s": gap_s,
         "timed_edge_s": max(0.0, edges_s - timed_s - same_s),
+        "timed_beside_s": max(0.0, _gap_beside_copies_s(first, one) - gap_s) / 2,
         "same_device_s": same_s,
     }
     if len(spinners) > 1:
@@ -61,10 +67,45 @@ def chain_figures(spinners: Sequence[Spinner]) -> dict[str, float]:
     return figures
 
 
+def _gap_beside_copies_s(spinner: Spinner, lane: Any) -> float:
+    """What two timing events add to an operation while copies come from the host's pinned memory."""
+    copies = copies_in(spinner.device)
+    short_s, timed_s = (
+        chain_s(spinner, [lane], timed=timed, elements=SHORT_ELEMENTS, beside=copies) for timed in (False, True)
+    )
+    return timed_s - short_s
+
+
+def copies_in(device: int) -> Callable[[Any], None]:
+    """A function that queues copies from pinned memory to the GPU, longer than a chain, to start at an event."""
+    import torch
+
+    stream = new_stream(device)
+    host = torch.empty(COPIED_BYTES, dtype=torch.uint8, pin_memory=True)
+    there = torch.empty(COPIED_BYTES, dtype=torch.uint8, device=stream.device)
+
+    def queue(event: Any) -> None:
+        with torch.cuda.stream(stream):
+            stream.wait_event(event)
+            for _ in range(COPIES):
+                there.copy_(host, non_blocking=True)
+
+    return queue
+
+
 def chain_s(
-    spinner: Spinner, lanes: Sequence[Any], *, timed: bool = False, repeats: int = 11, elements: int = TINY_ELEMENTS
+    spinner: Spinner,
+    lanes: Sequence[Any],
+    *,
+    timed: bool = False,
+    repeats: int = 11,
+    elements: int = TINY_ELEMENTS,
+    beside: Callable[[Any], None] | None = None,
 ) -> float:
-    """Seconds an operation of a chain that goes round `lanes`, all of it queued before it runs; median."""
+    """Seconds an operation of a chain that goes round `lanes`, all of it queued before it runs; median.
+
+    `beside` queues what is to run meanwhile, from the event that it is given on.
+    """
     import torch
 
     tensors = [torch.zeros(elements, device=lane.device).add_(1) for lane in lanes]
@@ -76,7 +117,7 @@ def chain_s(
     for _ in range(repeats + 2):
         with ExitStack() as stack:
             on_streams(stack, [*lanes[1:], lanes[0]])
-            samples.append(_chain_once(spinner, lanes, tensors, passed, before, after))
+            samples.append(_chain_once(spinner, lanes, tensors, passed, before, after, beside))
     return median(samples[2:])
 
 
@@ -91,12 +132,15 @@ def _chain_once(
     passed: Sequence[Any],
     before: Sequence[Any],
     after: Sequence[Any],
+    beside: Callable[[Any], None] | None,
 ) -> float:
     import torch
 
     start, end, several = new_event(timing=True), new_event(timing=True), len(lanes) > 1
     spinner.spin(2 * CHAIN * CALL_S)
     start.record(lanes[0])
+    if beside is not None:
+        beside(start)
     for i in range(CHAIN):
         lane = lanes[i % len(lanes)]
         torch.cuda.set_stream(lane)
@@ -145,6 +189,21 @@ def idle_figures(spinner: Spinner, repeats: int = 200) -> dict[str, float]:
             ends.append(poll_s(stream.query) - issued)
     sync_s = median(returns[20:]) / 2
     return {"sync_s": sync_s, "launch_s": max(0.0, median(ends[20:]) - tiny_s - sync_s)}
+
+
+def first_s(spinner: Spinner, known: Mapping[str, float]) -> float:
+    """What a run of one tiny operation, after one like it, takes beyond its call, launch, work and return."""
+    device_s = known["launch_s"] + chain_s(spinner, [new_stream(spinner.device)]) + known["sync_s"]
+    shares = []
+    with ExitStack() as stack:
+        stack.enter_context(no_collector())
+        yardstick = stack.enter_context(closing(Yardstick(spinner.device)))
+        program = stack.enter_context(program_of(one_task, (spinner.device,)))
+        for _ in range(SINGLE_RUNS + 1):
+            unit_s = yardstick.sample_s()
+            program.time_once()
+            shares.append((program.time_once() - device_s) / unit_s)
+    return max(0.0, median(shares[1:]) * known["call_s"] - known["call_s"] - known["switch_s"])
 
 
 def queue_depth(spinner: Spinner) -> int:

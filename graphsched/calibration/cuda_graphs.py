@@ -1,78 +1,175 @@
-"""Replays of CUDA graphs: what one launch costs the thread, and what each node adds on the device.
+"""Replays of CUDA graphs: what a launch costs, and what nodes, edges, events and copies add on the device.
 
-Not modelled: graphs over several GPUs.
+All come from graphs of tiny operations, or of tiny copies, that differ in one thing:
+
+- a chain in one lane, of several lengths: a node, and all that a launch takes beyond its nodes
+- the chain to and fro between two lanes: an edge of a chain
+- diamonds one after another: an edge where a branch leaves a lane or comes back
+- chains side by side: how close nodes of several lanes follow each other, and what starting more lanes takes
+- chains and diamonds with timing events around every node
+
+Not modelled: starts on several GPUs.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from graphsched.calibration.cuda_clock import Spinner, elapsed_s, new_stream
-from graphsched.calibration.fitting import median
+from graphsched.calibration.cuda_clock import Spinner, new_stream
+from graphsched.calibration.graph_copies import copy_figures
+from graphsched.calibration.graph_replays import Replay, captured, device_s, each_s, on_idle, return_s
 from graphsched.executors.clocks import new_event
 
-FEW, MANY = 20, 220  # nodes of the two graphs whose difference tells what a node takes
-REPLAYS = 25
+FEW, MANY = 75, 300  # nodes of the two graphs whose difference tells what a node takes
+SIZES = (1, 2, 4, 10, 30, 100, 300, 1000, 4000)  # nodes of those whose launches are timed
+HOST_SIZES = 10, 1000
+DIAMONDS = 10, 60
+LANES, LANE_NODES = (2, 4, 8), (20, 120)
+TINY_ELEMENTS, SHORT_ELEMENTS = 64, 2**23  # of additions of about 2 and 15 µs
+TIMED_NODES = 10, 50
 
 
-def graph_figures(spinner: Spinner) -> dict[str, float]:
-    """Fields of `Dispatch` about replayed graphs, in seconds: a launch, a node in a row, an edge across lanes."""
-    one, two = new_stream(spinner.device), new_stream(spinner.device)
-    launch_s, node_s = _replayed([one])
-    _, across_s = _replayed([one, two])
+def graph_figures(spinner: Spinner) -> dict[str, Any]:
+    """Fields of `Dispatch` about replayed graphs, in seconds; tables as pairs of a number and seconds."""
+    bench = GraphBench(spinner)
+    node_s = bench.slope_s(bench.row, (FEW, MANY))
+    found: dict[str, Any] = launch_figures(bench, node_s)
+    found |= edge_figures(bench, node_s) | lane_figures(bench, node_s, found["graph_starts"])
+    return found | {"graph_node_s": node_s} | copy_figures(spinner, bench.streams[0])
+
+
+class GraphBench:
+    """Tiny operations on streams of one GPU, from which graphs are made.
+
+    Attributes:
+        streams: One for each lane.
+    """
+
+    def __init__(self, spinner: Spinner) -> None:
+        import torch
+
+        self.spinner, self.streams = spinner, [new_stream(spinner.device) for _ in range(max(LANES))]
+        self._tiny = [torch.zeros(TINY_ELEMENTS, device=self.streams[0].device) for _ in self.streams]
+        self._short = torch.zeros(SHORT_ELEMENTS, device=self.streams[0].device)
+        self._events: list[Any] = []
+        for tensor in (*self._tiny, self._short):
+            tensor.add_(1)
+        torch.cuda.synchronize(spinner.device)
+
+    def slope_s(self, make: Callable[[int], Any], numbers: tuple[int, int]) -> float:
+        """Device seconds that one more adds to a graph made with a number: from the two of `numbers`."""
+        few, many = (device_s(make(n), self.spinner, self.streams[0]) for n in numbers)
+        return each_s(few, many, numbers[1] - numbers[0])
+
+    def row(self, nodes: int, *, lanes: int = 1, timed: bool = False, tensor: Any = None) -> Any:
+        """A graph of a chain of `nodes` operations, in turn on `lanes`; `timed` with an event before and after each."""
+
+        def issue() -> None:
+            for i in range(nodes):
+                here, before = self.streams[i % lanes], self.streams[(i - 1) % lanes]
+                if i and here is not before:
+                    here.wait_stream(before)
+                self._node(here, self._tiny[0] if tensor is None else tensor, timed=timed)
+
+        return captured(self.streams[:lanes], issue)
+
+    def diamonds(self, number: int, *, timed: bool = False) -> Any:
+        """A graph of a ──▶ (b, c) ──▶ d again and again; c is on a lane of its own."""
+        first, second = self.streams[:2]
+
+        def issue() -> None:
+            for _ in range(number):
+                self._node(first, self._tiny[0], timed=timed)
+                second.wait_stream(first)
+                self._node(second, self._tiny[1], timed=timed)
+                self._node(first, self._tiny[0], timed=timed)
+                first.wait_stream(second)
+                self._node(first, self._tiny[0], timed=timed)
+
+        return captured([first, second], issue)
+
+    def side_by_side(self, nodes: int, lanes: int) -> Any:
+        """A graph of chains of `nodes` operations on `lanes` lanes that do not wait for each other."""
+
+        def issue() -> None:
+            for _ in range(nodes):
+                for stream, tensor in zip(self.streams[:lanes], self._tiny, strict=False):
+                    self._node(stream, tensor, timed=False)
+
+        return captured(self.streams[:lanes], issue)
+
+    def _node(self, stream: Any, tensor: Any, *, timed: bool) -> None:
+        import torch
+
+        torch.cuda.set_stream(stream)
+        if timed:
+            self._event(stream)
+        tensor.add_(1)
+        if timed:
+            self._event(stream)
+
+    def _event(self, stream: Any) -> None:
+        event = new_event(timing=True, external=True)
+        event.record(stream)
+        self._events.append(event)  # it lives as long as the graph
+
+    def timed_row_s(self, *, short: bool, timed: bool) -> float:
+        """Device seconds a node of a chain of short operations, or of tiny ones."""
+        tensor = self._short if short else None
+        return self.slope_s(partial(self.row, timed=timed, tensor=tensor), TIMED_NODES)
+
+
+def launch_figures(bench: GraphBench, node_s: float) -> dict[str, Any]:
+    """The launch for the thread, and the time before the first node by the number of nodes.
+
+    What a replay takes until the thread sees its end, less its nodes at `node_s` and the return, is all put before the
+    first node.
+    """
+    stream = bench.streams[0]
+    found: dict[int, Replay] = {n: on_idle(bench.row(n), stream) for n in SIZES}
+    few, many = HOST_SIZES
+    each = each_s(found[few].host_s, found[many].host_s, many - few)
+    back_s = return_s(stream)
+    starts = tuple((n, max(0.0, found[n].whole_s - n * node_s - back_s)) for n in SIZES)
     return {
-        "graph_launch_s": launch_s,
-        "graph_node_s": node_s,
-        "graph_wait_s": max(0.0, across_s - node_s),
+        "graph_launch_s": max(0.0, found[few].host_s - few * each),
+        "graph_launch_node_s": each,
+        "graph_starts": starts,
     }
 
 
-def _replayed(lanes: Sequence[Any]) -> tuple[float, float]:
-    """Host seconds of a replay, and device seconds a node of a chain that goes round `lanes`."""
-    (few, _), (many, _) = graphs = [_captured(n, lanes) for n in (FEW, MANY)]
-    _, short_s = _times(few, lanes[0])
-    host_s, long_s = _times(many, lanes[0])
-    del graphs
-    return host_s, max(0.0, (long_s - short_s) / (MANY - FEW))
+def edge_figures(bench: GraphBench, node_s: float) -> dict[str, float]:
+    """Edges of chains and of branches, and timing events.
+
+    A diamond takes three nodes and two edges. Timing events stand around operations of some microseconds: beside
+    tiny ones they are the limit.
+    """
+    across_s = bench.slope_s(partial(bench.row, lanes=2), (FEW, MANY))
+    fork_s = max(0.0, bench.slope_s(bench.diamonds, DIAMONDS) - 3 * node_s) / 2
+    plain_s, timed_s = (bench.timed_row_s(short=True, timed=timed) for timed in (False, True))
+    tiny_s = bench.timed_row_s(short=False, timed=True)
+    timed_fork_s = max(0.0, bench.slope_s(partial(bench.diamonds, timed=True), DIAMONDS) - 3 * tiny_s) / 2
+    return {
+        "graph_wait_s": max(0.0, across_s - node_s),
+        "graph_fork_s": fork_s,
+        "graph_event_s": max(0.0, timed_s - plain_s) / 2,
+        "graph_timed_edge_s": max(0.0, timed_fork_s - fork_s),
+    }
 
 
-def _captured(nodes: int, lanes: Sequence[Any]) -> tuple[Any, Any]:
-    """A graph of a chain of tiny operations in place, in turn on `lanes`; and what it works on, to be kept."""
-    import torch
+def lane_figures(bench: GraphBench, node_s: float, starts: tuple[tuple[int, float], ...]) -> dict[str, Any]:
+    """How close nodes of several lanes follow each other, and what each more lane adds to the launch."""
+    from graphsched.platform import Dispatch
 
-    value = torch.zeros(64, device=lanes[0].device)
-    value.add_(1)
-    torch.cuda.synchronize(lanes[0].device)
-    graph: Any = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=lanes[0]):
-        for i in range(nodes):
-            lane, before = lanes[i % len(lanes)], lanes[(i - 1) % len(lanes)]
-            with ExitStack() as stack:
-                stack.enter_context(torch.cuda.stream(lane))
-                if i and lane is not before:
-                    lane.wait_stream(before)
-                value.add_(1)
-        if lanes[(nodes - 1) % len(lanes)] is not lanes[0]:
-            lanes[0].wait_stream(lanes[(nodes - 1) % len(lanes)])
-    return graph, value
-
-
-def _times(graph: Any, stream: Any) -> tuple[float, float]:
-    """Host seconds of a replay on an idle device, and its device seconds; medians."""
-    import torch
-
-    hosts, devices = [], []
-    with torch.cuda.stream(stream):
-        for _ in range(REPLAYS + 3):
-            start, end = new_event(timing=True), new_event(timing=True)
-            start.record(stream)
-            began = time.perf_counter()
-            graph.replay()
-            hosts.append(time.perf_counter() - began)
-            end.record(stream)
-            torch.cuda.synchronize(stream.device)
-            devices.append(elapsed_s(start, end))
-    return median(hosts[3:]), median(devices[3:])
+    few, many = LANE_NODES
+    rates = []
+    for lanes in LANES:
+        short_s, long_s = (device_s(bench.side_by_side(n, lanes), bench.spinner, bench.streams[0]) for n in (few, many))
+        rates.append((lanes, each_s(short_s, long_s, lanes * (many - few))))
+    lanes, rate_s = rates[-1]
+    whole_s = on_idle(bench.side_by_side(few, lanes), bench.streams[0]).whole_s
+    alone_s = Dispatch(graph_starts=starts).graph_start_s(lanes * few) + return_s(bench.streams[0])
+    more_s = whole_s - alone_s - few * max(node_s, lanes * rate_s)
+    return {"graph_rates": tuple(rates), "graph_lane_s": max(0.0, more_s / (lanes - 1))}

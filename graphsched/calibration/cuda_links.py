@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -191,16 +191,16 @@ class Measured:
     spread: float
 
 
-def host_links(bench: Bench, gpu: int, largest: int, overhead_s: float) -> Iterator[Measured]:
+def host_links(bench: Bench, gpu: int, largest: int, calls_s: Sequence[float]) -> Iterator[Measured]:
     """Pinned, pageable and fresh links of one GPU, in both directions.
 
-    `overhead_s` is the host time of a blocking copy's call, which is no part of the transfer.
+    `calls_s` is the host time of a blocking copy's call, to the GPU and from it, which is no part of the transfer.
 
     Raises:
         PlatformError: Data arrived changed.
     """
     device = f"cuda:{gpu}"
-    for to_gpu in (True, False):
+    for to_gpu, overhead_s in zip((True, False), calls_s, strict=True):
         source, target = ("cpu", device) if to_gpu else (device, "cpu")
         way = host_way(bench, gpu, to_gpu=to_gpu)
         check_arrived(arrives(bench, way), source, target)
@@ -223,8 +223,8 @@ def host_crossings(gpu: int, *, to_gpu: bool) -> tuple[str, ...]:
 
 
 def _blocking_in(bench: Bench, gpu: int) -> Callable[[int], float]:
-    device, part = bench.first[gpu], next_parts(bench.pageable)
-    return lambda n: _copy_s(device[:n], part(n))
+    part = next_parts(bench.pageable)
+    return lambda n: _moved_s(part(n), bench.first[gpu].device)
 
 
 def _blocking_out(bench: Bench, gpu: int) -> Callable[[int], float]:
@@ -256,22 +256,22 @@ def _fresh_in(bench: Bench, gpu: int) -> Callable[[int], float]:
     import torch
 
     def sample(nbytes: int) -> float:
-        made = torch.empty(nbytes, dtype=torch.uint8).fill_(3)
-        return _copy_s(bench.first[gpu][:nbytes], made)
+        return _moved_s(torch.empty(nbytes, dtype=torch.uint8).fill_(3), bench.first[gpu].device)
 
     return sample
 
 
 def _fresh_out(bench: Bench, gpu: int) -> Callable[[int], float]:
-    def sample(nbytes: int) -> float:
-        source = bench.second[gpu][:nbytes]
-        start = time.perf_counter()
-        made = source.to("cpu", copy=True)
-        seconds = time.perf_counter() - start
-        del made
-        return seconds
+    return lambda n: _moved_s(bench.second[gpu][:n], "cpu")
 
-    return sample
+
+def _moved_s(source: Any, device: Any) -> float:
+    """Seconds of a copy that blocks into memory that is made for it, as the executors make it, on the host's clock."""
+    start = time.perf_counter()
+    made = source.to(device, copy=True)
+    seconds = time.perf_counter() - start
+    del made
+    return seconds
 
 
 def _copy_s(target: Any, source: Any) -> float:

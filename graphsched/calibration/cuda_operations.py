@@ -1,4 +1,4 @@
-"""An operation measured alone on a CUDA device, and beside copies of itself.
+"""An operation measured alone on a CUDA device, in streams and in a graph, and beside copies of itself.
 
 Inputs below an eighth of the L2 cache are read again and again, and so come from it, as those that the
 operation before has just made; of larger ones several sets are gone round, so that they come from memory.
@@ -12,11 +12,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from graphsched.calibration.cuda_clock import CALL_S, Spinner, elapsed_s, new_stream, on_streams
 from graphsched.calibration.fitting import median
+from graphsched.calibration.graph_operations import in_graph
 from graphsched.calibration.host_costs import host_costs
 from graphsched.calibration.sampling import (
     calls_in_sample,
@@ -45,17 +46,20 @@ def measure_on_cuda(step: Step, spinner: Spinner, launches: int, repeats: int, *
         torch.cuda.synchronize()
         device_s = _alone(calls, spinner, launches, repeats)
         alone_s = median(device_s)
-        host = host_costs(calls, spinner.device, alone_s, sum(value.nbytes for value in step.task.outputs))
+        returned_bytes = sum(value.nbytes for value in step.task.outputs)
+        host = host_costs(calls, spinner.device, alone_s, returned_bytes)
+        graph = in_graph(calls, spinner, alone_s, returned_bytes)
         wanted = concurrency and alone_s < CURVE_BELOW_S
         curve = _curve(step, spinner, alone_s, host.dispatch_s, launches) if wanted else ()
         torch.cuda.synchronize()
-    return cost_of(
+    cost = cost_of(
         device_s,
         launches=launches,
         workspace_bytes=workspace_bytes,
         concurrency=curve,
         **asdict(host),
     )
+    return replace(cost, graph_s=graph.graph_s, graph_nodes=graph.graph_nodes)
 
 
 def _sets(step: Step, device: int) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphsched.calibration.capacities import Capacities, corrected, fit_capacities, rates_alone
-from graphsched.calibration.cpu_dispatch import lane_figures
+from graphsched.calibration.cpu_dispatch import lane_figures, waiting_figures
 from graphsched.calibration.cpu_links import copy_points, cpu_links, shared_memory, worker_links
 from graphsched.calibration.host import HostFacts, cpu_model, host_facts, host_memory_bytes, platform_name
 from graphsched.calibration.own_time import own_time_s
@@ -138,9 +138,9 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
     bench = Bench(len(facts.gpus), largest)
     try:
         say("dispatch")
-        dispatch = lane_figures() | cuda_dispatch(bench.spinners)
-        overhead_s = dispatch["copy_s"] + dispatch["launch_s"]
-        links, spread = _cuda_links(bench, largest, overhead_s, say)
+        dispatch = lane_figures() | waiting_figures() | cuda_dispatch(bench.spinners)
+        calls_s = tuple(dispatch[name] + dispatch["launch_s"] for name in ("copy_s", "copy_out_s"))
+        links, spread = _cuda_links(bench, largest, calls_s, say)
         say("shared capacities")
         capacities, together = _cuda_capacities(bench, links, QUICK_ROUNDS if quick else ROUNDS)
         say("arithmetic")
@@ -176,7 +176,7 @@ def _cpu_device(facts: HostFacts, bytes_per_s: float) -> Device:
     return Device("cpu", "cpu", model, memory, threads, lanes=1, flop_per_s=flops, bytes_per_s=bytes_per_s)
 
 
-def _cuda_links(bench: Any, largest: int, overhead_s: float, say: Report) -> tuple[list[Link], dict[str, float]]:
+def _cuda_links(bench: Any, largest: int, calls_s: Sequence[float], say: Report) -> tuple[list[Link], dict[str, float]]:
     from graphsched.calibration.cuda_links import host_links, local_link, pair_link, warm_all
 
     say("first use of every pair")
@@ -184,7 +184,7 @@ def _cuda_links(bench: Any, largest: int, overhead_s: float, say: Report) -> tup
     found = []
     for i in range(bench.gpus):
         say(f"host memory and cuda:{i}")
-        found += [*host_links(bench, i, largest, overhead_s), local_link(bench, i, largest)]
+        found += [*host_links(bench, i, largest, calls_s), local_link(bench, i, largest)]
         for j in range(bench.gpus):
             if i != j:
                 found.append(pair_link(bench, i, j, largest, say))

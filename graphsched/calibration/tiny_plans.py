@@ -63,6 +63,13 @@ def plain_row(work: Workload, inputs: list[Value]) -> dict[str, str]:
     return _on_lanes(work, inputs, [(0, 0)])
 
 
+def one_task(work: Workload, inputs: list[Value]) -> dict[str, str]:
+    """A task."""
+    device = _device(inputs[0])
+    _add_task(work, KINDS[0], inputs[0], "t0")
+    return {"t0": f"{device}/s0"}
+
+
 def _two_lanes(work: Workload, inputs: list[Value]) -> dict[str, str]:
     """Independent tasks, in turn on two lanes: of one GPU, or of two."""
     return _on_lanes(work, inputs, [(0, 0), (len(inputs) - 1, 1)])

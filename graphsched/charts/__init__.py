@@ -1,7 +1,8 @@
-"""Pictures of a platform: bandwidth of its links against size, and heat maps of device pairs."""
+"""Pictures of figures: a platform's bandwidths and pairs of devices; seconds of many calls."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from graphsched.platform import Platform
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw_platform", "plot_links", "plot_pairs"]
+__all__ = ["draw_platform", "plot_calls", "plot_links", "plot_pairs"]
 
 
 def plot_links(platform: Platform, path: str | Path | None = None) -> Figure:
@@ -73,6 +74,50 @@ def plot_pairs(platform: Platform, path: str | Path | None = None) -> Figure:
     if path is not None:
         save_picture(figure, path, suffix)
     return figure
+
+
+def plot_calls(
+    panels: Mapping[str, Mapping[str, Sequence[float]]],
+    path: str | Path | None = None,
+    *,
+    title: str = "seconds of n calls in all",
+    note: str = "",
+) -> Figure:
+    """Draw the seconds that 1, 2, 3, … calls take in all, on logarithmic axes: where curves cross, one way has paid.
+
+    The legend gives the seconds of the first call, with what comes before it, and of all.
+
+    Args:
+        panels: By panel and way of calling: seconds from the beginning to the end of each call, in order.
+        path: Where to write the picture; see `plot_links`.
+        title: Above the picture.
+        note: Below it.
+
+    Raises:
+        OutputError: A panel has no way or a way no call, a time is not above 0, the suffix of `path` is another one,
+            or it cannot be written.
+
+    Example:
+        >>> figure = plot_calls({"MLP": {"op by op": [1.0, 2.0], "compiled": [1.5, 1.6]}})
+        >>> [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+        ['op by op: 1 s, 2 s', 'compiled: 1.5 s, 1.6 s']
+    """
+    suffix = picture_format(path) if path is not None else ""
+    _check_calls(panels)
+    from graphsched.charts.calls import draw_calls
+
+    figure = draw_calls(panels, title, note)
+    if path is not None:
+        save_picture(figure, path, suffix)
+    return figure
+
+
+def _check_calls(panels: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
+    if not panels:
+        raise OutputError("nothing to draw: there are no panels")
+    for panel, ways in panels.items():
+        if not ways or not all(ends_s and min(ends_s) > 0 for ends_s in ways.values()):
+            raise OutputError(f"nothing to draw: panel {panel!r} needs ways of calling, with times above 0 s")
 
 
 def draw_platform(platform: Platform, folder: str | Path) -> tuple[Path, ...]:

@@ -10,8 +10,15 @@ from collections.abc import Iterator
 @contextlib.contextmanager
 def no_collector() -> Iterator[None]:
     """Collect now, and not again until the end."""
-    enabled = gc.isenabled()
     gc.collect()
+    with collector_off():
+        yield
+
+
+@contextlib.contextmanager
+def collector_off() -> Iterator[None]:
+    """Collect nothing until the end."""
+    enabled = gc.isenabled()
     gc.disable()
     try:
         yield

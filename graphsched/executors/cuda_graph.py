@@ -1,194 +1,200 @@
-"""A plan as one CUDA graph over all its GPUs, replayed by one launch: graph mode.
+"""A plan as CUDA graphs over all its GPUs: graph mode.
 
 The calls of eager mode are made once while the streams are captured: the stream of the first lane forks to all
-others and joins them again. Results lie in memory that belongs to the graph, so that nothing is given back while
-it lives; inputs and states are the program's own, and replays read what lies there. A wait of the thread becomes
-a wait of every lane. Spans come from timing events inside the graph, in a graph of their own, so that they cost
-nothing where none are asked for.
+others and joins them again. A plan that only GPUs work on is one graph, replayed by one launch; tasks on a CPU and
+copies through pageable memory cut it into segments, each one graph, between which they run as in eager mode
+(`plan.segments_of` says where). Results lie in memory that belongs to the graphs, so that nothing is given back while
+they live; inputs and states are the program's own, and replays read what lies there. A wait of the thread becomes
+a wait of every lane where only one segment is concerned. Spans come from timing events inside the graphs, in graphs
+of their own, so that they cost nothing where none are asked for.
 
-Random numbers come from torch's generators of the GPUs, which are told of the graph: every replay draws new ones.
+Random numbers come from torch's generators of the GPUs, which are told of the graphs: every replay draws new ones.
 
-Not modelled: plans with CPU tasks, pageable copies or states on the host, which are refused.
+Not modelled: streams that do not follow a task's lane and that it makes current otherwise than by `torch.cuda.stream`
+or `torch.cuda.set_stream`: what it issues there runs once, during the capture, and in no replay.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from graphsched.errors import TaskFailedError
+from graphsched.executors import capture
 from graphsched.executors.buffers import Buffers
-from graphsched.executors.calls import Call, failure_of
+from graphsched.executors.calls import Call
 from graphsched.executors.clocks import new_event
 from graphsched.executors.collector import no_collector
-from graphsched.executors.eager import Calls, EagerCompiler, Stamps
-from graphsched.executors.lanes import CudaLane, device_index
+from graphsched.executors.failing import EAGER, make
+from graphsched.executors.lanes import CpuLane, CudaLane, device_index
+from graphsched.executors.rehearsal import rehearse
+from graphsched.executors.segments import GRAPH, SegmentCompiler
+from graphsched.executors.stamps import Calls, Stamps
 from graphsched.executors.watch import Watch
-from graphsched.plan import Plan, check_capturable
+from graphsched.plan import OUTSIDE, Plan, check_capturable
 
-
-class CapturedCalls(EagerCompiler):
-    """The calls of a plan as they are made while its streams are captured."""
-
-    def compile(self, stamps: Stamps | None = None) -> Calls:
-        """The calls; with `stamps`, timing events stand around every action."""
-        calls = Calls()
-        current: int | None = None
-        for i, kind in enumerate(self.plan.kinds):
-            if kind == "wait":
-                for wait in self._joins(i):
-                    calls.add(i, wait)
-            else:
-                self._cuda_action(calls, i, current, stamps)
-                current = self.plan.lane_of[i]
-        return calls
-
-    def _joins(self, i: int) -> list[Call]:
-        """Every lane waits for what the thread would wait for."""
-        waited = [self.events[j] for j in self.plan.waits[i]]
-        return [partial(lane.stream.wait_event, event) for lane in self.cuda.values() for event in waited]
-
-    def _free(self, _: int) -> Call:
-        return _nothing
-
-    def _timing_event(self) -> Any:
-        return new_event(timing=True, external=True)
-
-
-def _nothing() -> None:
-    """What the graph's memory holds stays."""
+WHEN = " while it was captured into a CUDA graph"
 
 
 @dataclass
 class Captured:
-    """A graph, what it needs to live, and where its results are.
+    """The graphs of a plan, what they need to live, and where their results are.
 
     Attributes:
-        graph: Its ``replay`` launches it on the current stream.
+        graphs: One for each segment; its ``replay`` launches it on the current stream.
         slots: The program's slots as they were filled during the capture.
-        pools: Memory of the other devices.
+        read_outside: Of these, results that lie between graphs and others: slot and tensor.
+        memory: Of the other GPUs.
     """
 
-    graph: Any
+    graphs: list[Any]
     slots: list[Any]
-    pools: list[Any] = field(default_factory=list)
+    read_outside: list[tuple[int, Any]]
+    memory: list[Any]
 
 
 class GraphCompiler:
-    """Turns a plan into one call that replays its graph.
+    """Turns a plan into the launches of its graphs, and the calls of eager mode between them.
 
     Raises:
-        CaptureError: The plan has actions that no graph can hold.
+        CaptureError: No graph can hold anything of the plan.
     """
 
-    def __init__(self, plan: Plan, buffers: Buffers, cuda: dict[int, CudaLane], watch: Watch) -> None:
+    def __init__(
+        self, plan: Plan, buffers: Buffers, cpu: dict[int, CpuLane], cuda: dict[int, CudaLane], watch: Watch
+    ) -> None:
         check_capturable(plan)
-        self.plan, self.buffers, self.cuda, self.watch = plan, buffers, cuda, watch
-        self.done: dict[int, Any] = {}
-        self.origin = next(iter(cuda.values())).stream
-        self.slots: list[Any] = []
-        self._warm = False
-        self._failure: TaskFailedError | None = None
+        self.plan, self.buffers, self.cuda = plan, buffers, cuda
+        self.inner = SegmentCompiler(plan, buffers, cpu, cuda, watch)
+        self.origin, self.done, self.begin = self.inner.origin, self.inner.done, self.inner.begin
+        self._rehearsed = False
+        self._last: Captured | None = None
+        self._launched = [(0.0, 0.0)] * len(self.inner.segments)
 
-    def begin(self) -> None:
-        """Nothing is to be reset before a replay."""
+    def unfinished(self, issued: int) -> list[str]:
+        """What a stuck run hangs on; not more than that about a graph."""
+        return self.inner.unfinished(issued)
 
-    def unfinished(self, _: int) -> list[str]:
-        """The graph, as long as its stream is busy."""
-        return [] if self.origin.query() else [f"the graph of {len(self.plan)} actions"]
+    def final_lanes(self) -> list[CudaLane]:
+        """Lanes whose ends are that of a run: the one that graphs are launched on, and those of copies outside."""
+        outside = {self.plan.lane_of[i] for i, s in enumerate(self.inner.segments.of) if s == OUTSIDE}
+        return [lane for n, lane in self.cuda.items() if lane.stream is self.origin or n in outside]
 
     def compile(self, stamps: Stamps | None = None) -> Calls:
-        """Capture the plan, with timing events if `stamps` are given; the calls of a replay.
+        """Capture the plan, with timing events if `stamps` are given; the calls of a run.
 
         Raises:
             TaskFailedError: A task failed, or cannot be captured.
         """
-        import torch
-
-        if not self._warm:
-            self._run_once()
-            self._warm = True
-        taken = CapturedCalls(self.plan, self.buffers, {}, self.cuda, self.watch)
-        captured = self._capture(taken.compile(stamps))
+        if not self._rehearsed:
+            rehearse(self.inner, self._devices())
+            self._rehearsed = True
+        captured = self._capture(self.inner.inside(stamps))
+        launch = self._launch if stamps is None else self._timed_launch
         calls = Calls()
-        calls.add(0, partial(torch.cuda.set_stream, self.origin))
-        if stamps is None:
-            calls.add(0, partial(self._replay, captured))
-        else:
-            calls.add(0, partial(self._timed_replay, captured, stamps))
-        return calls
+        calls.add(GRAPH, partial(self._prepare, captured))
+        around = self.inner.around(partial(launch, captured), stamps)
+        return Calls(calls.calls + around.calls, calls.owner + around.owner)
 
-    def _replay(self, captured: Captured) -> None:
-        captured.graph.replay()
-        self.slots = captured.slots
+    def _prepare(self, captured: Captured) -> None:
+        self._last, slots = captured, self.buffers.slots
+        for slot, tensor in captured.read_outside:
+            slots[slot] = tensor
 
-    def _timed_replay(self, captured: Captured, stamps: Stamps) -> None:
-        began = time.perf_counter()
-        self._replay(captured)
-        ended = time.perf_counter()
-        stamps.issue_start[:] = [began] * stamps.size
-        stamps.issue_end[:] = [ended] * stamps.size
+    def _launch(self, captured: Captured, segment: int) -> Call:
+        replay: Call = captured.graphs[segment].replay
+        return replay
 
-    # -- before and during a capture ---------------------------------------------------------------
+    def _timed_launch(self, captured: Captured, segment: int) -> Call:
+        replay, launched, clock = captured.graphs[segment].replay, self._launched, time.perf_counter
 
-    def _run_once(self) -> None:
-        """Run the plan without a graph, states and random numbers kept: first calls of libraries, checks of tasks."""
-        states, kept = self.buffers.states(), _random_states(self._devices())
-        self._settle()  # they were cloned on other streams
-        calls = CapturedCalls(self.plan, self.buffers, {}, self.cuda, self.watch).compile()
-        self._make(calls, "")
-        self._settle()
-        self.buffers.clear()
-        self.buffers.restore(states)
-        _set_random_states(kept)
-        self._settle()
+        def launch() -> None:
+            began = clock()
+            replay()
+            launched[segment] = began, clock()
 
-    def _capture(self, calls: Calls) -> Captured:
+        return launch
+
+    def complete(self, stamps: Stamps) -> None:
+        """After a timed run: every action of a graph was issued when that was launched."""
+        for i, segment in enumerate(self.inner.segments.of):
+            if segment != OUTSIDE:
+                stamps.issue_start[i], stamps.issue_end[i] = self._launched[segment]
+
+    def results(self) -> dict[str, Any]:
+        """Clones of the returned values of the last run, by name."""
+        assert self._last is not None
+        pairs = zip(self._last.slots, self.buffers.slots, strict=True)
+        return self.buffers.copies_of_results([here if fixed is None else fixed for fixed, here in pairs])
+
+    # -- a capture ---------------------------------------------------------------------------------
+
+    def _capture(self, inside: list[Calls]) -> Captured:
+        others = [device for device in self._devices() if device != self.origin.device.index]
+        pool, memory = capture.new_pool(), {device: capture.new_memory(device) for device in others}
+        for slot, tensor in self.inner.kept.items():
+            self.buffers.slots[slot] = tensor
+        try:
+            with no_collector():  # once for all segments
+                graphs = [self._capture_one(calls, pool, memory) for calls in inside]
+            slots = list(self.buffers.slots)
+        finally:
+            self.buffers.clear()
+        outside = [slot for slot in self.inner.read_outside() if self.buffers.slots[slot] is None]
+        read_outside = [(slot, slots[slot]) for slot in outside if slots[slot] is not None]
+        return Captured(graphs, slots, read_outside, list(memory.values()))
+
+    def _capture_one(self, calls: Calls, pool: Any, memory: dict[int, Any]) -> Any:
+        """The graph of one segment.
+
+        Raises:
+            TaskFailedError: It cannot be captured; memory and random numbers are as if it had not been tried.
+        """
         import torch
 
-        self._failure = None
         graph: Any = torch.cuda.CUDAGraph()
-        _tell_generators(graph, self._devices())
-        pools = []
-        self._settle()
+        capture.tell_generators(graph, self._devices())
+        capture.settle(self._devices())
+        failures: list[TaskFailedError] = []
         try:
             with ExitStack() as stack:
-                for device in self._devices():
-                    if device != self.origin.device.index:
-                        pools.append(stack.enter_context(_own_memory(device)))
-                stack.enter_context(_capturing(graph, self.origin))
+                for device, taken in memory.items():
+                    stack.enter_context(capture.taken_from(taken, device))
+                stack.enter_context(capture.capturing(graph, self.origin, pool))
                 stack.callback(torch.cuda.set_stream, self.origin)  # a capture ends on the stream that it began on
                 self._fork()
-                self._make(calls, " while it was captured into a CUDA graph: run the plan in eager mode")
+                self._make(calls, failures)
                 self._join()
-        except RuntimeError as error:  # of the end of a capture that a failed call left broken
-            raise self._failure or error from error
+        except Exception as error:
+            del graph
+            self._give_up()
+            if failures:
+                raise failures[0] from failures[0].__cause__
+            raise TaskFailedError(f"the plan cannot be captured into a CUDA graph: {error}: {EAGER}") from error
         finally:
-            self._settle()
-        captured = Captured(graph, list(self.buffers.slots), pools)
-        self.buffers.clear()
-        return captured
+            capture.settle(self._devices())
+        return graph
 
-    def _make(self, calls: Calls, what: str) -> None:
-        """Make the calls, streams as they were afterwards; an error names its action."""
+    def _make(self, calls: Calls, failures: list[TaskFailedError]) -> None:
+        """Make the calls; what fails is noted, for the end of a broken capture may raise too."""
         import torch
 
-        with torch.no_grad():
-            for owner, call in zip(calls.owner, calls.calls, strict=True):
-                try:
-                    call()
-                except Exception as error:
-                    raise self._failed(error, owner, what) from error
+        with torch.no_grad(), capture.only_captured_streams():
+            try:
+                make(calls, self.plan, WHEN)
+            except TaskFailedError as error:
+                failures.append(error)
+                raise
 
-    def _failed(self, error: Exception, i: int, what: str) -> TaskFailedError:
-        lane = self.plan.lanes[self.plan.lane_of[i]].name
-        failed = failure_of(error, self.plan.names[i], self.plan.task(i), lane)
-        self._failure = TaskFailedError(f"{failed}{what}")
-        return self._failure
+    def _give_up(self) -> None:
+        import torch
+
+        self.buffers.clear()
+        capture.free_generators(self._devices(), self.origin)
+        torch.cuda.empty_cache()
 
     def _fork(self) -> None:
         event = new_event()
@@ -209,63 +215,3 @@ class GraphCompiler:
 
     def _target_devices(self) -> set[int]:
         return {device_index(name) for lane in self.cuda.values() for name in lane.targets}
-
-    def _settle(self) -> None:
-        import torch
-
-        for device in self._devices():
-            torch.cuda.synchronize(device)
-
-
-# -- torch ------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _capturing(graph: Any, stream: Any) -> Iterator[None]:
-    """All that is issued on streams that follow `stream` goes into `graph`; other threads may go on with CUDA.
-
-    Memory of a capture that fails is given back, which torch leaves to a graph that there is none of. The collector
-    rests: a tensor that it found in the middle might record an event that is then never over.
-    """
-    import torch
-
-    pool, device = torch.cuda.graph_pool_handle(), stream.device.index
-    with no_collector():
-        try:
-            with torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="relaxed"):
-                yield
-        except BaseException:
-            with suppress(RuntimeError):  # of a pool that is ended: the capture went well, what was in it did not
-                torch._C._cuda_endAllocateToPool(device, pool)
-                torch._C._cuda_releasePool(device, pool)
-            raise
-
-
-@contextmanager
-def _own_memory(device: int) -> Iterator[Any]:
-    """Memory of `device` that this thread takes belongs to a pool of its own, which is yielded."""
-    import torch
-
-    pool: Any = torch.cuda.MemPool()
-    with torch.cuda.use_mem_pool(pool, device):
-        yield pool
-
-
-def _tell_generators(graph: Any, devices: list[int]) -> None:
-    import torch
-
-    for device in devices:
-        graph.register_generator_state(torch.cuda.default_generators[device])
-
-
-def _random_states(devices: list[int]) -> dict[int, Any]:
-    import torch
-
-    return {device: torch.cuda.get_rng_state(device) for device in devices}
-
-
-def _set_random_states(states: dict[int, Any]) -> None:
-    import torch
-
-    for device, state in states.items():
-        torch.cuda.set_rng_state(state, device)

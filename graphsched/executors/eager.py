@@ -7,9 +7,7 @@ together once, so that a run is one loop over them.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -17,46 +15,10 @@ from graphsched.executors.buffers import Buffers
 from graphsched.executors.calls import Call, copy_call, failure_of, peer_call, staged_calls, task_call
 from graphsched.executors.clocks import new_event
 from graphsched.executors.lanes import CpuLane, CudaLane, is_cuda
+from graphsched.executors.ranges import with_ranges
+from graphsched.executors.stamps import Calls, Stamps, stamp
 from graphsched.executors.watch import Watch
-from graphsched.plan import Plan
-
-
-@dataclass
-class Stamps:
-    """Times of a timed run: columns of host seconds, and timing events of CUDA actions."""
-
-    size: int
-    issue_start: list[float] = field(init=False)
-    issue_end: list[float] = field(init=False)
-    start: list[float] = field(init=False)
-    end: list[float] = field(init=False)
-    events: dict[int, tuple[Any, Any]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for name in ("issue_start", "issue_end", "start", "end"):
-            setattr(self, name, [0.0] * self.size)
-
-
-def _stamp(column: list[float], i: int) -> Call:
-    clock = time.perf_counter
-
-    def stamp() -> None:
-        column[i] = clock()
-
-    return stamp
-
-
-@dataclass
-class Calls:
-    """The calls of a run in order, and the action that each belongs to."""
-
-    calls: list[Call] = field(default_factory=list)
-    owner: list[int] = field(default_factory=list)
-
-    def add(self, action: int, call: Call) -> None:
-        """Append one call of `action`."""
-        self.calls.append(call)
-        self.owner.append(action)
+from graphsched.plan import Copy, Plan
 
 
 class EagerCompiler:
@@ -72,7 +34,8 @@ class EagerCompiler:
         waited = {j for waits in plan.waits for j in waits}
         self.events = {i: new_event() for i in sorted(waited) if plan.lane_of[i] in cuda}
         self.done = {i: threading.Event() for i in range(len(plan)) if plan.lane_of[i] in cpu}
-        self.bodies = {i: self._body(i) for i in range(len(plan)) if plan.kinds[i] != "wait"}
+        bodies = {i: self._body(i) for i in range(len(plan)) if plan.kinds[i] != "wait"}
+        self.bodies = with_ranges(bodies, plan.names)
 
     def _body(self, i: int) -> Call:
         plan, lane = self.plan, self.plan.lanes[self.plan.lane_of[i]]
@@ -85,27 +48,35 @@ class EagerCompiler:
             staged = plan.platform.link(copy.source, copy.target).memory == "staged"
             make = staged_calls if staged else peer_call
             return make(plan.names[i], copy, self.cuda[plan.lane_of[i]], self.buffers)
-        return copy_call(plan.names[i], copy, self.buffers)
+        return self._copy(i, copy)
+
+    def _copy(self, i: int, copy: Copy) -> Call:
+        """A copy that is not between two GPUs."""
+        return copy_call(self.plan.names[i], copy, self.buffers)
 
     def compile(self, stamps: Stamps | None = None) -> Calls:
         """The calls of one run; with `stamps`, every action's times are taken."""
         calls = Calls()
         current: int | None = None
-        for i, kind in enumerate(self.plan.kinds):
-            lane = self.plan.lane_of[i]
-            if stamps:
-                calls.add(i, _stamp(stamps.issue_start, i))
-            if kind == "wait":
-                for wait in self._host_waits(i):
-                    calls.add(i, wait)
-            elif lane in self.cpu:
-                calls.add(i, partial(self.cpu[lane].put, self._job(i, stamps)))
-            else:
-                self._cuda_action(calls, i, current, stamps)
+        for i, lane in enumerate(self.plan.lane_of):
+            self._action(calls, i, current, stamps)
+            if lane in self.cuda:
                 current = lane
-            if stamps:
-                calls.add(i, _stamp(stamps.issue_end, i))
         return calls
+
+    def _action(self, calls: Calls, i: int, current: int | None, stamps: Stamps | None) -> None:
+        lane = self.plan.lane_of[i]
+        if stamps:
+            calls.add(i, stamp(stamps.issue_start, i))
+        if self.plan.kinds[i] == "wait":
+            for wait in self._host_waits(i):
+                calls.add(i, wait)
+        elif lane in self.cpu:
+            calls.add(i, partial(self.cpu[lane].put, self._job(i, stamps)))
+        else:
+            self._cuda_action(calls, i, current, stamps)
+        if stamps:
+            calls.add(i, stamp(stamps.issue_end, i))
 
     # -- the thread's own waits ------------------------------------------------------------------
 
@@ -124,13 +95,10 @@ class EagerCompiler:
         lane = self.cuda[self.plan.lane_of[i]]
         for stream in self._switches(i, current):
             calls.add(i, partial(self._set_stream, stream))
-        for j in self.plan.waits[i]:
-            if j in self.events:
-                calls.add(i, partial(lane.stream.wait_event, self.events[j]))
-            else:
-                calls.add(i, self._host_wait(j, repr(self.plan.names[j])))
+        for wait in self._stream_waits(i, lane.stream):
+            calls.add(i, wait)
         if stamps:
-            stamps.events[i] = (self._timing_event(), self._timing_event())
+            stamps.events[i] = (self._timing_event(i), self._timing_event(i))
             calls.add(i, partial(stamps.events[i][0].record, lane.stream))
         calls.add(i, self.bodies[i])
         if stamps:
@@ -140,7 +108,16 @@ class EagerCompiler:
         if i in self.plan.frees:
             calls.add(i, self._free(i))
 
-    def _timing_event(self) -> Any:
+    def _stream_waits(self, i: int, stream: Any) -> list[Call]:
+        """Before an action of a GPU `stream` waits for other lanes of GPUs, the thread for those of CPUs."""
+        return [
+            partial(stream.wait_event, self.events[j])
+            if j in self.events
+            else self._host_wait(j, repr(self.plan.names[j]))
+            for j in self.plan.waits[i]
+        ]
+
+    def _timing_event(self, _: int) -> Any:
         return new_event(timing=True)
 
     def _switches(self, i: int, current: int | None) -> list[Any]:
@@ -165,17 +142,12 @@ class EagerCompiler:
 
     def _job(self, i: int, stamps: Stamps | None) -> Call:
         """What the lane's thread does: wait, run, free, say that it is done."""
-        parts: list[Callable[[], None]] = []
-        for j in self.plan.waits[i]:
-            if j in self.events:  # without polling, which would keep the dispatching thread from the interpreter
-                parts.append(self.events[j].synchronize)
-            elif self.plan.lane_of[j] != self.plan.lane_of[i]:
-                parts.append(self._host_wait(j, repr(self.plan.names[j])))
+        parts: list[Callable[[], None]] = self._job_waits(i)
         if stamps:
-            parts.append(_stamp(stamps.start, i))
+            parts.append(stamp(stamps.start, i))
         parts.append(self.bodies[i])
         if stamps:
-            parts.append(_stamp(stamps.end, i))
+            parts.append(stamp(stamps.end, i))
         if i in self.plan.frees:
             parts.append(self._free(i))
         watch, done = self.watch, self.done[i]
@@ -192,10 +164,32 @@ class EagerCompiler:
 
         return job
 
+    def _job_waits(self, i: int) -> list[Call]:
+        waits: list[Call] = []
+        for j in self.plan.waits[i]:
+            if j in self.events:  # without polling, which would keep the dispatching thread from the interpreter
+                waits.append(self.events[j].synchronize)
+            elif self.plan.lane_of[j] != self.plan.lane_of[i]:
+                waits.append(self._host_wait(j, repr(self.plan.names[j])))
+        return waits
+
     def begin(self) -> None:
         """Before a run: nothing on a CPU lane is done yet."""
         for event in self.done.values():
             event.clear()
+
+    def complete(self, stamps: Stamps) -> None:
+        """After a timed run: all stamps are there."""
+
+    def results(self) -> dict[str, Any]:
+        """The returned values of the run that has just ended, by name."""
+        return self.buffers.results()
+
+    def final_lanes(self) -> list[CudaLane]:
+        """CUDA lanes that no other lane's end implies, in the plan's order."""
+        last = {lane: i for i, lane in enumerate(self.plan.lane_of)}
+        waited = {j for waits in self.plan.waits for j in waits}
+        return [lane for number, lane in self.cuda.items() if last.get(number, -1) not in waited]
 
     def unfinished(self, issued: int) -> list[str]:
         """What a stuck run hangs on: tasks of CPU lanes that are under way, and CUDA lanes with work left.

@@ -103,6 +103,17 @@ def close_lanes(lanes: dict[int, CpuLane], timeout_s: float = 1.0) -> None:
         lane.join(max(0.0, until - time.perf_counter()))
 
 
+def lanes_at_rest(cpu: dict[int, CpuLane], cuda: dict[int, CudaLane], until: float) -> bool:
+    """Wait, no longer than `until` (of `time.perf_counter`), for what lanes still do; whether they are done."""
+    rests = [lane.drain(max(0.0, until - time.perf_counter())) for lane in cpu.values()]
+    with contextlib.suppress(RuntimeError):  # CUDA's errors stay: the next run meets them again
+        for lane in cuda.values():
+            while not lane.stream.query() and time.perf_counter() < until:
+                time.sleep(1e-4)
+            rests.append(lane.stream.query())
+    return all(rests)
+
+
 class CudaLane:
     """A CUDA lane: its stream, and one on every other device it copies to, used for nothing else.
 

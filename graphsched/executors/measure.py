@@ -14,10 +14,10 @@ import numpy as np
 from graphsched.errors import ScheduleError
 from graphsched.executors.clocks import DeviceClock
 from graphsched.executors.collector import no_collector
-from graphsched.executors.eager import Stamps
 from graphsched.executors.obedience import check_obedience
 from graphsched.executors.program import Program
-from graphsched.plan import Plan
+from graphsched.executors.stamps import Stamps
+from graphsched.plan import OUTSIDE, Plan, segments_of
 from graphsched.timeline import Timeline
 
 TIMED_RUNS = 3
@@ -108,13 +108,22 @@ def _on_host_clock(program: Program, stamps: Stamps, clocks: dict[int, DeviceClo
         clock = clocks[program._cuda[program.plan.lane_of[i]].stream.device.index]
         start[i], end[i] = clock.host_s(first), clock.host_s(last)
     reached = 0.0
+    joins = _waits_of_lanes(program)
     for i in (i for i, kind in enumerate(program.plan.kinds) if kind == "wait"):
-        if program.mode == "graph":  # lanes wait, not the thread: over when the last of what it waits for is
-            start[i] = max(reached, stamps.issue_start[i])
-            end[i] = reached = max([start[i], *(end[j] for j in program.plan.waits[i])])
-        else:
-            start[i], end[i] = stamps.issue_start[i], stamps.issue_end[i]
+        start[i], end[i] = stamps.issue_start[i], stamps.issue_end[i]
+        if i in joins:  # over when the last of what it waits for is
+            start[i] = max(reached, start[i])
+            end[i] = max([start[i], *(end[j] for j in program.plan.waits[i])])
+        reached = end[i]
     return start, end
+
+
+def _waits_of_lanes(program: Program) -> set[int]:
+    """Waits that lanes make inside a CUDA graph, not the thread."""
+    if program.mode != "graph":
+        return set()
+    kinds, of = program.plan.kinds, segments_of(program.plan).of
+    return {i for i, segment in enumerate(of) if segment != OUTSIDE and kinds[i] == "wait"}
 
 
 def time_callable(function: Callable[[], Any], *, repeats: int = 20, warmup: int = 3) -> tuple[float, ...]:

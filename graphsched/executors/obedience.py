@@ -11,7 +11,8 @@ RESOLUTION_S = 2e-6  # of CUDA timing events
 def check_obedience(timeline: Timeline) -> None:
     """Make sure that spans keep the plan's order on each lane and its waits, within the clocks' uncertainty.
 
-    After a wait of the dispatching thread nothing starts before that wait is over.
+    After a wait of the dispatching thread nothing starts before that wait is over; in graph mode too, where lanes may
+    wait in its stead.
 
     Raises:
         ObedienceError: An action started before what it had to wait for was over.

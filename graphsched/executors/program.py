@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 import weakref
 from types import TracebackType
 from typing import Any
 
-from graphsched.errors import ExecutionError, ScheduleError, StuckError, TaskFailedError, WorkloadError
+from graphsched.errors import ExecutionError, ScheduleError, StuckError, WorkloadError
 from graphsched.executors.buffers import Buffers
-from graphsched.executors.calls import failure_of
+from graphsched.executors.capture import settle
 from graphsched.executors.cuda_graph import GraphCompiler
-from graphsched.executors.eager import Calls, EagerCompiler, Stamps
+from graphsched.executors.eager import EagerCompiler
+from graphsched.executors.failing import failure_in_run
 from graphsched.executors.lanes import (
     CpuLane,
-    CudaLane,
     close_lanes,
     cpu_lanes,
     cuda_lanes,
+    lanes_at_rest,
     streams_as_they_were,
 )
+from graphsched.executors.segments import GRAPH
+from graphsched.executors.stamps import Calls, Stamps
 from graphsched.executors.watch import Watch
 from graphsched.plan import Plan, check_capturable
 
@@ -34,13 +36,15 @@ class Program:
     It owns clones of inputs and states: the user's tensors never change. Inputs are in place before
     time 0; those on the CPU lie in pinned memory where the plan uses CUDA. A tensor that a copy
     brought to the host is written again by the run after next. Random numbers come from torch's
-    global generators. In mode ``graph`` the plan is captured into one CUDA graph when the program is made, see
-    `executors.cuda_graph`; `run` then returns copies of what lies in the graph's memory.
+    global generators. In mode ``graph`` the plan is captured when the program is made, into one CUDA graph or, where
+    tasks on a CPU or copies through pageable memory cut it, several: see `executors.cuda_graph`. `run` then returns
+    copies of what lies in the graphs' memory.
 
     Raises:
-        ScheduleError: There is no such mode.
+        ScheduleError: There is no such mode, or nothing for a graph to hold.
         WorkloadError: A task has no code, or a state no tensor.
         ExecutionError: A device of the plan does not exist here.
+        TaskFailedError: In mode ``graph`` a task failed in a run before the capture, or cannot be captured.
 
     Example:
         >>> import torch
@@ -86,17 +90,22 @@ class Program:
         self._cpu.update(cpu_lanes(self.plan))
         self.watch = Watch(self._timeout_s, yields=bool(self._cpu))
         self._compiler = self._new_compiler()
-        with streams_as_they_were(self._devices()):
-            self._calls = self._compiler.compile()
+        try:
+            with streams_as_they_were(self._devices()):
+                self._calls = self._compiler.compile()
+        except BaseException as error:
+            self.watch.fail(error)
+            self._end()
+            raise
         self._timed: tuple[Stamps, Calls] | None = None
         self._tails = {lane: i for i, lane in enumerate(self.plan.lane_of) if lane in self._cpu}
-        self._final = self._final_lanes()
+        self._final = self._compiler.final_lanes()
         self._at_rest = True
         self.issue_s = 0.0  # of the last run: until all actions were issued
 
     def _new_compiler(self) -> EagerCompiler | GraphCompiler:
         if self.mode == "graph":
-            return GraphCompiler(self.plan, self.buffers, self._cuda, self.watch)
+            return GraphCompiler(self.plan, self.buffers, self._cpu, self._cuda, self.watch)
         return EagerCompiler(self.plan, self.buffers, self._cpu, self._cuda, self.watch)
 
     def _make_ready(self) -> None:
@@ -127,9 +136,7 @@ class Program:
         """
         self.load(inputs)
         self.time_once()
-        if isinstance(self._compiler, GraphCompiler):
-            return self.buffers.copies_of_results(self._compiler.slots)
-        results = self.buffers.results()
+        results = self._compiler.results()
         self.buffers.clear()
         return results
 
@@ -152,6 +159,7 @@ class Program:
                 self._timed = stamps, self._compiler.compile(stamps)
         stamps, calls = self._timed
         seconds = self._go(calls)
+        self._compiler.complete(stamps)
         return stamps, self._began, seconds
 
     def _go(self, calls: Calls) -> float:
@@ -160,7 +168,7 @@ class Program:
         self.buffers.clear()
         position = 0
         with streams_as_they_were(self._devices()), torch.no_grad():
-            self._settle()
+            settle(self._devices())
             self._compiler.begin()
             self.watch.begin()
             self._at_rest = False
@@ -173,8 +181,8 @@ class Program:
                 self._finish()
                 seconds = time.perf_counter() - self._began
             except BaseException as error:
-                action = calls.owner[position] if position < len(calls.owner) and self.mode == "eager" else None
-                raise self._failed(error, action)  # noqa: B904 - it has its cause
+                action = calls.owner[position] if position < len(calls.owner) else GRAPH
+                raise self._failed(error, None if action == GRAPH else action)  # noqa: B904 - it has its cause
         self._at_rest = True
         return seconds
 
@@ -182,20 +190,6 @@ class Program:
         """Numbers of the CUDA devices in use."""
         streams = [s for lane in self._cuda.values() for s in (lane.stream, *lane.targets.values())]
         return sorted({s.device.index for s in streams})
-
-    def _settle(self) -> None:
-        import torch
-
-        for device in self._devices():
-            torch.cuda.synchronize(device)
-
-    def _final_lanes(self) -> list[CudaLane]:
-        """CUDA lanes that no other lane's end implies, in the plan's order; a graph ends on the first lane."""
-        if self.mode == "graph":
-            return list(self._cuda.values())[:1]
-        last = {lane: i for i, lane in enumerate(self.plan.lane_of)}
-        waited = {j for waits in self.plan.waits for j in waits}
-        return [lane for number, lane in self._cuda.items() if last.get(number, -1) not in waited]
 
     def _finish(self) -> None:
         """Wait for all lanes; one whose last action another waits for is done when that is."""
@@ -208,48 +202,17 @@ class Program:
 
     def _failed(self, error: BaseException, action: int | None) -> BaseException:
         """Bring the lanes to rest after `error`; what to raise for it."""
-        failure = self._failure(error, action)
+        failure = failure_in_run(error, self.watch.failure, self.plan, action, self._compiler.unfinished)
         self._come_to_rest(failure)
         return failure
-
-    def _failure(self, error: BaseException, action: int | None) -> BaseException:
-        """What to raise for `error`, which came while `action` was issued (None: at the end)."""
-        if not isinstance(error, Exception):
-            return error
-        found = self.watch.failure or error
-        if isinstance(found, StuckError):
-            return self._stuck(found, len(self.plan) if action is None else action)
-        if isinstance(found, ExecutionError) or not isinstance(found, Exception):
-            return found
-        if action is None:
-            failed = TaskFailedError(
-                f"a task on a CUDA lane failed: {type(found).__name__}: {found}: "
-                "run with CUDA_LAUNCH_BLOCKING=1 in the environment to have it named"
-            )
-            failed.__cause__ = found
-            return failed
-        lane = self.plan.lanes[self.plan.lane_of[action]].name
-        return failure_of(found, self.plan.names[action], self.plan.task(action), lane)
-
-    def _stuck(self, error: StuckError, issued: int) -> StuckError:
-        unfinished: list[str] = []
-        with contextlib.suppress(RuntimeError):  # of CUDA
-            unfinished = self._compiler.unfinished(issued)
-        return StuckError(f"{error}; not over: {', '.join(unfinished)}") if unfinished else error
 
     def _come_to_rest(self, failure: BaseException) -> None:
         """Wait for what still runs: as long as a run may last, but not if it is stuck or interrupted."""
         self.watch.fail(failure)
+        waits = isinstance(failure, Exception) and not isinstance(failure, StuckError)
         until = time.perf_counter() + GRACE_S
-        if isinstance(failure, Exception) and not isinstance(failure, StuckError):
-            until = max(until, self.watch.deadline)
-        rests = [lane.drain(max(0.0, until - time.perf_counter())) for lane in self._cpu.values()]
-        with contextlib.suppress(RuntimeError):  # CUDA's errors stay: the next run meets them again
-            for lane in self._cuda.values():
-                while not lane.stream.query() and time.perf_counter() < until:
-                    time.sleep(1e-4)
-                rests.append(lane.stream.query())
-        self._at_rest = all(rests)
+        until = max(until, self.watch.deadline) if waits else until
+        self._at_rest = lanes_at_rest(self._cpu, self._cuda, until)
         self.buffers.clear()
         if self._at_rest:
             self.watch.failure = None  # its traceback holds tensors

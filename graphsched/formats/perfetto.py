@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,26 @@ from graphsched.formats.tracks import Slice, Track, tracks
 from graphsched.plan import HOST_LANE, Plan
 from graphsched.timeline import Timeline
 
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """Something on a row, from `start_s` to `end_s`; `args` are shown when it is looked at."""
+
+    name: str
+    look: str
+    start_s: float
+    end_s: float
+    args: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """Rows beside the timelines', by their names."""
+
+    name: str
+    rows: Mapping[str, Sequence[Bar]]
+
+
 Event = dict[str, Any]
 Place = tuple[int, int, int]  # thread, start and end in nanoseconds
 
@@ -25,9 +46,13 @@ _FIRST_THREAD = 10_000  # numbers of threads, apart from each other's and from t
 
 
 def to_perfetto(
-    predicted: Timeline | None = None, measured: Timeline | None = None, *, title: str | None = None
+    predicted: Timeline | None = None,
+    measured: Timeline | None = None,
+    *,
+    title: str | None = None,
+    more: Sequence[Process] = (),
 ) -> dict[str, Any]:
-    """A trace of one timeline or both: a process each, a thread a lane, arrows for dependencies.
+    """A trace of one timeline or both: a process each, a thread a lane, arrows for dependencies; then `more`.
 
     Slices of one thread never overlap: where clocks make them, the later one is cut. Times are
     rounded to nanoseconds; each slice has at least one, so that arrows find it.
@@ -42,6 +67,8 @@ def to_perfetto(
     events: list[Event] = []
     for pid, line in enumerate(lines, 1):
         events += _process(line, pid, title)
+    for pid, process in enumerate(more, len(lines) + 1):
+        events += _rows(process, pid, title)
     other = {"title": title} | {f"{line.source}_makespan_s": line.makespan_s for line in lines}
     return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": other}
 
@@ -52,6 +79,7 @@ def write_perfetto(
     measured: Timeline | None = None,
     *,
     title: str | None = None,
+    more: Sequence[Process] = (),
 ) -> None:
     """Write `to_perfetto` as JSON, whole or not at all.
 
@@ -59,21 +87,39 @@ def write_perfetto(
         PlanError: Neither timeline is given.
         OutputError: The file cannot be written.
     """
-    trace = to_perfetto(predicted, measured, title=title)
+    trace = to_perfetto(predicted, measured, title=title, more=more)
     write_text(path, json.dumps(trace, ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
 def _process(line: Timeline, pid: int, title: str) -> Iterator[Event]:
-    yield _named("process_name", pid, name=line.source)
-    yield _named("process_labels", pid, labels=title)
-    yield _named("process_sort_index", pid, sort_index=pid)
+    yield from _process_named(line.source, pid, title)
     places: dict[int, Place] = {}
     for k, track in enumerate(tracks(line)):
         tid = pid * _FIRST_THREAD + k
-        yield _named("thread_name", pid, name=track.lane.name) | {"tid": tid}
-        yield _named("thread_sort_index", pid, sort_index=k) | {"tid": tid}
+        yield from _thread_named(track.lane.name, pid, tid)
         yield from _slices(line.plan, track, pid, tid, places)
     yield from _flows(line.plan, pid, places)
+
+
+def _rows(process: Process, pid: int, title: str) -> Iterator[Event]:
+    yield from _process_named(process.name, pid, title)
+    for k, (name, bars) in enumerate(process.rows.items()):
+        tid, free = pid * _FIRST_THREAD + k, 0
+        yield from _thread_named(name, pid, tid)
+        for bar in sorted(bars, key=lambda bar: (bar.start_s, bar.end_s, bar.name)):
+            event, free = _complete(bar.name, bar.look, (bar.start_s, bar.end_s), free, (pid, tid))
+            yield event | {"args": dict(bar.args)}
+
+
+def _process_named(name: str, pid: int, title: str) -> Iterator[Event]:
+    yield _named("process_name", pid, name=name)
+    yield _named("process_labels", pid, labels=title)
+    yield _named("process_sort_index", pid, sort_index=pid)
+
+
+def _thread_named(name: str, pid: int, tid: int) -> Iterator[Event]:
+    yield _named("thread_name", pid, name=name) | {"tid": tid}
+    yield _named("thread_sort_index", pid, sort_index=tid - pid * _FIRST_THREAD) | {"tid": tid}
 
 
 def _named(what: str, pid: int, **args: Any) -> Event:
@@ -84,20 +130,23 @@ def _slices(plan: Plan, track: Track, pid: int, tid: int, places: dict[int, Plac
     """Complete events of one thread; notes in `places` where each action ran."""
     free = 0
     for piece in track.slices:
-        start = max(free, round(piece.start_s * 1e9))
-        end = free = max(start + 1, round(piece.end_s * 1e9))
+        begun = max(free, round(piece.start_s * 1e9))
+        event, free = _complete(piece.name, piece.look, (piece.start_s, piece.end_s), free, (pid, tid))
         if piece.look != "dispatch" and (track.lane.name != HOST_LANE or plan.kinds[piece.action] == "wait"):
-            places.setdefault(piece.action, (tid, start, end))
-        yield {
-            "ph": "X",
-            "name": piece.name,
-            "cat": piece.look,
-            "pid": pid,
-            "tid": tid,
-            "ts": _microseconds(start),
-            "dur": _microseconds(end - start),
-            "args": _args(plan, piece, track.lane.device),
-        }
+            places.setdefault(piece.action, (tid, begun, free))
+        yield event | {"args": _args(plan, piece, track.lane.device)}
+
+
+def _complete(name: str, look: str, span_s: tuple[float, float], free: int, at: tuple[int, int]) -> tuple[Event, int]:
+    """A complete event that begins at `free` nanoseconds or later; and the nanosecond that it ends at.
+
+    Args:
+        at: Process and thread.
+    """
+    start = max(free, round(span_s[0] * 1e9))
+    end = max(start + 1, round(span_s[1] * 1e9))
+    times = {"ts": _microseconds(start), "dur": _microseconds(end - start)}
+    return {"ph": "X", "name": name, "cat": look, "pid": at[0], "tid": at[1], **times}, end
 
 
 def _args(plan: Plan, piece: Slice, device: str) -> dict[str, Any]:

@@ -4,14 +4,17 @@ from graphsched.plan.builder import Placement, allowed_devices, build_plan, lies
 from graphsched.plan.check import check, known
 from graphsched.plan.graph_mode import check_capturable
 from graphsched.plan.model import HOST_LANE, Action, Copy, Lane, Plan, copy_lane
+from graphsched.plan.segments import OUTSIDE, Segments, segments_of
 
 __all__ = [
     "HOST_LANE",
+    "OUTSIDE",
     "Action",
     "Copy",
     "Lane",
     "Placement",
     "Plan",
+    "Segments",
     "allowed_devices",
     "build_plan",
     "check",
@@ -19,4 +22,5 @@ __all__ = [
     "copy_lane",
     "known",
     "lies_pageable",
+    "segments_of",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from importlib import metadata
 
@@ -61,6 +62,17 @@ def find_scheduler(name: str) -> Scheduler:
     if name not in _REGISTERED:
         raise ScheduleError(f"no scheduler {name!r}: there are {', '.join(schedulers())}")
     return _REGISTERED[name]
+
+
+def takes_mode(function: Scheduler) -> bool:
+    """Whether a scheduler is to be told how the plan is meant to run: it has a parameter ``mode`` before its options.
+
+    Example:
+        >>> takes_mode(find_scheduler("one_stream"))
+        False
+    """
+    found = inspect.signature(function).parameters.get("mode")
+    return found is not None and found.kind is not inspect.Parameter.KEYWORD_ONLY
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from graphsched.errors import ScheduleError
 from graphsched.plan import Placement, Plan, build_plan, check_capturable
 from graphsched.platform import Platform
 from graphsched.schedulers.options import check_options, described
-from graphsched.schedulers.registry import find_scheduler
+from graphsched.schedulers.registry import find_scheduler, takes_mode
 from graphsched.workload import Workload
 
 MODES = ("eager", "graph")
@@ -56,7 +56,8 @@ def schedule(
     function = find_scheduler(scheduler)
     check_options(scheduler, function, options)
     costs = platform.costs if costs is None else costs
-    placement = function(work, platform, costs, **options)
+    told = {"mode": mode} if takes_mode(function) else {}
+    placement = function(work, platform, costs, **told, **options)
     if not isinstance(placement, Placement):
         raise ScheduleError(f"scheduler {scheduler!r} returned {type(placement).__name__}: a Placement is needed")
     name = described(scheduler, function, options)

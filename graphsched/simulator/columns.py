@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 
 from graphsched.costs import Beside, TaskCost
 from graphsched.errors import PlanError
-from graphsched.plan import Plan
+from graphsched.plan import OUTSIDE, Plan, segments_of
 from graphsched.platform import CapacityTable, Dispatch
 from graphsched.simulator.durations import Durations
-from graphsched.simulator.host_calls import add_changes, call_kinds, copy_call_s, frees_s, in_graph, launch_graph
+from graphsched.simulator.graph_mode import copy_shift_s, in_graph, inside, launch_graphs
+from graphsched.simulator.graph_segments import Replays
+from graphsched.simulator.host_calls import add_changes, call_kinds, copy_call_s, frees_s, with_cpu_lanes
 from graphsched.simulator.kinds import Kinds
 from graphsched.simulator.lane_costs import CPU, CUDA, Lanes, lanes_of
 from graphsched.simulator.model import Model, switched
@@ -45,7 +47,7 @@ class Columns:
         before_s, after_s: Host time before and after its calls.
         final: Last actions of lanes of GPUs, of those that no other action waits for, in the lanes' order.
         launches, work_s: Kernels; seconds alone.
-        flags: `NEEDS_CPU`, `BLOCKS`, `SEVERAL`.
+        flags: `NEEDS_CPU`, `BLOCKS`, `SEVERAL`, `graph_mode.CHAINED`.
         resource: `ALONE`, `NETWORK` or the number of a pool.
         curve_of, threads_of: Of actions in pools: place in `curves`; threads used.
         pairs: What is measured of two side by side, by places in `curves`.
@@ -54,9 +56,12 @@ class Columns:
         tables: Of capacities, by number: how they fall with load.
         held: Transfers that keep one of the shared cores busy.
         pools: Number of pools; the last is that of the cores.
+        graphs: In graph mode, the CUDA graphs.
+        spacing_s: Of pools of lanes in a graph: least time from the start of one node to that of the next.
         lone: How many pools before the last hold tasks that only copies slow.
         shares: Memory shares of tasks that copies slow, or that slow copies.
         pressures, slowed: What copies cost tasks, and tasks them, see `simulator.traffic`.
+        late_events_s: What timing events take longer beside copies, see `simulator.timing_events`.
     """
 
     lanes: Lanes
@@ -88,10 +93,13 @@ class Columns:
     tables: dict[int, Table] = field(default_factory=dict)
     cores: int = 1
     pools: int = 1
+    graphs: Replays | None = None
+    spacing_s: dict[int, float] = field(default_factory=dict)
     lone: int = 0
     shares: dict[int, float] = field(default_factory=dict)
     pressures: dict[int, tuple[tuple[int, float], ...]] = field(default_factory=dict)
     slowed: dict[int, tuple[tuple[int, float], ...]] = field(default_factory=dict)
+    late_events_s: dict[int, float] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.lane)
@@ -105,13 +113,17 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
         PlatformError: A link does not exist.
         PlanError: An action is of a kind that is not simulated yet.
     """
-    graph = plan.mode == "graph"
-    dispatch = switched(in_graph(plan.platform.dispatch) if graph else plan.platform.dispatch, model)
+    segments = segments_of(plan) if plan.mode == "graph" else None
+    dispatch = plan.platform.dispatch
+    if segments is not None:
+        dispatch = in_graph(dispatch, whole=OUTSIDE not in segments.of)
+    dispatch = switched(dispatch, model)
     lanes = lanes_of(plan, dispatch)
+    dispatch = with_cpu_lanes(dispatch, lanes.kind)
     columns = Columns(
         lanes=lanes,
         dispatch=dispatch,
-        queue_depth=int(dispatch.queue_depth) if model.launch_queue and not graph else None,
+        queue_depth=int(dispatch.queue_depth) if model.launch_queue and segments is None else None,
         lane=list(plan.lane_of),
         kind=[lanes.kind[lane] for lane in plan.lane_of],
         call=call_kinds(plan) if dispatch.change_s or dispatch.changes or dispatch.start_s else [],
@@ -134,8 +146,8 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
     _fill_copies(columns, durations, plan, model)
     if model.sharing:
         _share_cores(columns, plan)
-    if graph and CUDA in columns.kind:
-        launch_graph(columns)
+    if segments is not None:
+        launch_graphs(columns, segments)
     return columns, tuple(durations.estimated)
 
 
@@ -164,7 +176,7 @@ def _fill_runs(columns: Columns, durations: Durations, plan: Plan, model: Model)
                 columns.company_s[i] = cost.company_s * pace, cost.switching_s * pace
             if cost.launches > 1:
                 columns.launches[i] = cost.launches
-                columns.flags[i] = SEVERAL
+                columns.flags[i] = 0 if graph else SEVERAL
         elif kind == "collective":
             raise PlanError(f"{plan.names[i]!r} is a collective, which cannot be predicted yet")
     return costs
@@ -184,11 +196,14 @@ def _fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Mode
         link = durations.link(copy)
         on_cpu = columns.kind[i] == CPU
         route = durations.route(copy, tuple(numbers[name] for name in link.crosses), on_cpu)
+        shift_s = max(copy_shift_s(copy, link, plan), -route.latency_s)
+        if shift_s:
+            route = route._replace(latency_s=route.latency_s + shift_s)
         columns.call_s[i] = columns.dispatch.handoff_s if on_cpu else copy_call_s(copy, plan, columns.dispatch)
         if link.blocking and model.blocking and not on_cpu:
             columns.flags[i] |= BLOCKS
         if not model.contention:
-            columns.work_s[i] = link.duration_s(copy.read.value.nbytes)
+            columns.work_s[i] = link.duration_s(copy.read.value.nbytes) + shift_s
             route = route._replace(crosses=())
         else:
             columns.work_s[i] = route.alone_s(columns.capacities)
@@ -218,6 +233,8 @@ def _share_devices(columns: Columns, costs: dict[int, TaskCost], plan: Plan, mod
     pool_of = {lane: k for k, lanes in enumerate(crowded) for lane in lanes}
     columns.pools = len(crowded) + 1
     columns.block_queue = model.block_queue
+    if plan.mode == "graph":
+        columns.spacing_s = {k: columns.dispatch.graph_rate_s(len(lanes)) for k, lanes in enumerate(crowded)}
     pairs = plan.costs.pairs if model.pairs and crowded else {}
     kinds = Kinds(plan, {(key[side], key[2]) for key in pairs for side in (0, 1)})
     for i, cost in costs.items():
@@ -303,7 +320,7 @@ def finish(columns: Columns, joins: dict[int, tuple[int, ...]], model: Model) ->
         for j in before:
             if kind[j] == CUDA:
                 recorded.add(j)
-                if kind[i] == CUDA:
+                if kind[i] == CUDA and not inside(columns, i):
                     columns.before_s[i] += wait_s[lane[i]][lane[j]]
             elif kind[j] == CPU and kind[i] == CUDA and model.blocking:
                 columns.flags[i] |= NEEDS_CPU
@@ -314,6 +331,7 @@ def finish(columns: Columns, joins: dict[int, tuple[int, ...]], model: Model) ->
     for i, number in enumerate(lane):
         columns.previous[i], last[number] = last[number], i
     waited = {j for before in waits for j in before}
-    columns.final = [i for i in last if i >= 0 and kind[i] == CUDA and i not in waited]
+    if columns.graphs is None:
+        columns.final = [i for i in last if i >= 0 and kind[i] == CUDA and i not in waited]
     if joins:
         columns.waits = [w + joins.get(i, ()) for i, w in enumerate(waits)]

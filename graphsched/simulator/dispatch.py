@@ -4,7 +4,7 @@ It runs ahead, computing times only, until it needs the end of an action that is
 engine calls `Thread.advance` again when it may be.
 
 Not modelled: a task of several launches that is larger than what is left of the launch queue (it waits
-until all of it fits, or the queue is empty); the thread's own wake-up after a result of a CPU lane.
+until all of it fits, or the queue is empty).
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heappop, heappush
 
+from graphsched.plan import OUTSIDE
 from graphsched.simulator.columns import BLOCKS, NEEDS_CPU, SEVERAL, Columns
 from graphsched.simulator.lane_costs import CPU, CUDA
 
 LONG_WAIT_S = 2e-5  # of the thread, after which its caches hold other code
+IN_GRAPH = 3  # beside the kinds of actions: one that a CUDA graph holds
 UNKNOWN = -1.0  # the end of an action that has not been found yet
 
 
@@ -92,6 +94,8 @@ class Thread:
         self._lane, self._flags = columns.lane, columns.flags
         self._own_s, self._before_s = columns.own_s, columns.before_s
         self._call_s, self._after_s = columns.call_s, columns.after_s
+        self._replays: dict[int, tuple[float, float, float]] = {}  # of each graph: its issue, and when it may start
+        self._how = _ways(columns)
         self._next = 0
         self._stream = -1
         self._cold = False  # it has come back from a long wait
@@ -108,8 +112,8 @@ class Thread:
         self._now, self.needs, self.full = now, -1, None
         if self._held and not self._release():
             return
-        issue = (self._launch, self._hand_over, self._wait)
-        kind, place, i = self._columns.kind, self._place, self._next
+        issue = (self._launch, self._hand_over, self._wait, self._replay)
+        kind, place, i = self._how, self._place, self._next
         while i < len(kind) and issue[kind[i]](i):
             place(i)
             i = self._next = i + 1
@@ -171,7 +175,8 @@ class Thread:
                 if end < 0.0:
                     self.needs = j
                     return UNKNOWN
-                time = max(time, end)
+                if end > time:
+                    time = end + self._columns.dispatch.result_s
         return time
 
     def _hand_over(self, i: int) -> bool:
@@ -196,6 +201,24 @@ class Thread:
         self.time = self.issue_end_s[i] = time + self._columns.dispatch.sync_s
         return True
 
+    def _replay(self, i: int) -> bool:
+        """Launch the CUDA graph that begins with action `i`; the others that it holds are issued with it."""
+        graphs = self._columns.graphs
+        assert graphs is not None
+        k, time = graphs.of[i], self.time
+        if graphs.first[k] == i:
+            begun = time
+            for j in graphs.needs[k]:
+                if self._end_s[j] < 0.0:
+                    self.needs = j
+                    return False
+                time = max(time, self._end_s[j])
+            self.time = time + self._own_s[i]
+            self._stream, self._cold = -1, False
+            self._replays[k] = begun, self.time, self.time + self._launch_s + graphs.later_s[k]
+        self.issue_start_s[i], self.issue_end_s[i], self.ready_s[i] = self._replays[k]
+        return True
+
     def _release(self) -> bool:
         """Go on after the blocking copy that was issued last, if its end is known."""
         i = self._next - 1
@@ -206,6 +229,13 @@ class Thread:
         self._record(i)
         self._held = False
         return True
+
+
+def _ways(columns: Columns) -> list[int]:
+    """How each action is issued: by its kind, or with the CUDA graph that holds it."""
+    if columns.graphs is None:
+        return columns.kind
+    return [kind if k == OUTSIDE else IN_GRAPH for kind, k in zip(columns.kind, columns.graphs.of, strict=True)]
 
 
 def _queues(columns: Columns) -> list[LaunchQueue | None]:

@@ -18,7 +18,8 @@ class Durations:
     """
 
     def __init__(self, plan: Plan) -> None:
-        self._plan = plan
+        """In graph mode, tasks cost what they do inside a CUDA graph."""
+        self._plan, self._graph = plan, plan.mode == "graph"
         self._tasks: dict[tuple[object, ...], TaskCost] = {}
         self._links: dict[tuple[str, str, str], Link] = {}
         self._routes: dict[tuple[str, str, str, int], Route] = {}
@@ -27,6 +28,10 @@ class Durations:
 
     def task(self, task: Task, device: Device) -> TaskCost:
         """Cost of `task` alone on `device`."""
+        cost = self._found(task, device)
+        return cost.in_graph() if self._graph else cost
+
+    def _found(self, task: Task, device: Device) -> TaskCost:
         costs = self._plan.costs
         key: tuple[object, ...] = (task.signature, device.name)
         if isinstance(task.duration_s, float) and costs.get(task.signature, device.model) is None:

@@ -9,6 +9,7 @@ event when they begin, one when the first of those that share ends. Ties are bro
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any
 
 import simpy
@@ -20,6 +21,8 @@ from graphsched.simulator.columns import ALONE, NETWORK, SEVERAL, Columns
 from graphsched.simulator.compute import CoreSharing, Pool, device_resource
 from graphsched.simulator.dispatch import UNKNOWN, Thread
 from graphsched.simulator.fluid import Resource, Timer
+from graphsched.simulator.gate import Gate
+from graphsched.simulator.graph_mode import inside, latencies_s
 from graphsched.simulator.host_calls import queries_s
 from graphsched.simulator.lane_costs import CUDA, WAIT
 from graphsched.simulator.network import Network
@@ -54,6 +57,7 @@ class Engine:
         self._ready_s, self._queue_of, self._wake_s = self.thread.ready_s, self.thread.queue_of, columns.lanes.wake_s
         self._timed = timed
         self._gap_s = columns.dispatch.timed_gap_s if timed else 0.0
+        self._late_events_s = columns.late_events_s if timed else {}
         self._env = simpy.Environment()
         self._now = 0.0
         self._horizon = 0.0  # what is on a stream and has no known end ends then or later
@@ -68,6 +72,7 @@ class Engine:
         self._cores = Pool(self._core_sharing, _work(columns, columns.pools - 1), self._at)
         self._pools.append(self._cores)
         self._network = Network(columns.routes, columns.capacities, self._at, columns.tables, columns.slowed)
+        self._gates = {k: Gate(s, columns.launches, partial(self._let_in, k)) for k, s in columns.spacing_s.items()}
         self._touched: dict[Resource, None] = {}
         self._alarm_s = -1.0
 
@@ -90,7 +95,7 @@ class Engine:
 
     def _place(self, i: int) -> None:
         """Action `i` has been issued."""
-        if self._kind[i] == WAIT:
+        if self._kind[i] == WAIT and not inside(self._columns, i):
             self.start_s[i], self.end_s[i] = self.thread.issue_start_s[i], self.thread.issue_end_s[i]
             return
         start = self._earliest(i)
@@ -108,7 +113,7 @@ class Engine:
         waits = self._waits[i]
         if waits:
             lane_of = self._lane
-            latency_s = self._columns.lanes.latency_s[lane_of[i]]
+            latency_s = latencies_s(self._columns, i)
             for j in waits:
                 end = ends[j]
                 if end < 0.0:
@@ -127,6 +132,11 @@ class Engine:
 
     def _begin(self, i: int, start: float) -> None:
         """Action `i` starts at `start`."""
+        if self._kind[i] == WAIT:
+            before = self._previous[i]
+            self.start_s[i] = max(self.thread.issue_start_s[i], self.end_s[before] if before >= 0 else 0.0)
+            self.end_s[i] = start
+            return
         if self._late_s:
             start += self._late_s.get(i, 0.0)
         self.start_s[i] = start
@@ -141,6 +151,8 @@ class Engine:
             if i in self._columns.held:
                 self._arrive(i, start, self._cores)
             self._arrive(i, start + self._columns.routes[i].latency_s, self._network)
+        elif self._columns.spacing_s.get(resource):
+            self._arrive(i, start, self._gates[resource])
         else:
             self._arrive(i, start, self._pools[resource])
 
@@ -150,6 +162,8 @@ class Engine:
             if self._flags[i] & SEVERAL:
                 end = max(end, self.thread.floor_s[i])
             end += self._gap_s
+            if self._late_events_s:
+                end += self._late_events_s.get(i, 0.0)
             queue = self._queue_of[self._lane[i]]
             if queue is not None:
                 queue.over(self._columns.launches[i], end)
@@ -186,6 +200,9 @@ class Engine:
     def _enter(self, i: int, resource: Resource) -> None:
         resource.enter(i, self._now)
         self._touched[resource] = None
+
+    def _let_in(self, pool: int, i: int, time: float) -> None:
+        self._arrive(i, time, self._pools[pool])
 
     def _at(self, time: float, resource: Resource, token: int) -> None:
         delay = max(0.0, time - self._env.now)

@@ -15,26 +15,12 @@ from typing import TYPE_CHECKING
 from graphsched.costs import COMPANY_KINDS
 from graphsched.plan import Copy, Plan
 from graphsched.platform import Dispatch
-from graphsched.platform.parts import HOST_CALLS
 from graphsched.simulator.call_distance import call_distances
-from graphsched.simulator.lane_costs import CUDA
+from graphsched.simulator.graph_mode import with_event_nodes
+from graphsched.simulator.lane_costs import CPU, CUDA
 
 if TYPE_CHECKING:
     from graphsched.simulator.columns import Columns
-
-
-def in_graph(costs: Dispatch) -> Dispatch:
-    """Costs of dispatch where a CUDA graph holds all actions: `launch_s` is that of the graph, the rest is free."""
-    off = dict.fromkeys(HOST_CALLS, 0.0)
-    launched_s = costs.graph_launch_s + costs.launch_s
-    return replace(costs, **off, changes=(), launch_s=launched_s, same_device_s=costs.graph_wait_s)  # type: ignore[arg-type]
-
-
-def launch_graph(columns: Columns) -> None:
-    """Let the thread take the time of the launch before the first action, and none before later ones."""
-    first = columns.kind.index(CUDA)
-    columns.own_s[first] += columns.dispatch.launch_s
-    columns.dispatch = replace(columns.dispatch, launch_s=0.0)
 
 
 def call_kinds(plan: Plan) -> list[int]:
@@ -63,7 +49,9 @@ def copy_call_s(copy: Copy, plan: Plan, costs: Dispatch) -> float:
     """Host time of issuing a copy."""
     ends = (copy.source, copy.target)
     between = copy.source != copy.target and all(plan.platform.device(end).kind == "cuda" for end in ends)
-    return costs.peer_copy_s if between else costs.copy_s
+    if between:
+        return costs.peer_copy_s
+    return costs.copy_out_s or costs.copy_s if copy.target == "cpu" else costs.copy_s
 
 
 def add_changes(columns: Columns) -> None:
@@ -85,6 +73,14 @@ def add_changes(columns: Columns) -> None:
         columns.before_s[places[0]] += dispatch.start_s
 
 
+def with_cpu_lanes(costs: Dispatch, kinds: Sequence[int]) -> Dispatch:
+    """Costs of dispatch of a plan with lanes of these kinds: where CPU lanes compute, the thread that waits for a GPU
+    lets them run before it asks again, and so goes on half of that later."""
+    if CPU not in kinds or CUDA not in kinds:
+        return costs
+    return replace(costs, sync_s=costs.sync_s + costs.yield_s / 2)
+
+
 def queries_s(columns: Columns, end_s: Sequence[float]) -> float:
     """The thread asks lane after lane whether it is done: after the last to end, those that come behind it."""
     final = columns.final
@@ -96,16 +92,18 @@ def queries_s(columns: Columns, end_s: Sequence[float]) -> float:
 
 def warm(columns: Columns) -> Columns:
     """`columns` of a run that follows one like it: its first calls find the processor's caches as that left them."""
-    first = columns.kind.index(CUDA) if columns.dispatch.start_s and CUDA in columns.kind else -1
-    if first < 0:
+    dispatch = columns.dispatch
+    if CUDA not in columns.kind or dispatch.start_s == dispatch.first_s:
         return columns
     before_s = list(columns.before_s)
-    before_s[first] -= columns.dispatch.start_s
+    before_s[columns.kind.index(CUDA)] += dispatch.first_s - dispatch.start_s
     return replace(columns, before_s=before_s)
 
 
 def with_events(columns: Columns) -> Columns:
-    """`columns` of a run with timing events, which lengthen the waits of lanes for each other."""
+    """`columns` of a run with timing events: lanes wait longer for each other, a graph starts later."""
+    if columns.graphs is not None:
+        columns = replace(columns, graphs=with_event_nodes(columns.graphs, columns))
     edge_s, lanes = columns.dispatch.timed_edge_s, columns.lanes
     if not edge_s:
         return columns

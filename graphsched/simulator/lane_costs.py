@@ -5,7 +5,7 @@ Not modelled: lanes of collectives.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from graphsched.plan import Lane, Plan
 from graphsched.platform import Dispatch
@@ -23,6 +23,7 @@ class Lanes:
         wake_s: From an action being ready to its start on the idle lane.
         wait_s: ``wait_s[a][b]``: host time of making lane a wait for an event of lane b.
         latency_s: ``latency_s[a][b]``: latency of a wait on lane a for an action of lane b.
+        chained_s: Likewise inside a CUDA graph, where the two are links of one chain.
         queue: Which launch queue a lane's launches go through.
         queues: Number of launch queues.
     """
@@ -34,6 +35,7 @@ class Lanes:
     latency_s: list[list[float]]
     queue: list[int]
     queues: int
+    chained_s: list[list[float]] = field(default_factory=list)
 
 
 def lanes_of(plan: Plan, costs: Dispatch) -> Lanes:
@@ -51,7 +53,14 @@ def lanes_of(plan: Plan, costs: Dispatch) -> Lanes:
         queue=[queues.setdefault(lane.device, len(queues)) if kind == CUDA else -1
                for lane, kind in zip(plan.lanes, kinds, strict=True)],
         queues=len(queues),
+        chained_s=_chained_s(plan, kinds, costs) if plan.mode == "graph" else [],
     )  # fmt: skip
+
+
+def _chained_s(plan: Plan, kinds: list[int], costs: Dispatch) -> list[list[float]]:
+    cheap = replace(costs, same_device_s=costs.graph_wait_s)
+    return [[_latency_s(a, b, kinds[i], kinds[j], cheap) for j, b in enumerate(plan.lanes)]
+            for i, a in enumerate(plan.lanes)]  # fmt: skip
 
 
 def _joins_gpus(lane: Lane, plan: Plan) -> bool:

@@ -13,14 +13,14 @@ class Model:
 
     Attributes:
         dispatch: Host time of the thread that issues (calls, waits, records, hand-offs), and from a
-            launch to its start. Off: everything is issued at time 0, or when a wait ends.
+            launch to its start; of a CUDA graph its launch. Off: everything is issued at time 0, or when a wait ends.
         launch_queue: A device's queue of launches is finite, the thread blocks when it is full.
-        waits: Latency of a wait on another lane, and of waking a worker lane.
+        waits: Latency of a wait on another lane, and of waking a worker lane; edges of a CUDA graph.
         contention: Transfers share capacities, max-min fair. Off: each takes the time it takes alone.
         load: Capacities with a table fall with the number of busy links, and serve in turn where the table says
             so. Off: each is its highest rate.
-        sharing: Tasks side by side on one device, or on the host's cores, slow each other. Off: each
-            runs as if alone.
+        sharing: Tasks side by side on one device, or on the host's cores, slow each other; nodes of a CUDA graph
+            start one after another. Off: each runs as if alone.
         pairs: Of tasks side by side, what was measured of the pair counts. Off: curves only.
         block_queue: Blocks of kernels are placed first come, first served. Off: rates alone.
         traffic: Copies slow kernels that fill their device's memory rate, and these slow copies, where a platform
@@ -54,11 +54,12 @@ def switched(costs: Dispatch, model: Model) -> Dispatch:
     off: tuple[str, ...] = ()
     if not model.dispatch:
         off += ("run_s", "copy_s", "peer_copy_s", "record_s", "wait_s", "device_wait_s", "switch_s", "device_switch_s")
-        off += ("timed_record_s", "sync_s", "handoff_s", "change_s", "free_s", "cold_s", "query_s")
-        off += ("start_s", "launch_s")
+        off += ("timed_record_s", "sync_s", "handoff_s", "change_s", "free_s", "cold_s", "query_s", "copy_out_s")
+        off += ("start_s", "first_s", "result_s", "yield_s", "launch_s")
+        off += ("graph_launch_s", "graph_launch_node_s", "graph_lane_s")
     if not model.waits:
-        off += ("wake_s", "same_device_s", "other_device_s")
+        off += ("wake_s", "same_device_s", "other_device_s", "graph_wait_s", "graph_fork_s")
     if not model.timing:
-        off += ("timed_record_s", "timed_gap_s", "timed_edge_s")
-    changes = costs.changes if model.dispatch else ()
-    return replace(costs, **dict.fromkeys(off, 0.0), changes=changes)  # type: ignore[arg-type]  # all seconds
+        off += ("timed_record_s", "timed_gap_s", "timed_edge_s", "timed_beside_s")
+    changes, starts = (costs.changes, costs.graph_starts) if model.dispatch else ((), ())
+    return replace(costs, **dict.fromkeys(off, 0.0), changes=changes, graph_starts=starts)  # type: ignore[arg-type]  # all seconds

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 
 from graphsched.simulator.columns import BLOCKS, NEEDS_CPU, SEVERAL, Columns
 from graphsched.simulator.engine import Engine
+from graphsched.simulator.graph_mode import inside, latencies_s
 from graphsched.simulator.lane_costs import CPU, CUDA, WAIT
 
 Cost = Literal["work", "host", "latency"]
@@ -81,8 +82,11 @@ class _Walk:
     def _cause(self, i: int) -> Place:
         """What action `i` started after."""
         c, end_s, starts_s = self._columns, self._end_s, self._thread.ready_s[i]
-        latency_s = c.lanes.latency_s[c.lane[i]]
+        latency_s = latencies_s(c, i)
         cause = Place(i, starts_s - (c.dispatch.launch_s if c.kind[i] == CUDA else 0.0), True)
+        if c.graphs is not None and inside(c, i):
+            first = c.graphs.first[c.graphs.of[i]]
+            cause = Place(first, self._thread.issue_end_s[first], True)
         for j in c.waits[i]:
             if end_s[j] + latency_s[c.lane[j]] > starts_s:
                 starts_s = end_s[j] + latency_s[c.lane[j]]
@@ -104,6 +108,8 @@ class _Walk:
     def _held(self, i: int) -> Place | None:
         """What the thread waited for while it issued action `i`."""
         columns, flags = self._columns, self._columns.flags[i]
+        if inside(columns, i):
+            return self._needed(i)
         if columns.kind[i] == WAIT:
             return self._latest(columns.waits[i], self._thread.issue_start_s[i])
         if flags & BLOCKS and i != self._from_lane:
@@ -113,6 +119,13 @@ class _Walk:
             if found := self._latest(results, self._thread.issue_start_s[i] + columns.own_s[i]):
                 return found
         return self._full(i) if columns.kind[i] == CUDA and self._thread.queue_of[columns.lane[i]] is not None else None
+
+    def _needed(self, i: int) -> Place | None:
+        """What the thread waited for before it launched the CUDA graph that begins with action `i`."""
+        graphs = self._columns.graphs
+        if graphs is None or graphs.first[graphs.of[i]] != i:
+            return None
+        return self._latest(graphs.needs[graphs.of[i]], self._thread.issue_start_s[i])
 
     def _latest(self, actions: tuple[int, ...], after_s: float) -> Place | None:
         """The last of `actions` to end, if that was after `after_s`."""

@@ -11,10 +11,11 @@ from graphsched.errors import DeadlockError, ScheduleError
 from graphsched.plan import Plan, check_capturable
 from graphsched.simulator.columns import Columns, finish, tabulate
 from graphsched.simulator.engine import Engine
-from graphsched.simulator.host_calls import warm, with_events
+from graphsched.simulator.host_calls import warm
 from graphsched.simulator.interval import interval
 from graphsched.simulator.model import EVERYTHING, Model
 from graphsched.simulator.steps import repeat
+from graphsched.simulator.timing_events import run_with_events
 from graphsched.timeline import Timeline
 
 MODES = ("eager", "graph")
@@ -51,10 +52,10 @@ def predict(plan: Plan, *, mode: str | None = None, steps: int = 1, model: Model
         >>> predict(build_plan(Workload.from_graph(graph), platform, None, lanes, scheduler="by hand"))
         Timeline(predicted, 2 actions, makespan 4 s)
 
-    In mode ``graph`` the thread launches all at once, and goes on when the graph is over.
+    In mode ``graph`` the thread launches at once all that a CUDA graph can hold.
 
     Not modelled: caches left warm by the task before; memory allocation; clock frequencies that fall
-    under load; the gaps between nodes of a CUDA graph beyond those between kernels of a stream.
+    under load. What graph mode costs, and what of it is left out: see `simulator.graph_mode`.
     """
     mode = mode if mode is not None else plan.mode
     if mode not in MODES:
@@ -89,8 +90,7 @@ def _timeline(plan: Plan, columns: Columns, estimated: tuple[str, ...], model: M
     makespan_s = plain.run()
     timed, timed_makespan_s = plain, makespan_s
     if model.timing:
-        timed = Engine(with_events(columns), timed=True)
-        timed_makespan_s = timed.run()
+        _, timed, timed_makespan_s = run_with_events(columns, plan)
     return Timeline(
         plan=plan,
         source="predicted",

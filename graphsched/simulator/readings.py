@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from graphsched.plan import Plan
 from graphsched.simulator.columns import BLOCKS, NEEDS_CPU, Columns
+from graphsched.simulator.dispatch import LONG_WAIT_S
+from graphsched.simulator.graph_mode import latencies_s
 from graphsched.simulator.host_calls import queries_s
 from graphsched.simulator.lane_costs import CPU, CUDA, WAIT
 from graphsched.timeline import Timeline
@@ -45,6 +47,7 @@ class Readings:
         self.late_s: dict[int, float] = {}
         self.pause_s: dict[int, float] = {}
         self.return_s = 0.0
+        self._cold = False  # the thread has come back from a long wait
         self._read()
         self._read_return(measured.timed_makespan_s)
 
@@ -77,6 +80,7 @@ class Readings:
     def _beyond_return(self, i: int) -> float:
         """What the thread took to return from wait `i` beyond the model's time for that."""
         over_s = max((self._end_s[j] for j in self._columns.waits[i]), default=0.0)
+        self._cold = over_s - self._begun_s[i] > LONG_WAIT_S
         return self._issued_s[i] - max(self._begun_s[i], over_s) - self._dispatch.sync_s
 
     def _read_return(self, makespan_s: float) -> None:
@@ -97,7 +101,8 @@ class Readings:
     def _read_launch(self, i: int, gap_s: float, stream: int) -> None:
         c, timed_s = self._columns, self._dispatch.timed_record_s
         switch_s = c.lanes.switch_s[c.lane[i]][stream] if c.lane[i] != stream else 0.0
-        free_s = self._begun_s[i] + c.own_s[i] + switch_s
+        cold_s, self._cold = self._dispatch.cold_s * self._cold, False
+        free_s = self._begun_s[i] + c.own_s[i] + cold_s + switch_s
         there_s = self._results_s(i, free_s)
         called_s = there_s + c.before_s[i] + timed_s
         excess_s = self._issued_s[i] - called_s - c.call_s[i] - timed_s - c.after_s[i]
@@ -129,7 +134,8 @@ class Readings:
         """When the results of worker lanes that action `i` needs had been there."""
         if not self._columns.flags[i] & NEEDS_CPU:
             return time
-        return max([time, *(self._end_s[j] for j in self._columns.waits[i] if self._columns.kind[j] == CPU)])
+        over_s = max(self._end_s[j] for j in self._columns.waits[i] if self._columns.kind[j] == CPU)
+        return over_s + self._dispatch.result_s if over_s > time else time
 
     def _lengthen(self, i: int, called_s: float, excess_s: float) -> float:
         """Lengthen the calls of action `i` by what the thread took longer, but for what it took before them."""
@@ -155,7 +161,7 @@ class Readings:
 
     def _over_s(self, i: int) -> float:
         """End of the work of action `i`, before the timing event behind it."""
-        return self._end_s[i] - self._dispatch.timed_gap_s
+        return self._end_s[i] - self._dispatch.timed_gap_s - self._columns.late_events_s.get(i, 0.0)
 
     def _place_launch(self, i: int, ready_s: float) -> float:
         """Split the thread's time for action `i` where its launches must have been; when it was ready then."""
@@ -180,7 +186,7 @@ class Readings:
 
     def _caused_s(self, i: int, ready_s: float) -> float:
         """When action `i` was ready and its waits were over, latencies included."""
-        lane, latency_s = self._columns.lane, self._columns.lanes.latency_s[self._columns.lane[i]]
+        lane, latency_s = self._columns.lane, latencies_s(self._columns, i)
         return max([ready_s, *(self._end_s[j] + latency_s[lane[j]] for j in self._columns.waits[i])])
 
     def _read_lateness(self, i: int, ready_s: float) -> None:

@@ -24,6 +24,8 @@ def repeat(columns: Columns, plan: Plan, steps: int) -> dict[int, tuple[int, ...
     for name in ("company_s", "curve_of", "threads_of", "routes", "held", "shares", "pressures", "slowed"):
         by_action = getattr(columns, name)
         setattr(columns, name, {k * n + i: entry for k in range(steps) for i, entry in by_action.items()})
+    if columns.graphs is not None:
+        columns.graphs = columns.graphs.repeated(steps)
     firsts: dict[int, int] = {}
     lasts: dict[int, int] = {}
     for i, lane in enumerate(plan.lane_of):

@@ -23,10 +23,10 @@ from typing import Literal
 
 from graphsched.simulator.columns import ALONE, Columns, finish, tabulate
 from graphsched.simulator.engine import Engine
-from graphsched.simulator.host_calls import with_events
 from graphsched.simulator.lane_costs import CUDA
 from graphsched.simulator.model import EVERYTHING, Model
 from graphsched.simulator.readings import Readings
+from graphsched.simulator.timing_events import run_with_events
 from graphsched.timeline import Timeline
 
 Term = Literal["compute", "transfers", "dispatch", "waits"]
@@ -63,7 +63,7 @@ class Substitution:
         """
         columns, _ = tabulate(measured.plan, model)
         finish(columns, {}, model)
-        self.columns = with_events(columns)
+        self.columns, _, _ = run_with_events(columns, measured.plan)
         self._found = Readings(measured.plan, self.columns, measured)
 
     def makespan_s(self, terms: Collection[Term]) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 import torch
 
@@ -159,6 +161,20 @@ def test_kept_costs_are_used_again_until_refreshed(monkeypatch: pytest.MonkeyPat
     assert calls == [20, 20, 20]
     assert profile(work, HERE, refresh=True, repeats=30) != first
     assert calls == [20, 20, 20, 30, 30, 30]
+
+
+def test_no_garbage_is_collected_while_calls_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the runs that the costs are for; nor are gradients recorded."""
+    seen = []
+
+    def measure_on_cpu(ready: object, threads: int, repeats: int) -> TaskCost:
+        seen.append((gc.isenabled(), torch.is_grad_enabled()))
+        return TaskCost(1.0)
+
+    monkeypatch.setattr(module, "measure_on_cpu", measure_on_cpu)
+    profile(training(), HERE, refresh=True)
+    assert set(seen) == {(False, False)}
+    assert gc.isenabled()
 
 
 def test_profile_returns_only_what_the_workload_needs() -> None:

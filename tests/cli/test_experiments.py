@@ -91,11 +91,11 @@ def test_graph_mode_leaves_out_what_no_graph_can_hold_and_says_so(call, here):
     words = ("predict", "mixed.py", "--platform", "h200-x1", "--mode", "graph", "--json")
     data = call(*words).json
     assert [(case["label"], case["mode"]) for case in data["cases"]] == [("cuda:0", "graph")]
-    assert data["notes"][0].startswith("left out: case 'cpu': graph mode takes plans whose tasks all run on GPUs")
+    assert data["notes"][0].startswith("left out: case 'cpu': graph mode needs tasks on GPUs")
     called = call(*words, "--cases", "cpu")
     assert called.code == 2
     assert "no case can be run in graph mode" in called.err
-    assert "on the CPU: 'on-cpu'" in called.err
+    assert "this plan has 'on-cpu'" in called.err
 
 
 def test_a_prediction_can_be_drawn(call, here):

@@ -3,8 +3,9 @@
 Kernels are real CPU operations in dispatch order; streams and events only keep vector clocks. Memory
 goes back to the stream that it was allocated under and is given out again at once, as torch's caching
 allocator does. A read or write that is not ordered after the accesses before it is a race, and raises.
+CPU lanes do their jobs when these are handed over, by clocks of their own.
 
-Not modelled: CPU lanes beside the GPUs; temporaries inside a task.
+Not modelled: temporaries inside a task.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 import pytest
 import torch
 
-from graphsched.executors import buffers, calls, clocks, cuda_graph, eager, lanes, program
+from graphsched.executors import buffers, calls, capture, clocks, cuda_graph, eager, lanes, program, segments
 from graphsched.executors.lanes import is_cuda
 from graphsched.plan import Plan
 
@@ -83,8 +84,58 @@ class Event:
         merge(self.cuda.host, self.clock)
         return True
 
+    def synchronize(self) -> None:
+        merge(self.cuda.host, self.clock)
+
     def elapsed_time(self, other: Event) -> float:
         return 0.0
+
+
+class Done:
+    """In the place of `threading.Event`: whoever sees it knows what its setter knew."""
+
+    def __init__(self, cuda: FakeCuda) -> None:
+        self.cuda, self.clock, self.on = cuda, {}, False
+
+    def set(self) -> None:
+        self.clock, self.on = dict(self.cuda.host), True
+        merge(self.clock, self.cuda.here().clock if self.cuda.actor else {})
+
+    def clear(self) -> None:
+        self.on = False
+
+    def is_set(self) -> bool:
+        return self.on
+
+    def wait(self, timeout: float) -> bool:
+        merge(self.cuda.host, self.clock)
+        return self.on
+
+
+class CpuLane:
+    """A lane of the CPU: does at once what it is given, knowing what it and the giver knew."""
+
+    def __init__(self, cuda: FakeCuda, name: str, number: int) -> None:
+        self.cuda, self.name, self.known = cuda, name, {}
+        self.stream, self.closed = Stream(cuda, 0, -2 - number), False
+        cuda.lanes.append(self)
+
+    def put(self, job: Any) -> None:
+        cuda, host, actor = self.cuda, self.cuda.host, self.cuda.actor
+        merge(self.known, host)
+        cuda.host, cuda.actor = self.known, self.stream
+        job()
+        merge(self.known, self.stream.clock)
+        cuda.host, cuda.actor = host, actor
+
+    def drain(self, timeout_s: float) -> bool:
+        return True
+
+    def close(self) -> None:
+        self.closed = True
+
+    def join(self, timeout_s: float) -> bool:
+        return True
 
 
 class Graph:
@@ -100,7 +151,8 @@ class FakeCuda:
     """Devices, streams and an allocator; put in the place of torch's by `install`."""
 
     def __init__(self, devices: int) -> None:
-        self.host: Clock = {}
+        self.host: Clock = {}  # what the acting thread knows
+        self.actor: Stream | None = None  # a CPU lane at work
         self.defaults = [Stream(self, d, -1) for d in range(devices)]
         self.pools = [[Stream(self, d, k) for k in range(32)] for d in range(devices)]
         self.current, self.device = list(self.defaults), 0
@@ -112,6 +164,10 @@ class FakeCuda:
         self.staged = False
         self.waits = True  # whether the streams of a copy between GPUs wait for each other
         self.raw_copies = 0
+        self.lanes: list[CpuLane] = []
+        self.same = False  # whether the result of a replay lies where it has to
+        self.refuses = False  # whether tasks may not wait for a GPU
+        self.numbers: dict[int, torch.Tensor] = {}  # where the random numbers of GPUs stand
         self.told: list[list[int]] = []  # devices whose random numbers a graph was told of
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
@@ -121,7 +177,7 @@ class FakeCuda:
         cpu = torch.device("cpu")
         for module in (buffers, calls):
             patch.setattr(module, "torch_device", lambda name: cpu)
-        for module in (calls, eager, clocks, cuda_graph):
+        for module in (calls, eager, clocks, cuda_graph, segments):
             patch.setattr(module, "new_event", lambda timing=False, external=False: Event(self))
         real = buffers.new_tensor
         patch.setattr(buffers, "new_tensor", lambda spec, device, pinned=False: real(spec, device))
@@ -130,6 +186,8 @@ class FakeCuda:
         patch.setattr(calls, "driver_copy", lambda: self.copy_bytes)
         patch.setattr(lanes, "device_index", lambda name: int(name.partition(":")[2]))
         patch.setattr(lanes, "stream_pool", lambda device: self.pools[device])
+        patch.setattr(program, "cpu_lanes", self.cpu_lanes)
+        patch.setattr(eager, "threading", SimpleNamespace(Event=lambda: Done(self)))
         patch.setattr(program, "Buffers", lambda plan: traced(self, plan))
         self.install_graphs(patch)
         staged_calls = eager.staged_calls
@@ -140,24 +198,49 @@ class FakeCuda:
     def install_graphs(self, patch: pytest.MonkeyPatch) -> None:
         """Graphs: what is captured runs at once, and again at every replay, into the memory of the capture."""
         patch.setattr(torch.cuda, "CUDAGraph", Graph)
-        patch.setattr(cuda_graph, "_capturing", lambda graph, stream: self.capturing(stream))
-        patch.setattr(cuda_graph, "_own_memory", lambda device: contextlib.nullcontext(f"pool of {device}"))
+        patch.setattr(torch.cuda, "is_current_stream_capturing", lambda: 0 <= self.current[self.device].number < 31)
+        patch.setattr(capture, "capturing", lambda graph, stream, pool=None: self.capturing(stream))
+        patch.setattr(capture, "new_pool", lambda: "pool")
+        patch.setattr(capture, "new_memory", lambda device: f"pool of {device}")
+        patch.setattr(capture, "taken_from", lambda memory, device: contextlib.nullcontext())
+        patch.setattr(capture, "synchronising_refused", lambda: self.refusing())
         patch.setattr(cuda_graph, "device_index", lambda name: int(name.partition(":")[2]))
-        patch.setattr(cuda_graph, "_tell_generators", lambda graph, devices: self.told.append(list(devices)))
-        patch.setattr(cuda_graph, "_random_states", lambda devices: {})
-        capture = cuda_graph.GraphCompiler._capture
+        patch.setattr(capture, "tell_generators", lambda graph, devices: self.told.append(list(devices)))
+        patch.setattr(capture, "random_states", lambda devices: {-1: torch.get_rng_state(), **self.numbers})
+        real = cuda_graph.GraphCompiler._capture_one
 
-        def bound(compiler: Any, made: Any) -> Any:
+        def bound(compiler: Any, made: Any, pool: Any, memory: Any) -> Any:
+            numbers, before = torch.get_rng_state(), list(list.__iter__(compiler.buffers.slots))
             with self.unseen(compiler.buffers) as states:  # nothing runs while it is captured
                 kept = {name: tensor.clone() for name, tensor in states.items()}
-            captured = capture(compiler, made)
+            graph = real(compiler, made, pool, memory)
             with self.unseen(compiler.buffers) as states:
                 for name, tensor in states.items():
                     tensor.copy_(kept[name])
-            captured.graph.again = lambda: self.replayed(compiler, made, captured)
-            return captured
+            torch.set_rng_state(numbers)
+            after = list(list.__iter__(compiler.buffers.slots))
+            graph.again = lambda: self.replayed(compiler, made, before, after)
+            return graph
 
-        patch.setattr(cuda_graph.GraphCompiler, "_capture", bound)
+        patch.setattr(cuda_graph.GraphCompiler, "_capture_one", bound)
+
+    def cpu_lanes(self, plan: Plan) -> dict[int, CpuLane]:
+        """Lanes of the CPU in `plan`."""
+        numbers = [n for n, lane in enumerate(plan.lanes) if lane.kind != "host" and not is_cuda(lane.device)]
+        return {n: CpuLane(self, plan.lanes[n].name, n) for n in numbers}
+
+    @contextlib.contextmanager
+    def refusing(self) -> Any:
+        self.refuses = True
+        try:
+            yield
+        finally:
+            self.refuses = False
+
+    def synchronise(self) -> None:
+        """What a task does that reads a number back."""
+        if self.refuses:
+            raise RuntimeError("called a synchronizing CUDA operation")
 
     @contextlib.contextmanager
     def unseen(self, made: buffers.Buffers) -> Any:
@@ -174,18 +257,23 @@ class FakeCuda:
         assert self.current[self.device] is stream, "a capture must end on the stream it began on"
         self.device, self.current = before
 
-    def replayed(self, compiler: Any, made: Any, captured: Any) -> None:
-        """Make the calls again, fork and join included; results go where the capture's lie."""
-        before = self.device, list(self.current)
+    def replayed(self, compiler: Any, made: Any, before: list[Any], after: list[Any]) -> None:
+        """Make the calls again, fork and join included, on what lay in the slots `before` the capture.
+
+        Results go where the capture's lie, which the slots held `after` it. What the slots hold now stays.
+        """
+        was, slots = (self.device, list(self.current)), compiler.buffers.slots
+        now = list(list.__iter__(slots))
+        assert self.current[self.device] is compiler.origin
+        slots.put_back(before)
+        slots.fixed = {i: there for i, there in enumerate(after) if there is not before[i]}
         compiler._fork()
         for call in made.calls:
             call()
         compiler._join()
-        for kept, new in zip(captured.slots, list(compiler.buffers.slots), strict=True):
-            if isinstance(kept, torch.Tensor) and kept is not new:
-                kept.copy_(new)
-        compiler.buffers.clear()
-        self.device, self.current = before
+        slots.fixed = {}
+        slots.put_back(now)
+        self.device, self.current = was
 
     # -- torch.cuda --------------------------------------------------------------------------------
 
@@ -217,18 +305,28 @@ class FakeCuda:
     def action(self, compiler: Any, i: int, body: Any) -> Any:
         """The body of an action; an update writes the state where the task ran."""
         task, slots = compiler.plan.task(i), compiler.buffers.slots
-        lane = compiler.cuda[compiler.plan.lane_of[i]]
+        lane = compiler.cuda.get(compiler.plan.lane_of[i])
         updated = [compiler.buffers.slot(v.name) for v in task.updates] if task else []
+        if i in compiler.plan.copies:
+            updated = [compiler.buffers.slot(compiler.plan.names[i])]
 
         def traced_body() -> None:
-            self.log.append(f"{compiler.plan.names[i]} on {self.current[self.device]}")
-            assert self.current[self.device] is lane.stream
+            self.log.append(f"{compiler.plan.names[i]} on {self.here()}")
+            assert lane is None or self.here() is lane.stream
+            assert (lane is None) == (self.actor is not None)
+            old, self.same = set(self.live), False
             body()
-            assert self.current[self.device] is lane.stream
+            assert lane is None or self.here() is lane.stream
             for slot in updated:
-                self.write(self.live[address(list.__getitem__(slots, slot))], self.current[self.device])
+                at = address(list.__getitem__(slots, slot))
+                if i not in compiler.plan.copies or (self.same if slots.fixed else at in old):  # into what is there
+                    self.written(self.live[at])
 
         return traced_body
+
+    def here(self) -> Stream:
+        """The stream, or lane of the CPU, that what is called now runs on."""
+        return self.actor or self.current[self.device]
 
     def through_host(self, body: Any) -> Any:
         """A staged copy: from the host to the target it is made on the target's current stream."""
@@ -243,7 +341,7 @@ class FakeCuda:
     def read(self, tensor: torch.Tensor) -> None:
         block = self.live.get(address(tensor))
         if block is not None:
-            stream, tick = self.current[self.device].step()
+            stream, tick = self.here().step()
             self.ordered(stream, block.wrote, "reads what is not yet written by")
             block.reads[stream] = tick
 
@@ -260,26 +358,30 @@ class FakeCuda:
 
     def made(self, tensor: torch.Tensor, home: str) -> None:
         """A tensor is put into a slot of a buffer at `home`: new memory, host memory or a view."""
-        here = self.current[self.device]
         known = self.live.get(address(tensor))
-        if known is None or not is_cuda(home):
+        if known is None:
             known = self.allocate(self.current[int(home[5:])] if is_cuda(home) else "host", address(tensor))
-            target = known.home
-            if self.staged:
-                self.write(known, target)
-            elif isinstance(target, Stream) and target.device.index != self.device and self.waits:
-                merge(here.clock, target.clock)  # torch's copy between GPUs: both wait
-                self.write(known, here)
-                merge(target.clock, here.clock)
-            else:
-                self.write(known, here)
-        self.waits = True
+            self.written(known)
         known.holders += 1
         weakref.finalize(tensor, self.dropped, known, address(tensor)).atexit = False
 
+    def written(self, block: Block) -> None:
+        """The result of the present action goes to `block`."""
+        here, target = self.here(), block.home
+        if self.staged:
+            self.write(block, self.current[target.device.index])
+        elif isinstance(target, Stream) and target.device.index != self.device and self.waits and not self.actor:
+            there = self.current[target.device.index]
+            merge(here.clock, there.clock)  # torch's copy between GPUs: both wait
+            self.write(block, here)
+            merge(there.clock, here.clock)
+        else:
+            self.write(block, here)
+        self.waits = True
+
     def allocate(self, home: Any, at: int) -> Block:
         if home == "host":
-            return self.live.setdefault(at, Block(home, holders=1))
+            return self.live.setdefault(at, Block(home))
         self.homes.add(home)
         self.reused += bool(self.free[home])
         self.live[at] = self.free[home].pop() if self.free[home] else Block(home)
@@ -301,6 +403,7 @@ class Slots(list[Any]):
 
     cuda: FakeCuda
     homes: dict[int, str]
+    fixed: dict[int, torch.Tensor]  # where the graph that is replayed puts its results
     tell = False
 
     def __getitem__(self, i: Any) -> Any:
@@ -310,16 +413,33 @@ class Slots(list[Any]):
         return thing
 
     def __setitem__(self, i: Any, thing: Any) -> None:
+        if i in self.fixed and thing is not None:
+            thing = self.into_fixed(self.fixed[i], thing)
+            super().__setitem__(i, thing)
+            return
         super().__setitem__(i, thing)
         if thing is not None:
             self.cuda.made(thing, self.homes[i])
+
+    def into_fixed(self, fixed: torch.Tensor, thing: torch.Tensor) -> torch.Tensor:
+        """A result goes where the capture's lies; one that lies there, or is a view of what does, is there."""
+        self.cuda.same = address(thing) == address(fixed)
+        if not self.cuda.same:
+            fixed.copy_(thing)
+            self.cuda.written(self.cuda.live[address(fixed)])
+        return fixed
+
+    def put_back(self, things: list[Any]) -> None:
+        """Hold these, touched by no stream."""
+        for i, thing in enumerate(things):
+            super().__setitem__(i, thing)
 
 
 def traced(cuda: FakeCuda, plan: Plan) -> buffers.Buffers:
     """Buffers whose slots tell of reads and writes."""
     made = buffers.Buffers(plan)
     made.slots = Slots(made.slots)
-    made.slots.cuda, made.slots.homes = cuda, Homes(made, plan)
+    made.slots.cuda, made.slots.homes, made.slots.fixed = cuda, Homes(made, plan), {}
     for tensor in made.slots:
         cuda.live[address(tensor)] = Block("given", holders=1)
     made.slots.tell = True

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from graphsched.errors import ScheduleError, TaskFailedError
+from graphsched.errors import TaskFailedError
 from graphsched.executors import Program, execute
 from graphsched.plan import Plan
-from graphsched.workload import TensorSpec, Workload
+from graphsched.workload import Workload
 from tests.executors.fake_cuda import FakeCuda, RaceError, Stream
 from tests.executors.programs import Plain, assert_same, by_hand, digits, machine, random_plan, random_workload
 
@@ -106,55 +106,6 @@ def test_a_wait_of_the_thread_is_a_wait_of_every_lane(cuda: Callable[[int], Fake
         assert second.clock.get(first, 0) > 0
 
 
-def test_a_task_that_fails_while_it_is_captured_is_named(cuda: Callable[[int], FakeCuda]) -> None:
-    """The second call of a task raises: the first is the run before the capture."""
-    cuda(1)
-    called = []
-
-    def once(t: torch.Tensor) -> torch.Tensor:
-        called.append(t)
-        if len(called) > 1:
-            raise RuntimeError("operation not permitted when stream is capturing")
-        return t + 1
-
-    work = Workload()
-    work.task(once, work.input("x", torch.ones(2), device="cuda:0"), name="bad", outputs=[TensorSpec((2,))])
-    plan = by_hand(work, machine("cuda:0"), "cuda:0/s0")
-    with pytest.raises(TaskFailedError, match=r"'bad' failed on lane cuda:0/s0.*capturing.*run the plan in eager mode"):
-        Program(plan, mode="graph")
-    called.clear()
-    with Program(plan) as program:
-        assert program.run()["bad"].tolist() == [2.0, 2.0]
-
-
-# -- what no graph can hold ---------------------------------------------------------------------------
-
-
-def cpu_plan() -> Plan:
-    work = Workload()
-    work.task(torch.neg, work.input("x", torch.ones(2)), name="y")
-    return by_hand(work, machine("cuda:0"), "cpu/w0")
-
-
-def pageable_plan() -> Plan:
-    work = Workload()
-    x = work.input("x", torch.ones(2), device="cuda:0")
-    work.copy(x, to="cpu", name="out")
-    return by_hand(work, machine("cuda:0"), {})
-
-
-@pytest.mark.parametrize(
-    ("plan", "message"),
-    [
-        (cpu_plan, r"on the CPU: 'y': schedule them for GPUs"),
-        (pageable_plan, r"pageable memory: 'out': make them with"),
-    ],
-)
-def test_what_cannot_be_captured_is_refused_before(plan: Callable[[], Plan], message: str) -> None:
-    with pytest.raises(ScheduleError, match=message):
-        Program(plan(), mode="graph")
-
-
 # -- on GPUs ------------------------------------------------------------------------------------------
 
 
@@ -181,65 +132,6 @@ def test_a_thousand_replays_take_no_memory() -> None:
             program.time_once()
         assert torch.cuda.memory_allocated() == before
         assert program.run(x=torch.zeros(4))["c"].tolist() == [1.0] * 4
-
-
-@pytest.mark.gpu
-def test_a_task_that_cannot_be_captured_leaves_eager_mode_working() -> None:
-    work = Workload()
-    x = work.input("x", torch.ones(2), device="cuda:0")
-    work.task(lambda t: t * t.sum().item(), x, name="bad", outputs=[TensorSpec((2,))])
-    plan = by_hand(work, machine("cuda:0"), "cuda:0/s0")
-    with pytest.raises(TaskFailedError, match=r"'bad'.*run the plan in eager mode"):
-        Program(plan, mode="graph")
-    with Program(plan) as program:
-        assert program.run()["bad"].tolist() == [2.0, 2.0]
-    with Program(fork_join(), mode="graph") as program:
-        assert program.run(x=torch.zeros(4))["c"].tolist() == [1.0] * 4
-
-
-@pytest.mark.gpu
-def test_a_capture_that_fails_gives_its_memory_back() -> None:
-    """A task takes 64 MB, and then reads a number back, which no capture allows: ten times, nothing stays."""
-
-    def large(t: torch.Tensor) -> torch.Tensor:
-        return t * torch.zeros(1 << 24, device=t.device).sum().item()
-
-    work = Workload()
-    work.task(large, work.input("x", torch.ones(2), device="cuda:0"), name="bad", outputs=[TensorSpec((2,))])
-    plan = by_hand(work, machine("cuda:0"), "cuda:0/s0")
-    reserved = []
-    for _ in range(10):
-        with pytest.raises(TaskFailedError, match="'bad'"):
-            Program(plan, mode="graph")
-        gc.collect()
-        torch.cuda.empty_cache()
-        reserved.append(torch.cuda.memory_reserved())
-    assert reserved[-1] <= reserved[0]
-
-
-@pytest.mark.gpu
-def test_a_task_that_fails_by_itself_while_it_is_captured_leaves_no_memory() -> None:
-    """The capture ends well, the task raises in it."""
-    called = []
-
-    def once(t: torch.Tensor) -> torch.Tensor:
-        called.append(t)
-        if len(called) % 2 == 0:
-            raise ValueError("not twice")
-        return t + torch.zeros(1 << 24, device=t.device)[0]
-
-    work = Workload()
-    work.task(once, work.input("x", torch.ones(2), device="cuda:0"), name="bad", outputs=[TensorSpec((2,))])
-    plan = by_hand(work, machine("cuda:0"), "cuda:0/s0")
-    reserved = []
-    for _ in range(5):
-        with pytest.raises(TaskFailedError, match="not twice"):
-            Program(plan, mode="graph")
-        called.clear()
-        gc.collect()
-        torch.cuda.empty_cache()
-        reserved.append(torch.cuda.memory_reserved())
-    assert reserved[-1] <= reserved[0]
 
 
 @pytest.mark.gpu

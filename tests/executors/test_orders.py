@@ -145,7 +145,7 @@ def test_the_lanes_that_are_waited_for_at_the_end_imply_all_others(cuda: Callabl
     cuda(3)
     plan = random_plan(random_workload(seed, names, tasks=25), machine(*names), seed, 2, on=names)
     with Program(plan) as program:
-        final = {lane.name for lane in program._final_lanes()}
+        final = {lane.name for lane in program._compiler.final_lanes()}
         lanes = {lane.name for lane in program._cuda.values()}
     order = nx.DiGraph()
     last: dict[str, int] = {}

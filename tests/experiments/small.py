@@ -23,6 +23,9 @@ SMALL: dict[str, dict[str, Any]] = {
     "contention": {"mbytes": 0.01, "size": 16, "blocks": 3, "seeds": (1,)},
     "random_graphs": {"size": 16, "layers": 4, "width": 4, "seeds": (1, 2), "cpu_seeds": (4,)},
     "task_bench": {"size": 16, "width": 4, "steps": 4},
+    "branches": {"depth": 1, "shrink": 16, "lanes": 4},
+    "metg": {"width": 4, "steps": 3, "size": 16, "windows": (3, 7), "lanes": 4},
+    "symbolic": {"ways": ("imperative", "script", "eager", "graph"), "calls": (1, 4), "repeats": 1},
 }
 
 

@@ -43,6 +43,9 @@ COUNTS = {
     "contention": ("mbytes", "size", "rounds", "blocks", "devices"),
     "random_graphs": ("size", "layers", "width", "devices"),
     "task_bench": ("size", "width", "steps", "devices"),
+    "branches": ("depth", "shrink", "lanes"),
+    "metg": ("width", "steps", "size", "windows", "lanes"),
+    "symbolic": ("batch", "calls", "repeats"),
 }
 
 
@@ -65,7 +68,10 @@ def test_all_files_load_and_say_what_they_are() -> None:
     found = discover(FOLDER)
     assert not found.errors
     assert sorted(e.name for e in found.experiments) == sorted(SMALL)
-    assert all(e.title.endswith(".") and e.source.startswith(("d2l.ai 12.", "Task Bench")) for e in found.experiments)
+    assert all(
+        e.title.endswith(".") and e.source.startswith(("d2l.ai 12.", "Task Bench", "GoogLeNet"))
+        for e in found.experiments
+    )
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -64,7 +64,7 @@ def test_every_schedule_returns_what_plain_pytorch_returns(count: int) -> None:
     pytest.importorskip("graphsched.executors", exc_type=ImportError)
     platform = hand_written("worker", count, lanes=2)
     checked = [c for c in cases("complex_graph", platform).values() if c.metrics is not None]
-    assert len(checked) == 5 * (5 + 3 * (count - 1))
+    assert len(checked) == 5 * (6 + 4 * (count - 1))
     for case in checked:
         assert case.metrics() == {"max_abs_difference": 0.0}, case.label  # type: ignore[misc]
 

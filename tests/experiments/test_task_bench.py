@@ -88,7 +88,7 @@ def test_values_stay_in_range_however_deep(pattern: str) -> None:
 
 def test_every_schedule_returns_what_plain_pytorch_returns() -> None:
     made = cases("task_bench", hand_written("worker", 2, lanes=4), steps=3, devices=(2,)).values()
-    assert {case.scheduler for case in made} == {"round_robin", "wavefront", "heft"}
+    assert {case.scheduler for case in made} == {"round_robin", "wavefront", "heft", "streams"}
     for case in made:
         assert case.metrics is not None
         assert case.metrics() == {"max_abs_difference": 0.0}, case.label

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from graphsched.errors import PlatformError
 from graphsched.platform import Device, Dispatch, Link, Platform, check_number
+from graphsched.platform.dispatch import TABLES
 
 SIZES, SECONDS = (1000, 2000, 10_000), (2.0, 3.0, 19.0)
 
@@ -143,7 +144,7 @@ def test_more_bytes_never_take_less_time_where_the_points_say_so(
         assert max(steps) <= max(below, 1e-9, *slopes) * 1.001 + 1e-15
 
 
-@pytest.mark.parametrize("name", [f.name for f in fields(Dispatch) if f.name != "changes"])
+@pytest.mark.parametrize("name", [f.name for f in fields(Dispatch) if f.name not in TABLES])
 def test_dispatch_costs_are_numbers(name: str) -> None:
     for wrong in (-1, math.nan, "1"):
         with pytest.raises(PlatformError, match=f"dispatch {name} is "):
@@ -168,6 +169,31 @@ def test_dispatch_costs_are_numbers(name: str) -> None:
 def test_changes_are_pairs(wrong: object, message: str) -> None:
     with pytest.raises(PlatformError, match=message):
         Dispatch(changes=wrong)  # type: ignore[arg-type]
+
+
+def test_tables_of_graphs_are_pairs_and_go_through_a_file() -> None:
+    with pytest.raises(PlatformError, match=r"graph_starts are after .* nodes: whole numbers from 1 on"):
+        Dispatch(graph_starts=((0, 1.0),))
+    with pytest.raises(PlatformError, match=r"graph_rates are .*: pairs of a number of lanes"):
+        Dispatch(graph_rates=((2,),))  # type: ignore[arg-type]
+    dispatch = Dispatch(graph_starts=((1, 1e-5), (100, 3e-5)), graph_rates=((2, 1e-6),), graph_copy_in_s=9e-6)
+    here = Platform("here", (Device("cpu", "cpu"),), dispatch=dispatch)
+    assert Platform.from_dict(json.loads(json.dumps(here.to_dict()))).dispatch == dispatch
+
+
+def test_a_graph_starts_between_the_points_and_goes_on_beyond() -> None:
+    costs = Dispatch(graph_starts=((2, 1.0), (4, 3.0), (14, 2.0)))
+    assert [costs.graph_start_s(n) for n in (1, 2, 3, 4, 9, 14)] == [1.0, 1.0, 2.0, 3.0, 2.5, 2.0]
+    assert costs.graph_start_s(100) == 2.0  # it does not fall
+    assert Dispatch(graph_starts=((5, 7.0),)).graph_start_s(50) == 7.0
+    assert Dispatch(graph_starts=((5, 7.0), (6, 8.0))).graph_start_s(10) == 12.0
+
+
+def test_nodes_of_lanes_follow_each_other_as_measured() -> None:
+    costs = Dispatch(graph_rates=((2, 4.0), (4, 2.0), (8, 1.0)))
+    assert [costs.graph_rate_s(k) for k in (1, 2, 3, 4, 6, 8, 9)] == [0.0, 4.0, 3.0, 2.0, 1.5, 1.0, 1.0]
+    assert Dispatch().graph_rate_s(8) == 0.0
+    assert Dispatch(graph_rates=((4, 2.0),)).graph_rate_s(2) == 2.0
 
 
 def test_changes_go_with_the_pace_and_through_a_file() -> None:

@@ -105,7 +105,7 @@ BROKEN: list[tuple[Callable[[Data], object], str]] = [
     (lambda d: d["capacities"].pop("host/h2d"), "crosses capacity 'host/h2d', which has no entry"),
     (link(PEER, target="cuda:0"), r"link cuda:0>cuda:0 \(peer\) joins cuda:0 to itself: make its memory 'local'"),
     (
-        put("capacities", "cuda:0/h2d", 4e10),
+        lambda d: (d["tables"].pop("cuda:0/h2d"), d["capacities"].update({"cuda:0/h2d": 4e10})),
         r"bandwidth_bytes_per_s of link cpu>cuda:0 \(pinned\) is .*, above the 4e\+10 of capacity 'cuda:0/h2d'",
     ),
     (link(PEER, bandwidth_bytes_per_s=6e11, sizes_bytes=[], seconds=[]), "lower the one or raise the other"),

@@ -19,7 +19,7 @@ FREE = Dispatch(
     wake_s=0, same_device_s=0, other_device_s=0, launch_s=0, item_s=0,
 )  # fmt: skip
 MATRIX = TensorSpec((8, 8))
-ALL = ("sequential", "one_stream", "round_robin", "wavefront", "heft")
+ALL = ("sequential", "one_stream", "round_robin", "wavefront", "heft", "streams")
 
 
 def machine(accelerators: int = 2, *, kind: str = "cuda", lanes: int = 32, cpu: bool = True) -> Platform:

@@ -30,6 +30,8 @@ CHOICES = [
     ("wavefront", {"sync": True, "copies": "compute"}),
     ("heft", {}),
     ("heft", {"lanes": 3, "copies": "compute"}),
+    ("streams", {}),
+    ("streams", {"most_lanes": 2, "simulations": 5, "copies": "compute"}),
 ]
 choices = st.sampled_from(CHOICES)
 

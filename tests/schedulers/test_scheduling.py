@@ -106,7 +106,7 @@ def test_registered_in_place(installed: list[metadata.EntryPoint]) -> None:
 
 def test_unknown_scheduler() -> None:
     """The message lists those there are."""
-    names = "heft, one_stream, round_robin, sequential, wavefront"
+    names = "heft, one_stream, round_robin, sequential, streams, wavefront"
     with pytest.raises(ScheduleError, match=f"no scheduler 'hefty': there are {names}"):
         schedule(WORK, machine(1), scheduler="hefty")
 

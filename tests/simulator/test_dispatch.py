@@ -264,6 +264,28 @@ def test_the_first_calls_of_a_timed_run_take_longer():
     assert (timeline.makespan_s, timeline.timed_makespan_s) == (1, 4)
 
 
+def test_a_run_that_follows_one_like_it_takes_something_longer_too():
+    """Once a run, not once a call; nothing of it where the host's time is left out."""
+    plan = planned(chain(2), platform(dispatch=replace(FREE, first_s=0.5)), dict.fromkeys(("t0", "t1"), "cuda:0/s0"))
+    timeline = predict(plan)
+    assert (timeline.makespan_s, timeline.timed_makespan_s) == (2.5, 2)
+    assert predict(plan, model=Model(dispatch=False)).makespan_s == 2
+    both = replace(plan, platform=platform(dispatch=replace(FREE, start_s=3.0, first_s=0.5)))
+    assert (predict(both).makespan_s, predict(both).timed_makespan_s) == (2.5, 5)
+
+
+@pytest.mark.parametrize(("out_s", "taken_s"), [(0.0, 4), (5.0, 5)])
+def test_issuing_a_copy_to_the_host_has_a_time_of_its_own(out_s: float, taken_s: float):
+    """i to the GPU, o to the host, of no bytes; where that is unknown both take the same."""
+    work = Workload()
+    there, here = (work.input(f"x{d}", TensorSpec((0,)), device=d) for d in ("cpu", "cuda:0"))
+    work.copy(there, to="cuda:0", pinned=True, name="i")
+    work.copy(here, to="cpu", pinned=True, name="o")
+    plan = planned(work, platform(dispatch=replace(FREE, copy_s=4.0, copy_out_s=out_s)), {})
+    assert [s.issue_end_s - s.issue_start_s for s in predict(plan, model=UNTIMED)] == [4, taken_s]
+    assert predict(plan, model=Model(dispatch=False)).makespan_s == 0
+
+
 def test_estimates_are_named():
     """A task with neither a measured nor a given cost: bytes at the device's memory rate, and a launch."""
     work = Workload()
@@ -400,6 +422,28 @@ def test_timing_events_lengthen_waits_between_lanes():
     assert (line.makespan_s, line.timed_makespan_s) == (3.25, 7.25)
     assert line.start_s.tolist() == [0.0, 5.25, 6.25]
     assert predict(line.plan, model=UNTIMED).timed_makespan_s == 3.25
+
+
+@pytest.mark.parametrize(("seconds", "issued_s"), [(4.0, 4.5), (0.25, 1.0)])
+def test_the_thread_goes_on_some_time_after_a_result_of_a_cpu_lane(seconds: float, issued_s: float):
+    """c (CPU) -> g (GPU): the thread gives c away, waits for it unless b's and g's calls took longer."""
+    work = workload({"c": seconds, "b": 0.0, "g": 1.0}, [("c", "g", 0)])
+    lanes = {"c": "cpu/w0", "b": "cuda:0/s0", "g": "cuda:0/s0"}
+    plan = planned(work, platform(dispatch=replace(FREE, run_s=0.5, result_s=0.5)), lanes)
+    line = predict(plan, model=UNTIMED)
+    assert line[line.plan.names.index("g")].start_s == issued_s
+    assert predict(plan, model=replace(UNTIMED, dispatch=False)).makespan_s == seconds + 1
+
+
+@pytest.mark.parametrize(("lane", "makespan_s"), [("cpu/w0", 2.0), ("cuda:0/s1", 1.5)])
+def test_the_thread_lets_cpu_lanes_run_while_it_waits_for_a_gpu(lane: str, makespan_s: float):
+    """a (1 s, GPU) and b (no time): with a CPU lane in the plan the end of a is seen half a yield later."""
+    plan = planned(
+        workload({"a": 1.0, "b": 0.0}),
+        platform(dispatch=replace(FREE, sync_s=0.5, yield_s=1.0)),
+        {"a": "cuda:0/s0", "b": lane},
+    )
+    assert predict(plan).makespan_s == makespan_s
 
 
 def test_waiting_for_another_gpu_costs_the_thread_more():

@@ -1,0 +1,111 @@
+"""An operation inside a CUDA graph: what one in a row takes there, and how many nodes it makes.
+
+Inputs are those of the measurement in streams; every output is kept, as those of a plan that is captured are.
+
+Not modelled: operations of a millisecond or more, which take in a graph what they take in a stream.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from graphsched.calibration.cuda_clock import Spinner, new_stream
+from graphsched.calibration.graph_replays import captured, device_s, each_s
+
+LONG_S = 1e-3
+ROW_S, LONGEST_ROW, SHORTEST_ROW = 1.5e-3, 300, 6
+ROW_BYTES = 10**9
+PART = 4  # of the longer row that the shorter one has
+REPLAYS = 5
+
+Calls = Sequence[Callable[[], Any]]
+
+
+class InGraph(NamedTuple):
+    """The fields of `TaskCost`."""
+
+    graph_s: float | None
+    graph_nodes: int
+
+
+UNKNOWN = InGraph(None, 0)
+
+
+def in_graph(calls: Calls, spinner: Spinner, alone_s: float, returned_bytes: int) -> InGraph:
+    """What an operation costs inside a graph; unknown for a long one, and one that cannot be captured.
+
+    Args:
+        calls: The same on different inputs.
+        spinner: Of the GPU.
+        alone_s: Device seconds of one.
+        returned_bytes: What one returns.
+    """
+    many = row_length(alone_s, returned_bytes)
+    if not many:
+        return UNKNOWN
+    try:
+        return _in_rows(calls, spinner, many // PART, many)
+    except Exception:  # it has run in a stream: what it raises is about the capture, or about memory
+        return UNKNOWN
+
+
+def row_length(alone_s: float, returned_bytes: int) -> int:
+    """Operations in the longer graph: as many as take 1.5 ms and return 1 GB, from 6 to 300; 0 if too long or large.
+
+    Example:
+        >>> row_length(1e-6, 4), row_length(1e-4, 4), row_length(9e-4, 4), row_length(1e-3, 4), row_length(1e-6, 10**9)
+        (300, 15, 6, 0, 0)
+    """
+    most = ROW_BYTES // max(returned_bytes, 1)
+    if alone_s >= LONG_S or most < SHORTEST_ROW:
+        return 0
+    return max(SHORTEST_ROW, min(LONGEST_ROW, int(ROW_S / max(alone_s, 1e-9)), most))
+
+
+def _in_rows(calls: Calls, spinner: Spinner, few: int, many: int) -> InGraph:
+    import torch
+
+    stream = new_stream(spinner.device)
+    with torch.cuda.stream(stream):
+        calls[0]()  # what libraries need on a stream is made before a capture
+    torch.cuda.synchronize(spinner.device)
+    seconds, nodes = [], []
+    for length in (few, many):
+        kept: list[Any] = []
+        graph = captured([stream], partial(_issue, calls, length, kept), _new_graph())
+        nodes.append(nodes_of(graph))
+        seconds.append(device_s(graph, spinner, stream, REPLAYS))
+        torch.cuda.synchronize(spinner.device)
+        del graph, kept
+    each = round(each_s(nodes[0], nodes[1], many - few)) if all(nodes) else 0
+    return InGraph(each_s(seconds[0], seconds[1], many - few), each)
+
+
+def _issue(calls: Calls, length: int, kept: list[Any]) -> None:
+    kept.extend(calls[i % len(calls)]() for i in range(length))
+
+
+def _new_graph() -> Any:
+    """A graph whose nodes can be counted, where torch keeps these."""
+    import torch
+
+    make: Any = torch.cuda.CUDAGraph
+    try:
+        return make(keep_graph=True)
+    except TypeError:  # of a torch before 2.8
+        return make()
+
+
+def nodes_of(graph: Any) -> int:
+    """Nodes of a captured graph; 0 if it does not tell."""
+    count = ctypes.c_size_t()
+    try:
+        call = ctypes.CDLL("libcuda.so.1").cuGraphGetNodes
+        call.argtypes, call.restype = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p), ctypes.c_int
+        status = call(graph.raw_cuda_graph(), None, ctypes.byref(count))
+    except (AttributeError, OSError, RuntimeError):
+        return 0
+    return 0 if status else int(count.value)

@@ -1,0 +1,82 @@
+"""Seconds of n calls in all, by the way of calling: what compilation costs, and when it has paid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
+
+from graphsched.charts.curves import DPI, LOOKS
+from graphsched.formats.quantities import seconds_text
+from graphsched.gantt.fonts import drawable
+
+# A fifth of Okabe and Ito's colours; see `charts.curves`.
+FIVE_LOOKS = (*LOOKS, ("#CC79A7", "v", (0, (1, 1.2))))
+Ways = Mapping[str, Sequence[float]]
+
+
+def draw_calls(panels: Mapping[str, Ways], title: str, note: str = "") -> Figure:
+    """The figure of `plot_calls`."""
+    figure = Figure(figsize=(5.6 * len(panels) + 0.4, 4.6), dpi=DPI, layout="constrained")
+    grid = figure.subplots(1, len(panels), squeeze=False)
+    for axes, (name, ways) in zip(grid.flat, panels.items(), strict=True):
+        draw_ways(axes, ways)
+        axes.set_title(drawable(name), fontsize=10, loc="left")
+    figure.suptitle(drawable(title), fontsize=11.5)
+    figure.supxlabel(drawable(note), fontsize=8.5)
+    return figure
+
+
+def draw_ways(axes: Axes, ways: Ways) -> None:
+    """One curve a way, with markers at powers of ten and after the last call."""
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    for (way, ends_s), look in zip(ways.items(), cycle(FIVE_LOOKS), strict=False):
+        colour, marker, style = look
+        axes.plot(
+            np.arange(1, len(ends_s) + 1),
+            np.asarray(ends_s, dtype=np.float64),
+            color=colour,
+            linestyle=style,
+            linewidth=1.4,
+            marker=marker,
+            markersize=5,
+            markerfacecolor="none",
+            markevery=_marked(len(ends_s)),
+            label=f"{drawable(way)}: {seconds_text(ends_s[0])}, {seconds_text(ends_s[-1])}",
+        )
+    _label(axes)
+
+
+def _marked(count: int) -> list[int]:
+    """Indices of the first, tenth, hundredth, … and the last call.
+
+    Example:
+        >>> _marked(300)
+        [0, 9, 99, 299]
+    """
+    powers = [10**k - 1 for k in range(len(str(count)))]
+    return sorted({*powers, count - 1})
+
+
+def _label(axes: Axes) -> None:
+    axes.set_xlabel("calls", fontsize=9)
+    axes.set_ylabel("seconds in all", fontsize=9)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda n, _: f"{n:,.0f}"))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda s, _: seconds_text(s)))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.grid(color="#dddddd", linewidth=0.5)
+    axes.set_axisbelow(True)
+    axes.tick_params(labelsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high * (high / low) ** 0.5)  # room for the legend
+    legend = axes.legend(
+        title="first call, all calls", loc="upper left", fontsize=7.5, edgecolor="none", handlelength=3.2
+    )
+    legend.set_alignment("left")
+    legend.get_title().set_fontsize(7.5)

@@ -1,0 +1,156 @@
+"""What graph mode asks of torch: captures, the memory and random numbers of graphs, and checks beforehand."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from graphsched.executors.collector import collector_off
+
+
+@contextmanager
+def capturing(graph: Any, stream: Any, pool: Any = None) -> Iterator[None]:
+    """All that is issued on streams that follow `stream` goes into `graph`; other threads may go on with CUDA.
+
+    Its memory comes from `pool` (default: one of its own), which graphs that are replayed one after the other may
+    share. What a capture that fails has of it is given back, which torch leaves to a graph that there is none of.
+    The collector rests: a tensor that it found in the middle might record an event that is then never over.
+    """
+    import torch
+
+    pool, device = new_pool() if pool is None else pool, stream.device.index
+    try:
+        capture = torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="relaxed")
+        with collector_off(), _no_word_of_empty_graphs(capture):
+            yield
+    except BaseException:
+        with suppress(RuntimeError):  # of a pool that is ended: the capture went well, what was in it did not
+            torch._C._cuda_endAllocateToPool(device, pool)
+            torch._C._cuda_releasePool(device, pool)
+        raise
+
+
+@contextmanager
+def _no_word_of_empty_graphs(capture: Any) -> Iterator[None]:
+    """`capture`, whose end does not warn: a graph is empty where its first task fails, or where all only make views."""
+    capture.__enter__()
+    try:
+        yield
+    finally:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="The CUDA Graph is empty", category=UserWarning)
+            capture.__exit__(*sys.exc_info())
+
+
+def new_pool() -> Any:
+    """Memory for graphs on the device where their captures begin."""
+    import torch
+
+    return torch.cuda.graph_pool_handle()
+
+
+def new_memory(device: int) -> Any:
+    """Memory for graphs on another `device`; it must live as long as they."""
+    import torch
+
+    pool: Any = torch.cuda.MemPool
+    with torch.cuda.device(device):
+        return pool()
+
+
+@contextmanager
+def taken_from(memory: Any, device: int) -> Iterator[None]:
+    """What this thread takes on `device` comes from `memory`."""
+    import torch
+
+    with torch.cuda.use_mem_pool(memory, device):
+        yield
+
+
+@contextmanager
+def synchronising_refused() -> Iterator[None]:
+    """Operations that wait for a GPU, which no capture allows, raise where torch knows them."""
+    import torch
+
+    before = torch.cuda.get_sync_debug_mode()
+    try:
+        with warnings.catch_warnings():  # the first call says that it is a prototype
+            warnings.filterwarnings("ignore", message="Synchronization debug mode", category=UserWarning)
+            torch.cuda.set_sync_debug_mode("error")
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode(before)
+
+
+@contextmanager
+def only_captured_streams() -> Iterator[None]:
+    """Whoever leaves a stream that is not captured by `torch.cuda.stream` or `set_stream` raises.
+
+    What was issued on it has run at once, and would be missing in every replay.
+    """
+    import torch
+
+    switch = torch.cuda.set_stream
+
+    def watched(stream: Any) -> None:
+        captured = torch.cuda.is_current_stream_capturing()
+        switch(stream)
+        if not captured:
+            raise RuntimeError(
+                "it used a stream that does not follow the lane's: call wait_stream(torch.cuda.current_stream()) "
+                "on that stream first, and the other way round afterwards"
+            )
+
+    torch.cuda.set_stream = watched
+    try:
+        yield
+    finally:
+        torch.cuda.set_stream = switch
+
+
+def tell_generators(graph: Any, devices: Sequence[int]) -> None:
+    """Let every replay of `graph` draw new random numbers on `devices`."""
+    import torch
+
+    for device in devices:
+        graph.register_generator_state(torch.cuda.default_generators[device])
+
+
+def free_generators(devices: Sequence[int], stream: Any) -> None:
+    """After a capture that failed: an empty one, whose end lets generators draw outside graphs again."""
+    import torch
+
+    graph: Any = torch.cuda.CUDAGraph()
+    with suppress(RuntimeError):  # of CUDA, which is broken then for good
+        tell_generators(graph, devices)
+        with capturing(graph, stream, new_pool()):
+            pass
+
+
+def random_states(devices: Sequence[int]) -> dict[int, Any]:
+    """Where torch's generators stand: of GPUs by number, and that of the CPU as -1."""
+    import torch
+
+    return {-1: torch.get_rng_state(), **{device: torch.cuda.get_rng_state(device) for device in devices}}
+
+
+def set_random_states(states: dict[int, Any]) -> None:
+    """Set generators back."""
+    import torch
+
+    for device, state in states.items():
+        if device < 0:
+            torch.set_rng_state(state)
+        else:
+            torch.cuda.set_rng_state(state, device)
+
+
+def settle(devices: Sequence[int]) -> None:
+    """Wait until these GPUs are idle."""
+    import torch
+
+    for device in devices:
+        torch.cuda.synchronize(device)

@@ -1,0 +1,105 @@
+"""Two runs of a plan before it is captured, states and random numbers as before afterwards.
+
+The first is eager mode: libraries make their first calls, tasks are checked, and what fails in any mode fails there.
+The second makes the calls that will be captured, and refuses what waits for a GPU, which no capture allows:
+numbers read back, shapes that follow from data, tensors of pageable memory. Refused here it harms nothing.
+
+Not modelled: what torch's check of such operations misses; the capture finds that.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+
+from graphsched.executors import capture
+from graphsched.executors.eager import EagerCompiler
+from graphsched.executors.failing import make
+from graphsched.executors.segments import SegmentCompiler
+from graphsched.executors.stamps import Calls
+
+WHEN = " in the run before its capture into a CUDA graph"
+
+
+def rehearse(compiler: SegmentCompiler, devices: list[int]) -> None:
+    """Run the plan of `compiler` twice; find out whether its segments must be launched in turn.
+
+    Raises:
+        TaskFailedError: A task failed, or waits for a GPU.
+        StuckError: A run lasted too long.
+    """
+    buffers = compiler.buffers
+    _blank_inputs(compiler)
+    states, numbers = buffers.states(), capture.random_states(devices)
+    capture.settle(devices)  # they were cloned on other streams
+    try:
+        eager = EagerCompiler(compiler.plan, buffers, compiler.cpu, compiler.cuda, compiler.watch)
+        _run(eager, eager.compile(), devices, "")
+        compiler.in_turn = _draws_elsewhere(compiler, numbers, capture.random_states(devices))
+        inside = compiler.inside()
+        _run(compiler, compiler.around(lambda k: partial(_checked, compiler, inside[k], devices)), devices, WHEN)
+    except BaseException:
+        with suppress(RuntimeError):  # of CUDA
+            capture.set_random_states(numbers)
+        raise
+    finally:
+        buffers.clear()
+    buffers.restore(states)
+    capture.set_random_states(numbers)
+    capture.settle(devices)
+
+
+def _blank_inputs(compiler: SegmentCompiler) -> None:
+    """Inputs without a default are zero: what else lies in their memory may be no number, or no index."""
+    work, buffers = compiler.plan.work, compiler.buffers
+    for value in work.values.values():
+        if value.kind == "input" and value.name not in work.tensors:
+            buffers.slots[buffers.slot_of[value.name]].zero_()
+
+
+def _draws_elsewhere(compiler: SegmentCompiler, before: dict[int, object], after: dict[int, object]) -> bool:
+    """Whether tasks draw random numbers on other GPUs than the origin's, with several segments.
+
+    Where a graph's numbers begin is written on each GPU's current stream as it is launched; on other GPUs than the
+    origin's that waits for no segment that still runs.
+    """
+    import torch
+
+    here = compiler.origin.device.index
+    drawn = [d for d in before if d not in (-1, here) and not torch.equal(before[d], after[d])]  # type: ignore[arg-type]
+    return bool(drawn) and len(compiler.segments) > 1
+
+
+def _run(compiler: EagerCompiler, calls: Calls, devices: list[int], when: str) -> None:
+    import torch
+
+    watch = compiler.watch
+    compiler.begin()
+    watch.begin()
+    try:
+        with torch.no_grad():
+            make(calls, compiler.plan, when)
+        for i, done in compiler.done.items():
+            watch.wait(done, repr(compiler.plan.names[i]))
+        capture.settle(devices)
+    except Exception:
+        if watch.failure is not None:  # what came first
+            raise watch.failure from watch.failure.__cause__
+        raise
+
+
+def _checked(compiler: SegmentCompiler, calls: Calls, devices: list[int]) -> None:
+    """Run a segment alone, without a graph."""
+    _rest(compiler)
+    capture.settle(devices)
+    with capture.synchronising_refused():
+        make(calls, compiler.plan, WHEN)
+    capture.settle(devices)
+
+
+def _rest(compiler: SegmentCompiler) -> None:
+    """CPU lanes finish what they have: the check holds for all threads."""
+    for lane in compiler.cpu.values():
+        lane.drain(compiler.watch.timeout_s)
+    if compiler.watch.failure is not None:
+        raise compiler.watch.failure

@@ -1,0 +1,198 @@
+"""The calls of a plan in graph mode: those that its segments are captured from, and those between the segments.
+
+Not modelled: graphs of one plan that run side by side; all are launched on one stream, that of the first lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from graphsched.executors.buffers import Buffers
+from graphsched.executors.calls import Call, copy_call
+from graphsched.executors.clocks import new_event
+from graphsched.executors.eager import EagerCompiler
+from graphsched.executors.lanes import CpuLane, CudaLane, is_cuda
+from graphsched.executors.stamps import Calls, Stamps
+from graphsched.executors.watch import Watch
+from graphsched.plan import OUTSIDE, Copy, Plan, segments_of
+
+GRAPH = -1  # owner of calls that are no action's
+
+
+class SegmentCompiler(EagerCompiler):
+    """Turns a plan into the calls of each segment, and those of a run around the launches of segments.
+
+    Attributes:
+        segments: The plan as it is cut.
+        origin: The stream that captures begin on and graphs are launched on.
+        ends: Events of the ends of segments.
+        kept: Results of copies outside that graphs read, by slot: each run writes them again.
+        in_turn: Whether a segment is launched only once the one before it is over.
+    """
+
+    def __init__(
+        self, plan: Plan, buffers: Buffers, cpu: dict[int, CpuLane], cuda: dict[int, CudaLane], watch: Watch
+    ) -> None:
+        self.segments = segments_of(plan)
+        self.kept: dict[int, Any] = {}
+        super().__init__(plan, buffers, cpu, cuda, watch)
+        self.origin = next(iter(cuda.values())).stream
+        self.ends = [new_event() for _ in range(len(self.segments))]
+        self.in_turn = False
+        outside = [i for i, segment in enumerate(self.segments.of) if segment == OUTSIDE]
+        self.events.update({i: new_event() for i in outside if plan.lane_of[i] in cuda})
+        self._ending = set(self.segments.after.values())
+
+    # -- what is captured ------------------------------------------------------------------------------
+
+    def inside(self, stamps: Stamps | None = None) -> list[Calls]:
+        """The calls of each segment; with `stamps`, timing events stand around every action."""
+        found = [Calls() for _ in range(len(self.segments))]
+        current: dict[int, int] = {}
+        for i, segment in enumerate(self.segments.of):
+            if segment == OUTSIDE:
+                continue
+            if i in self.events:
+                self.events[i] = new_event()  # one that no other capture has seen
+            if self.plan.kinds[i] == "wait":
+                for wait in self._joins(i):
+                    found[segment].add(i, wait)
+            else:
+                self._cuda_action(found[segment], i, current.get(segment), stamps)
+                current[segment] = self.plan.lane_of[i]
+        return found
+
+    def _joins(self, i: int) -> list[Call]:
+        """Every lane waits for what the thread would wait for."""
+        waited = [self.events[j] for j in self.plan.waits[i]]
+        return [partial(lane.stream.wait_event, event) for lane in self.cuda.values() for event in waited]
+
+    # -- what is not -------------------------------------------------------------------------------------
+
+    def around(self, launch: Callable[[int], Call], stamps: Stamps | None = None) -> Calls:
+        """The calls of a run, in which `launch(k)` starts segment k."""
+        calls = Calls()
+        launched = OUTSIDE
+        for i, segment in enumerate(self.segments.of):
+            if segment == OUTSIDE:
+                self._action(calls, i, None, stamps)
+            elif segment > launched:
+                launched = segment
+                self._launch(calls, i, segment, launch(segment))
+        return calls
+
+    def _launch(self, calls: Calls, i: int, segment: int, start: Call) -> None:
+        """Segment `segment`, where its first action `i` stands, after what must be over before it."""
+        for j in self.segments.before[segment]:
+            if j in self.events:
+                calls.add(i, partial(self.origin.wait_event, self.events[j]))
+            else:
+                calls.add(i, self._host_wait(j, repr(self.plan.names[j])))
+        if self.in_turn and segment:
+            calls.add(GRAPH, self._end_wait(segment - 1))
+        calls.add(GRAPH, partial(self._set_stream, self.origin))
+        calls.add(GRAPH, start)
+        if self.in_turn or segment in self._ending:
+            calls.add(GRAPH, partial(self.ends[segment].record, self.origin))
+
+    def _end_wait(self, segment: int) -> Call:
+        return partial(self.watch.poll, self.ends[segment].query, f"the graph of segment {segment}")
+
+    # -- waits: those for a segment hold for what is in it ------------------------------------------------
+
+    def _outside(self, i: int) -> list[int]:
+        return [j for j in self.plan.waits[i] if self.segments.of[j] == OUTSIDE]
+
+    def _host_waits(self, i: int) -> list[Call]:
+        segment = self.segments.after.get(i)
+        waits = [self._host_wait(j, f"{self.plan.names[j]!r} (in {self.plan.names[i]!r})") for j in self._outside(i)]
+        return waits if segment is None else [self._end_wait(segment), *waits]
+
+    def _stream_waits(self, i: int, stream: Any) -> list[Call]:
+        segment = self.segments.of[i]
+        if segment != OUTSIDE:
+            inside = [j for j in self.plan.waits[i] if self.segments.of[j] == segment]
+            return [partial(stream.wait_event, self.events[j]) for j in inside]
+        waits: list[Call] = []
+        if i in self.segments.after:
+            waits.append(partial(stream.wait_event, self.ends[self.segments.after[i]]))
+        for j in self._outside(i):
+            by_stream = j in self.events
+            waits.append(
+                partial(stream.wait_event, self.events[j])
+                if by_stream
+                else self._host_wait(j, repr(self.plan.names[j]))
+            )
+        return waits
+
+    def _job_waits(self, i: int) -> list[Call]:
+        waits: list[Call] = []
+        if i in self.segments.after:
+            waits.append(self.ends[self.segments.after[i]].synchronize)
+        for j in self._outside(i):
+            if j in self.events:
+                waits.append(self.events[j].synchronize)
+            elif self.plan.lane_of[j] != self.plan.lane_of[i]:
+                waits.append(self._host_wait(j, repr(self.plan.names[j])))
+        return waits
+
+    # -- memory and time -----------------------------------------------------------------------------------
+
+    def _copy(self, i: int, copy: Copy) -> Call:
+        """A copy outside, whose result graphs read, writes again what its first call made."""
+        read_by_graphs = is_cuda(copy.target) or copy.memory == "pinned"
+        if self.segments.of[i] != OUTSIDE or not read_by_graphs:
+            return super()._copy(i, copy)
+        return _copy_into_same(self.plan.names[i], copy, self.buffers, self.kept)
+
+    def _free(self, i: int) -> Call:
+        """What GPUs hold stays, for graphs read and write it."""
+        return super()._free(i) if self.plan.lane_of[i] in self.cpu else _nothing
+
+    def _timing_event(self, i: int) -> Any:
+        return new_event(timing=True, external=self.segments.of[i] != OUTSIDE)
+
+    def _over(self, i: int) -> bool:
+        segment = self.segments.of[i]
+        return super()._over(i) if segment == OUTSIDE else self.origin.query()
+
+    # -- slots ---------------------------------------------------------------------------------------------
+
+    def read_outside(self) -> list[int]:
+        """Slots that tasks and copies outside read."""
+        return sorted({slot for i in self._actions_outside() for slot in self._reads(i)})
+
+    def _actions_outside(self) -> list[int]:
+        return [i for i, s in enumerate(self.segments.of) if s == OUTSIDE and self.plan.kinds[i] != "wait"]
+
+    def _reads(self, i: int) -> list[int]:
+        copy, task = self.plan.copies.get(i), self.plan.task(i)
+        if copy is not None or task is None:
+            return [] if copy is None else [self.buffers.slot(copy.read.value.name)]
+        device = self.plan.lanes[self.plan.lane_of[i]].device
+        return [self.buffers.slot(self.plan.buffer(read, device)) for read in task.reads]
+
+
+def _copy_into_same(name: str, copy: Copy, buffers: Buffers, kept: dict[int, Any]) -> Call:
+    slots, source, output = buffers.slots, buffers.slot(copy.read.value.name), buffers.slot(name)
+    first = copy_call(name, copy, buffers)
+
+    def call() -> None:
+        if output not in kept:
+            first()
+            kept[output] = slots[output]
+            return
+        here, there = kept[output], slots[source]
+        if (there.shape, there.dtype) != (here.shape, here.dtype):
+            was, now = (f"{t.dtype} {tuple(t.shape)}" for t in (here, there))
+            raise RuntimeError(f"a CUDA graph reads {was} of it, which has become {now}")
+        here.copy_(there)
+        slots[output] = here
+
+    return call
+
+
+def _nothing() -> None:
+    """Nothing is given back."""

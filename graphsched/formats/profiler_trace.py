@@ -1,0 +1,192 @@
+"""A trace of torch's profiler: work on devices, the calls that launched it, ranges; and its clock.
+
+Source: Trace Event Format, docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU; categories and
+arguments are those that ``torch.profiler.profile.export_chrome_trace`` writes.
+
+Not modelled: threads' own clocks, which are one; operations, stacks and memory, which are left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from graphsched.errors import FileFormatError
+
+WorkKind = Literal["kernel", "copy", "fill"]
+_WORK: dict[str, WorkKind] = {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "fill"}
+_CALLS = ("cuda_runtime", "cuda_driver")
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceWork:
+    """A kernel, copy or fill as a device ran it.
+
+    Attributes:
+        correlation: Number of the call that launched it; all work of a replayed graph has that of the replay.
+        node: Number of the graph's node, ascending in the order of its capture; None outside of graphs and where the
+            profiler does not tell.
+    """
+
+    name: str
+    kind: WorkKind
+    device: int
+    stream: int
+    start_s: float
+    end_s: float
+    correlation: int
+    node: int | None = None
+
+    @property
+    def what(self) -> str:
+        """What it is, worded the same whether a graph holds it or not.
+
+        Example:
+            >>> DeviceWork("Memcpy PtoP (Device -> Device)", "copy", 0, 7, 0.0, 1e-6, 5).what
+            'Memcpy DtoD'
+        """
+        if self.kind == "kernel":
+            return self.name
+        return " ".join(self.name.split()[:2]).replace("PtoP", "DtoD") if self.kind == "copy" else "Memset"
+
+
+@dataclass(frozen=True, slots=True)
+class HostSpan:
+    """A call or a range of a thread of the host; a call's `correlation` is that of the work it launched."""
+
+    name: str
+    thread: str
+    start_s: float
+    end_s: float
+    correlation: int | None = None
+
+
+@dataclass(frozen=True)
+class ProfilerTrace:
+    """What a trace tells, each by start, in seconds from the trace's own time 0."""
+
+    work: tuple[DeviceWork, ...] = ()
+    calls: tuple[HostSpan, ...] = ()
+    ranges: tuple[HostSpan, ...] = ()
+
+    def during(self, name: str) -> ProfilerTrace:
+        """What began within the only range called `name`, the range itself left out.
+
+        Raises:
+            FileFormatError: There is no such range, or there are several.
+        """
+        whole = [span for span in self.ranges if span.name == name]
+        if len(whole) != 1:
+            raise FileFormatError(f"the profiler's trace has {len(whole)} ranges called {name!r}, one is needed")
+        first, last = whole[0].start_s, whole[0].end_s
+        return ProfilerTrace(
+            tuple(work for work in self.work if first <= work.start_s <= last),
+            tuple(call for call in self.calls if first <= call.start_s <= last),
+            tuple(span for span in self.ranges if first <= span.start_s <= last and span is not whole[0]),
+        )
+
+    def shifted(self, by_s: float) -> ProfilerTrace:
+        """The same on another clock, on which all is `by_s` seconds later."""
+        return ProfilerTrace(
+            tuple(replace(work, start_s=work.start_s + by_s, end_s=work.end_s + by_s) for work in self.work),
+            tuple(replace(call, start_s=call.start_s + by_s, end_s=call.end_s + by_s) for call in self.calls),
+            tuple(replace(span, start_s=span.start_s + by_s, end_s=span.end_s + by_s) for span in self.ranges),
+        )
+
+
+def read_trace(data: Any) -> ProfilerTrace:
+    """The trace in `data`, as the profiler's JSON gives it.
+
+    Raises:
+        FileFormatError: It is no such trace, or an event lacks what its category has.
+
+    Example:
+        >>> place = {"device": 0, "stream": 7, "correlation": 5}
+        >>> event = {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "ts": 20.0, "dur": 3.0, "args": place}
+        >>> read_trace({"traceEvents": [event]}).work[0].end_s
+        3e-06
+    """
+    try:
+        events = [e for e in data["traceEvents"] if e.get("ph") == "X" and _wanted(e.get("cat"))]
+        base_us = min((float(e["ts"]) for e in events), default=0.0)
+        work = [_work(e, base_us) for e in events if e["cat"] in _WORK]
+        calls = [_host(e, base_us) for e in events if e["cat"] in _CALLS]
+        ranges = [_host(e, base_us) for e in events if e["cat"] == "user_annotation"]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FileFormatError(f"not a trace of torch's profiler: {type(error).__name__}: {error}") from error
+    return ProfilerTrace(
+        tuple(sorted(work, key=lambda w: (w.start_s, w.end_s, w.device, w.stream))),
+        tuple(sorted(calls, key=_by_start)),
+        tuple(sorted(ranges, key=_by_start)),
+    )
+
+
+def _wanted(category: Any) -> bool:
+    return category in _WORK or category in _CALLS or category == "user_annotation"
+
+
+def _by_start(span: HostSpan) -> tuple[float, float, str, str]:
+    return span.start_s, -span.end_s, span.thread, span.name
+
+
+def _times(event: Mapping[str, Any], base_us: float) -> tuple[float, float]:
+    """Start and end in seconds; the base is taken off first, for microseconds since long ago leave few digits."""
+    start_us = float(event["ts"]) - base_us
+    return start_us / 1e6, (start_us + float(event["dur"])) / 1e6
+
+
+def _work(event: Mapping[str, Any], base_us: float) -> DeviceWork:
+    args = event["args"]
+    node = args.get("graph node id")
+    return DeviceWork(
+        str(event["name"]),
+        _WORK[event["cat"]],
+        int(args.get("device", event["pid"])),  # a copy between GPUs tells it in its own words
+        int(args["stream"]),
+        *_times(event, base_us),
+        int(args["correlation"]),
+        int(node) if node else None,  # 0 is no node
+    )
+
+
+def _host(event: Mapping[str, Any], base_us: float) -> HostSpan:
+    correlation = event.get("args", {}).get("correlation")
+    thread = f"{event['pid']}/{event['tid']}"
+    number = None if correlation is None else int(correlation)
+    return HostSpan(str(event["name"]), thread, *_times(event, base_us), number)
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """What is to be added to the trace's seconds to have the host's, give or take `uncertainty_s`."""
+
+    offset_s: float
+    uncertainty_s: float
+
+
+def align(ranges: Sequence[HostSpan], readings: Sequence[tuple[float, float, float]]) -> Alignment:
+    """The offset that puts each range's start and end between the readings of the host's clock around them.
+
+    Every range bounds the offset from below and above; the uncertainty is half of what all of them leave
+    open, or half of what they contradict each other by.
+
+    Args:
+        ranges: In order.
+        readings: Host seconds before, within and after each range.
+
+    Raises:
+        FileFormatError: There are fewer ranges than readings, or more, or none.
+
+    Example:
+        >>> align([HostSpan("clock", "1/1", 1.0, 2.0)], [(10.75, 11.25, 12.5)])
+        Alignment(offset_s=10.0, uncertainty_s=0.25)
+    """
+    if len(ranges) != len(readings) or not ranges:
+        raise FileFormatError(f"the profiler's trace has {len(ranges)} ranges for the clock, {len(readings)} were made")
+    low, high = -math.inf, math.inf
+    for span, (before, within, after) in zip(ranges, readings, strict=True):
+        low = max(low, before - span.start_s, within - span.end_s)
+        high = min(high, within - span.start_s, after - span.end_s)
+    return Alignment((low + high) / 2, abs(high - low) / 2)

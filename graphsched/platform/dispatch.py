@@ -1,0 +1,216 @@
+"""What dispatch costs a host: the calls of its thread, waits between lanes, launches of CUDA graphs."""
+
+from __future__ import annotations
+
+import reprlib
+from bisect import bisect_left
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from graphsched.errors import PlatformError
+from graphsched.platform.checks import check_number
+
+
+def checked_points(points: Any, name: str, what: str) -> tuple[tuple[int, float], ...]:
+    """A table of `Dispatch` as tuples: pairs of a number of `what`, ascending from 1 on, and seconds.
+
+    Raises:
+        PlatformError: They are something else.
+    """
+    try:
+        found = tuple((number, check_number(seconds, f"dispatch {name}")) for number, seconds in points)
+    except (TypeError, ValueError) as error:
+        shown = reprlib.repr(points)
+        raise PlatformError(
+            f"dispatch {name} are {shown}: pairs of a number of {what} and seconds are needed"
+        ) from error
+    numbers = [number for number, _ in found]
+    whole = all(isinstance(number, int) and not isinstance(number, bool) for number in numbers)
+    if not whole or numbers != sorted(set(numbers)) or any(number < 1 for number in numbers):
+        shown = reprlib.repr(numbers)
+        raise PlatformError(f"dispatch {name} are after {shown} {what}: whole numbers from 1 on are needed, ascending")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """What the dispatching thread and the waits between lanes cost, in seconds.
+
+    Attributes:
+        call_s: The yardstick: issuing one tiny operation in a row, when these figures were measured; 0 if unknown.
+        run_s: Own time of the executor for one task beside the task's calls.
+        copy_s, copy_out_s: Issuing one copy from the host to a GPU; to the host (0: unknown, as from it).
+        peer_copy_s: Issuing one copy between GPUs.
+        change_s: What a call takes longer after one of another kind than after one of its own.
+        changes: The same by the number of other kinds that were called in between, ascending: (kinds, seconds);
+            empty where only `change_s` is known.
+        free_s: Giving a value's memory back.
+        record_s, wait_s: Recording an event; making a lane wait for one.
+        device_wait_s: Making a lane wait for an event of another GPU.
+        switch_s, device_switch_s: Making another stream current, of the same GPU; of another.
+        timed_record_s: Recording a timing event (host); two an action when spans are measured.
+        timed_gap_s: What two timing events around an action add to its lane.
+        timed_edge_s: What a wait for another lane takes longer where timing events stand around both actions.
+        timed_beside_s: What a timing event takes longer while a copy from pinned memory of the host goes into its GPU.
+        sync_s: The thread's return from waiting for one finished device.
+        result_s: The thread's return from waiting for a result of a CPU lane, which a GPU needs.
+        yield_s: Letting CPU lanes run between two questions whether a device is done.
+        handoff_s: Giving a task to a worker lane (host).
+        wake_s: From a worker task being ready to its start.
+        same_device_s, other_device_s: Latency of a wait on another lane of the device, of another device.
+        queue_depth: Launches that a device's queue holds before the thread blocks.
+        start_s: What the first calls of a timed run take longer, for the processor's caches are cold.
+        first_s: What a run that follows one like it takes longer than its first call, launch and return add up to.
+        cold_s: What returning from a long wait and the call after it take longer than after a short one.
+        query_s: Asking once whether a lane is done, when it is.
+        launch_s: From a launch being issued to its start on an idle lane.
+        item_s: Host time of one launch inside a task of several.
+        graph_launch_s, graph_launch_node_s: Launching a CUDA graph (host); what each node adds to that.
+        graph_starts: From a launch of a CUDA graph to the start of its first node on an idle device, by the number
+            of nodes, ascending: (nodes, seconds); empty: `graph_launch_s` and `launch_s` together.
+        graph_lane_s: What each lane of the graph after the first adds to that.
+        graph_node_s: What a tiny node in a row adds to a replay on the device.
+        graph_wait_s: An edge of a graph to another lane where the lanes' nodes are one chain.
+        graph_fork_s: An edge of a graph where a branch leaves a lane, or comes back to one.
+        graph_event_s: What a timing event takes in a lane of a graph; 0: unknown, `timed_gap_s` counts for two.
+        graph_timed_edge_s: What an edge of `graph_fork_s` takes longer where timing events stand around its ends.
+        graph_rates: Device seconds a node where tiny nodes run in so many lanes of a graph at once: (lanes,
+            seconds), ascending; empty: they do not hold each other up.
+        graph_copy_in_s, graph_copy_out_s, graph_peer_copy_s: A copy of 4 KB in a row inside a graph, from pinned
+            memory, to it, between GPUs; 0: unknown, as long as in a stream.
+    """
+
+    call_s: float = 0.0
+    run_s: float = 2e-6
+    copy_s: float = 8e-6
+    copy_out_s: float = 0.0
+    peer_copy_s: float = 2.5e-5
+    change_s: float = 0.0
+    changes: tuple[tuple[int, float], ...] = ()
+    free_s: float = 0.0
+    record_s: float = 1.2e-6
+    wait_s: float = 1.3e-6
+    device_wait_s: float = 1.3e-6
+    switch_s: float = 1.1e-6
+    device_switch_s: float = 1.1e-6
+    timed_record_s: float = 2.2e-6
+    timed_gap_s: float = 2e-6
+    timed_edge_s: float = 0.0
+    timed_beside_s: float = 0.0
+    sync_s: float = 1e-5
+    result_s: float = 0.0
+    yield_s: float = 0.0
+    handoff_s: float = 1e-5
+    wake_s: float = 3e-5
+    same_device_s: float = 4e-7
+    other_device_s: float = 5.7e-6
+    queue_depth: int = 1024
+    start_s: float = 0.0
+    first_s: float = 0.0
+    cold_s: float = 0.0
+    query_s: float = 0.0
+    launch_s: float = 4e-6
+    item_s: float = 4e-6
+    graph_launch_s: float = 1e-5
+    graph_launch_node_s: float = 0.0
+    graph_starts: tuple[tuple[int, float], ...] = ()
+    graph_lane_s: float = 0.0
+    graph_node_s: float = 1e-6
+    graph_wait_s: float = 2e-7
+    graph_fork_s: float = 0.0
+    graph_event_s: float = 0.0
+    graph_timed_edge_s: float = 0.0
+    graph_rates: tuple[tuple[int, float], ...] = ()
+    graph_copy_in_s: float = 0.0
+    graph_copy_out_s: float = 0.0
+    graph_peer_copy_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if field.name in TABLES:
+                points = checked_points(getattr(self, field.name), field.name, TABLES[field.name])
+                object.__setattr__(self, field.name, points)
+            else:
+                check_number(getattr(self, field.name), f"dispatch {field.name}", positive=field.name == "queue_depth")
+
+    def change_after_s(self, others: int) -> float:
+        """What a call takes longer after calls of `others` other kinds, linear between those measured.
+
+        Example:
+            >>> Dispatch(changes=((4, 1.0), (8, 3.0))).change_after_s(6)
+            2.0
+            >>> Dispatch(change_s=1e-6).change_after_s(1), Dispatch(change_s=1e-6).change_after_s(0)
+            (1e-06, 0.0)
+        """
+        x0, y0 = 0, 0.0
+        for x1, y1 in self.changes or ((1, self.change_s),):
+            if others <= x1:
+                return y0 + (y1 - y0) * (others - x0) / (x1 - x0)
+            x0, y0 = x1, y1
+        return y0
+
+    def graph_start_s(self, nodes: int) -> float:
+        """From the launch of a CUDA graph of `nodes` nodes in one lane to the start of the first, on an idle device.
+
+        Linear between the numbers of nodes that were measured and beyond the last, never falling there.
+
+        Example:
+            >>> costs = Dispatch(graph_starts=((1, 1.0), (11, 2.0), (21, 2.5)))
+            >>> costs.graph_start_s(1), costs.graph_start_s(6), costs.graph_start_s(41)
+            (1.0, 1.5, 3.5)
+            >>> Dispatch(graph_launch_s=2.0, graph_launch_node_s=0.5, launch_s=1.0).graph_start_s(4)
+            5.0
+        """
+        points = self.graph_starts
+        if not points:
+            return self.graph_launch_s + self.graph_launch_node_s * nodes + self.launch_s
+        if nodes <= points[0][0] or len(points) == 1:
+            return points[0][1]
+        after = min(bisect_left(points, (nodes, 0.0)), len(points) - 1)
+        (x0, y0), (x1, y1) = points[after - 1 : after + 1]
+        slope = (y1 - y0) / (x1 - x0)
+        return y0 + slope * (nodes - x0) if nodes <= x1 else y1 + max(0.0, slope) * (nodes - x1)
+
+    def graph_rate_s(self, lanes: int) -> float:
+        """Least time from one node of a graph to the next, of any of `lanes` lanes of a device; 0 in one lane.
+
+        Linear between the numbers of lanes that were measured; the last also for more.
+
+        Example:
+            >>> costs = Dispatch(graph_rates=((2, 3.0), (4, 1.0)))
+            >>> costs.graph_rate_s(1), costs.graph_rate_s(3), costs.graph_rate_s(9)
+            (0.0, 2.0, 1.0)
+        """
+        points = self.graph_rates
+        if lanes < 2 or not points:
+            return 0.0
+        after = bisect_left(points, (lanes, 0.0))
+        if after == 0 or after == len(points):
+            return points[min(after, len(points) - 1)][1]
+        (x0, y0), (x1, y1) = points[after - 1 : after + 1]
+        return y0 + (y1 - y0) * (lanes - x0) / (x1 - x0)
+
+    def at(self, call_s: float) -> Dispatch:
+        """These figures for a thread whose tiny operation takes `call_s` now: a core's speed changes within minutes.
+
+        All host time of calls is scaled by the ratio to the yardstick; as it is where either is unknown (0).
+
+        Example:
+            >>> Dispatch(call_s=6e-6, record_s=1e-6).at(9e-6).record_s
+            1.5e-06
+        """
+        if not (self.call_s and call_s):
+            return self
+        pace = call_s / self.call_s
+        scaled: dict[str, Any] = {name: getattr(self, name) * pace for name in HOST_CALLS}
+        return replace(self, **scaled, changes=tuple((k, seconds * pace) for k, seconds in self.changes), call_s=call_s)
+
+
+TABLES = {"changes": "kinds", "graph_starts": "nodes", "graph_rates": "lanes"}
+"""Fields of `Dispatch` that are tables: pairs of a number of what is named, and seconds."""
+
+HOST_CALLS = (
+    "run_s", "copy_s", "copy_out_s", "peer_copy_s", "change_s", "free_s", "record_s", "wait_s", "device_wait_s",
+    "switch_s", "device_switch_s", "timed_record_s", "handoff_s", "start_s", "first_s", "cold_s", "query_s",
+)  # fmt: skip
+"""Fields of `Dispatch` that are host time of the dispatching thread's calls."""

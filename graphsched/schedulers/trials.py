@@ -1,0 +1,94 @@
+"""Placements tried by simulation: what each would take, each simulated once and no more of them than agreed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from graphsched.costs import Costs
+from graphsched.errors import CostError, PlatformError, ScheduleError
+from graphsched.plan import Lane, Placement, build_plan
+from graphsched.platform import Platform
+from graphsched.simulator import Model, predict
+from graphsched.workload import Workload
+
+REFUSED = (ScheduleError, PlatformError, CostError)
+"""Why a placement may make no plan (no link, more lanes than there are, no CUDA graph can hold it)."""
+
+UNTIMED = Model(timing=False)
+"""Everything but a second simulation with timing events; `makespan_s` is the same."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A placement and the seconds that are predicted for it."""
+
+    placement: Placement
+    makespan_s: float
+
+    @cached_property
+    def lanes_each(self) -> int:
+        """Most compute lanes that the placement takes on one device."""
+        devices = [Lane.named(name).device for name in dict.fromkeys(self.placement.lanes.values())]
+        return max((devices.count(device) for device in devices), default=0)
+
+
+@dataclass(eq=False)
+class Trials:
+    """Simulates placements of one workload, until a number of simulations is used up.
+
+    Attributes:
+        mode: How the plan is to run: ``eager`` or ``graph``.
+        left: Simulations left.
+    """
+
+    work: Workload
+    platform: Platform
+    costs: Costs
+    mode: str
+    left: int
+    _known: dict[tuple[object, ...], float] = field(default_factory=dict)
+
+    def makespan_s(self, placement: Placement) -> float:
+        """Predicted seconds of `placement`, whatever is left.
+
+        Raises:
+            ScheduleError, PlatformError, CostError: It makes no plan, or none for this mode.
+        """
+        key = _key(placement)
+        if key not in self._known:
+            plan = build_plan(self.work, self.platform, self.costs, placement, scheduler="streams", mode=self.mode)
+            self._known[key] = predict(plan, model=UNTIMED).makespan_s
+        return self._known[key]
+
+    def trial(self, placement: Placement) -> Trial:
+        """`placement` with its seconds: infinite where it makes no plan, or no simulation is left."""
+        if _key(placement) in self._known:
+            return Trial(placement, self.makespan_s(placement))
+        if self.left < 1:
+            return Trial(placement, math.inf)
+        self.left -= 1
+        try:
+            return Trial(placement, self.makespan_s(placement))
+        except REFUSED:
+            return Trial(placement, self._known.setdefault(_key(placement), math.inf))
+
+
+def _key(placement: Placement) -> tuple[object, ...]:
+    lanes = tuple(placement.lanes.get(name) for name in placement.order)
+    return tuple(placement.order), lanes, frozenset(placement.wait_after), placement.copies
+
+
+def best_of(trials: Iterable[Trial]) -> Trial:
+    """The trial of least seconds; of equal ones that of the fewest lanes, else the first."""
+    return min(trials, key=lambda trial: (trial.makespan_s, trial.lanes_each))
+
+
+def fewest_lanes(trials: Iterable[Trial], most_s: float) -> Trial:
+    """The trial of the fewest lanes a device of those that take no more than `most_s`; of equal ones the best."""
+    return min(
+        (trial for trial in trials if trial.makespan_s <= most_s),
+        key=lambda trial: (trial.lanes_each, trial.makespan_s),
+    )

@@ -1,0 +1,105 @@
+"""What CUDA graphs that hold the actions of a plan cost: a launch each, then what nodes take on the device.
+
+The thread's calls for what a graph holds cost nothing, for they were made before; the launch takes the host some time,
+and the first nodes start some time after it began, which grows with the nodes. A task takes what it was measured to
+take inside a graph, an edge what `simulator.graph_edges` says. Nodes of several lanes of a device start one after
+another, at measured least distances. Copies take longer or shorter than in a stream by a measured time. What tasks
+on a CPU cut a plan into are graphs that follow one another, see `plan.segments`; between them the thread works as it
+does in eager mode.
+
+Not modelled: starts on several GPUs, which take longer than on one; event nodes that hold up nodes of other lanes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from graphsched.plan import OUTSIDE, Copy, Plan, Segments
+from graphsched.platform import Dispatch, Link
+from graphsched.platform.parts import HOST_CALLS
+from graphsched.simulator.graph_edges import chained, joined
+from graphsched.simulator.graph_segments import Replays, replays_of, waits_between
+from graphsched.simulator.lane_costs import CUDA
+
+if TYPE_CHECKING:
+    from graphsched.simulator.columns import Columns
+
+SMALL_BYTES = 4096  # of the copies whose time in a graph is measured
+CHAINED = 8  # flag: the action and the one on another lane that it waits for are links of one chain
+
+
+def in_graph(costs: Dispatch, *, whole: bool) -> Dispatch:
+    """Costs of dispatch where CUDA graphs hold actions, all of them if it is the `whole` plan: calls are free then."""
+    found = replace(costs, same_device_s=max(costs.graph_wait_s, costs.graph_fork_s))
+    if whole:
+        found = replace(found, **dict.fromkeys(HOST_CALLS, 0.0), changes=())  # type: ignore[arg-type]
+    if costs.graph_event_s:
+        found = replace(found, timed_gap_s=2 * costs.graph_event_s, timed_edge_s=costs.graph_timed_edge_s)
+    return found
+
+
+def launch_graphs(columns: Columns, segments: Segments) -> None:
+    """Make the columns those of graphs: a launch before the first action of each, edges of chains, joins for waits."""
+    lane, kind = columns.lane, columns.kind
+    graphs = replays_of(segments, kind, columns.launches)
+    hosts_s = [_host_s(columns.dispatch, nodes) for nodes in graphs.nodes]
+    lanes: list[dict[int, None]] = [{} for _ in hosts_s]
+    for i, k in enumerate(graphs.of):
+        if k != OUTSIDE:
+            columns.own_s[i] = columns.call_s[i] = columns.after_s[i] = 0.0
+            if kind[i] == CUDA:
+                lanes[k][lane[i]] = None
+    starts_s = [_start_s(columns.dispatch, *sizes) for sizes in zip(graphs.nodes, map(len, lanes), strict=True)]
+    for i, host_s, start_s in zip(graphs.first, hosts_s, starts_s, strict=True):
+        columns.own_s[i] = min(host_s, start_s)
+    delays_s = [max(0.0, start_s - host_s) for host_s, start_s in zip(hosts_s, starts_s, strict=True)]
+    launch_s = min(delays_s)
+    columns.dispatch = replace(columns.dispatch, launch_s=launch_s)
+    columns.graphs = replace(graphs, later_s=[delay_s - launch_s for delay_s in delays_s])
+    waits = joined(columns.waits, lane, kind, graphs.of)
+    columns.waits = waits_between(waits, segments, lane, kind)
+    for i in chained(columns.waits, lane, kind):
+        columns.flags[i] |= CHAINED
+
+
+def _host_s(dispatch: Dispatch, nodes: int) -> float:
+    return dispatch.graph_launch_s + dispatch.graph_launch_node_s * nodes
+
+
+def _start_s(dispatch: Dispatch, nodes: int, lanes: int) -> float:
+    return dispatch.graph_start_s(nodes) + dispatch.graph_lane_s * max(0, lanes - 1)
+
+
+def with_event_nodes(graphs: Replays, columns: Columns) -> Replays:
+    """`graphs` with two timing events around every action: with more nodes they start later."""
+    start_s, events = columns.dispatch.graph_start_s, [0] * len(graphs.nodes)
+    for i, k in enumerate(graphs.of):
+        if k != OUTSIDE and columns.kind[i] == CUDA:
+            events[k] += 2
+    more_s = [max(0.0, start_s(n + e) - start_s(n)) for n, e in zip(graphs.nodes, events, strict=True)]
+    return replace(graphs, later_s=[s + more for s, more in zip(graphs.later_s, more_s, strict=True)])
+
+
+def inside(columns: Columns, i: int) -> bool:
+    """Whether a CUDA graph holds action `i`."""
+    return columns.graphs is not None and columns.graphs.of[i] != OUTSIDE
+
+
+def latencies_s(columns: Columns, i: int) -> list[float]:
+    """By lane, the latency of a wait of action `i` for an action there."""
+    lanes = columns.lanes
+    return (lanes.chained_s if columns.flags[i] & CHAINED else lanes.latency_s)[columns.lane[i]]
+
+
+def copy_shift_s(copy: Copy, link: Link, plan: Plan) -> float:
+    """What `copy` takes longer inside a graph than in a stream; negative if it is shorter, 0 if that is unknown."""
+    kinds = [plan.platform.device(end).kind for end in (copy.source, copy.target)]
+    dispatch = plan.platform.dispatch
+    if copy.source == copy.target or plan.mode != "graph":
+        return 0.0
+    if kinds == ["cuda", "cuda"]:
+        taken_s = dispatch.graph_peer_copy_s
+    else:
+        taken_s = dispatch.graph_copy_out_s if kinds[0] == "cuda" else dispatch.graph_copy_in_s
+    return taken_s - link.duration_s(SMALL_BYTES) if taken_s else 0.0

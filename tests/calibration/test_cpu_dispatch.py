@@ -1,0 +1,45 @@
+"""How late the thread goes on that waits where CPU lanes compute."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+import torch
+
+from graphsched.calibration import cpu_dispatch as module
+from graphsched.calibration.cpu_dispatch import waiting_figures
+from graphsched.platform import Dispatch
+
+
+def test_figures_are_fields_of_dispatch_and_leave_the_threads_as_they_were() -> None:
+    threads, alive = torch.get_num_threads(), threading.active_count()
+    found = waiting_figures(repeats=5)
+    Dispatch(**found)
+    assert set(found) == {"result_s", "yield_s"}
+    assert all(0.0 < seconds < 0.1 for seconds in found.values())
+    assert (torch.get_num_threads(), threading.active_count()) <= (threads, alive + 1)
+
+
+def test_a_yield_is_what_the_watch_does_between_two_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, slept = [5.0], []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        now[0] += 0.25
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    assert module._yield_s() == 0.25
+    assert slept == [0]
+
+
+def test_a_result_is_late_by_what_follows_the_operation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lane that does its job at once, and a clock that goes on by 1 s each time it is looked at."""
+    clock, added = iter(range(100)), []
+    monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
+    lane = type("Lane", (), {"put": staticmethod(lambda job: job())})()
+    tensor = type("Tensor", (), {"add": staticmethod(added.append)})()
+    assert module._result_s(lane, tensor) == 1.0
+    assert added == [1]

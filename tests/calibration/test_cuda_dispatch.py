@@ -1,0 +1,89 @@
+"""Figures of dispatch from chains and from runs of one task, on devices that are played."""
+
+from __future__ import annotations
+
+import contextlib
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from graphsched.calibration import cuda_dispatch as module
+from graphsched.calibration.cuda_dispatch import COPIED_BYTES, COPIES, SHORT_ELEMENTS, chain_figures, copies_in, first_s
+from graphsched.calibration.tiny_plans import one_task
+from graphsched.workload import Workload
+from tests.calibration.streams import Event, Stream
+
+TINY_S, SHORT_S, GAP_S, SAME_S, EDGE_S, FAR_S = 2.0, 16.0, 3.0, 0.25, 6.0, 5.0
+BESIDE_S, SLOWED_S = 12.0, 0.5  # of the two events of an operation, and of a short operation, beside copies
+SPINNERS = [SimpleNamespace(device=k) for k in range(2)]
+
+
+@pytest.fixture
+def chains(monkeypatch: pytest.MonkeyPatch) -> None:
+    def chain_s(
+        spinner: Any, lanes: list[Any], *, timed: bool = False, elements: int = 64, beside: Any = None
+    ) -> float:
+        short = elements == SHORT_ELEMENTS
+        seconds = (SHORT_S if short else TINY_S) + (GAP_S + (BESIDE_S if beside else 0.0)) * timed
+        if len(lanes) > 1:
+            seconds += SAME_S + EDGE_S * timed if lanes[0].device.index == lanes[1].device.index else FAR_S
+        return seconds + (SLOWED_S if beside else 0.0)
+
+    monkeypatch.setattr(module, "chain_s", chain_s)
+    monkeypatch.setattr(module, "new_stream", Stream)
+    monkeypatch.setattr(module, "copies_in", lambda device: f"copies into {device}")
+
+
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_what_chains_differ_in_is_told_apart(chains: None, gpus: int) -> None:
+    """That a copy slows the kernels is no part of what it costs the events."""
+    known = {"timed_gap_s": GAP_S, "timed_edge_s": EDGE_S, "timed_beside_s": BESIDE_S / 2, "same_device_s": SAME_S}
+    assert chain_figures(SPINNERS[:gpus]) == known | ({"other_device_s": FAR_S} if gpus > 1 else {})
+
+
+def test_copies_start_at_the_event_and_outlast_the_chain(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream, copied, made = Stream(0), [], torch.empty
+    stream.device = torch.device("cpu")  # type: ignore[assignment]
+    monkeypatch.setattr(module, "new_stream", lambda device: stream)
+    monkeypatch.setattr(torch.cuda, "stream", lambda current: contextlib.nullcontext())
+    monkeypatch.setattr(torch, "empty", lambda size, *, pin_memory=False, **kwargs: made(size // 2**20, **kwargs))
+    monkeypatch.setattr(torch.Tensor, "copy_", lambda to, source, non_blocking: copied.append((source, non_blocking)))
+    queue, event = copies_in(0), Event()
+    event.time_s = 7.0
+    queue(event)
+    assert stream.time_s == 7.0
+    assert [(source.numel() * 2**20, lets_go) for source, lets_go in copied] == [(COPIED_BYTES, True)] * COPIES
+
+
+@pytest.mark.parametrize(("more_s", "pace"), [(2.0, 1.0), (2.0, 1.5), (-1.0, 1.0)])
+def test_what_a_run_of_one_task_takes_beyond_its_parts(
+    monkeypatch: pytest.MonkeyPatch, more_s: float, pace: float
+) -> None:
+    """In a run that follows one like it: 6 (call) + 1 (switch) + `more_s`, at the core's pace, and 8 on the device."""
+    runs = iter([99.0, 8.0 + pace * (7.0 + more_s)] * 100)
+    program = SimpleNamespace(time_once=lambda: next(runs))
+    yardstick = SimpleNamespace(sample_s=lambda: 6.0 * pace, close=lambda: None)
+    monkeypatch.setattr(module, "program_of", lambda build, gpus: contextlib.nullcontext(program))
+    monkeypatch.setattr(module, "Yardstick", lambda device: yardstick)
+    monkeypatch.setattr(module, "new_stream", Stream)
+    monkeypatch.setattr(module, "chain_s", lambda spinner, lanes: 1.5)
+    known = {"call_s": 6.0, "switch_s": 1.0, "launch_s": 4.0, "sync_s": 2.5}
+    assert first_s(SPINNERS[0], known) == pytest.approx(max(0.0, more_s))  # type: ignore[arg-type]
+
+
+def test_the_plan_of_one_task_has_one() -> None:
+    work = Workload()
+    x = work.input("x", torch.ones(8, 8), device="cuda:0")
+    assert one_task(work, [x]) == {"t0": "cuda:0/s0"}
+    assert [task.name for task in work.tasks] == ["t0"]
+
+
+@pytest.mark.gpu
+def test_events_beside_copies_take_longer_on_this_gpu() -> None:
+    from graphsched.calibration.cuda_clock import Spinner
+
+    found = chain_figures([Spinner(0)])
+    assert 0.0 < found["timed_gap_s"] < 2e-5
+    assert 0.0 <= found["timed_beside_s"] < 5e-5

@@ -1,0 +1,211 @@
+"""Operations in graphs: rows of two lengths, what cannot be captured, and how graphs are timed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from graphsched.calibration import graph_operations as module
+from graphsched.calibration import graph_replays
+from graphsched.calibration.cuda_clock import Spinner
+from graphsched.calibration.graph_operations import UNKNOWN, in_graph, nodes_of
+from graphsched.calibration.graph_replays import Replay, captured, device_s, on_idle, return_s
+
+
+class Played:
+    """Calls are counted; a replay takes 100 µs and 5 µs a call; a call makes three nodes."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, *, nodes: int = 3, fails_at: int = -1) -> None:
+        self.issued: list[int] = []
+        self.rows: list[list[int]] = []
+        self.fails_at = fails_at
+        patch.setattr(torch.cuda, "stream", lambda stream: stream)
+        patch.setattr(torch.cuda, "synchronize", lambda device: None)
+        patch.setattr(module, "new_stream", lambda device: Current())
+        patch.setattr(module, "_new_graph", lambda: SimpleNamespace())
+        patch.setattr(module, "captured", self._captured)
+        patch.setattr(module, "device_s", lambda graph, *_: 1e-4 + 5e-6 * len(graph))
+        patch.setattr(module, "nodes_of", lambda graph: nodes * len(graph) + bool(nodes))
+
+    def calls(self, number: int) -> list[Callable[[], int]]:
+        return [lambda k=k: self._call(k) for k in range(number)]  # type: ignore[misc]
+
+    def _call(self, k: int) -> int:
+        self.issued.append(k)
+        if len(self.issued) == self.fails_at:
+            raise RuntimeError("operation not permitted when stream is capturing")
+        return k
+
+    def _captured(self, lanes: Any, issue: Callable[[], object], graph: Any) -> list[int]:
+        self.issued.clear()
+        issue()
+        self.rows.append(list(self.issued))
+        return self.rows[-1]
+
+
+class Current:
+    """A stream that can be made current."""
+
+    def __enter__(self) -> None:
+        """It is."""
+
+    def __exit__(self, *_: object) -> None:
+        """It was."""
+
+
+SPINNER: Spinner = SimpleNamespace(device=0)  # type: ignore[assignment]
+
+
+def test_the_difference_of_two_rows_is_one_operation(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = Played(monkeypatch)
+    found = in_graph(cuda.calls(2), SPINNER, 1e-4, 4)
+    assert found.graph_s == pytest.approx(5e-6)
+    assert found.graph_nodes == 3
+    assert [len(row) for row in cuda.rows] == [3, 15]
+    assert cuda.rows[1][:4] == [0, 1, 0, 1]  # the sets of inputs are gone round
+
+
+def test_nodes_that_cannot_be_counted_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = Played(monkeypatch, nodes=0)
+    assert in_graph(cuda.calls(1), SPINNER, 1e-4, 4).graph_nodes == 0
+
+
+@pytest.mark.parametrize("fails_at", [1, 2])
+def test_what_cannot_be_captured_is_unknown(monkeypatch: pytest.MonkeyPatch, fails_at: int) -> None:
+    cuda = Played(monkeypatch, fails_at=fails_at)
+    assert in_graph(cuda.calls(1), SPINNER, 1e-4, 4) == UNKNOWN
+
+
+def test_long_operations_are_not_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = Played(monkeypatch)
+    assert in_graph(cuda.calls(1), SPINNER, 1e-3, 4) == UNKNOWN
+    assert in_graph(cuda.calls(1), SPINNER, 1e-6, 2 * 10**8) == UNKNOWN  # five of them fill the memory
+    assert cuda.rows == []
+
+
+def test_a_graph_that_does_not_tell_its_nodes() -> None:
+    assert nodes_of(object()) == 0
+
+
+# -- how graphs are captured and timed ----------------------------------------------------------------
+
+
+class Clock:
+    """Host and device time, in seconds: a launch takes 3 µs, then the device 40 µs."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.time_s, self.end_s, self.log = 0.0, 0.0, []  # type: ignore[var-annotated]
+        patch.setattr(torch.cuda, "stream", lambda stream: Current())
+        patch.setattr(torch.cuda, "synchronize", lambda device: self._sync())
+        patch.setattr(graph_replays, "new_event", lambda timing=False: self._event())
+        patch.setattr(graph_replays, "elapsed_s", lambda start, end: end.at - start.at)
+        patch.setattr(graph_replays, "poll_s", lambda done: self._sync())
+        patch.setattr("time.perf_counter", lambda: self.time_s)
+
+    def _event(self) -> Any:
+        event = SimpleNamespace(at=0.0, synchronize=self._sync, query=lambda: True)
+        event.record = lambda stream: self._recorded(event)
+        return event
+
+    def _recorded(self, event: Any) -> None:
+        event.at = self.end_s = max(self.end_s, self.time_s + 2e-6)
+
+    def _sync(self) -> float:
+        self.time_s = max(self.time_s, self.end_s)
+        return self.time_s
+
+    def replay(self) -> None:
+        self.time_s += 3e-6
+        self.end_s = max(self.end_s, self.time_s) + 40e-6
+
+    def spin(self, seconds: float) -> None:
+        self.end_s = max(self.end_s, self.time_s) + seconds
+
+    def query(self) -> bool:
+        return True
+
+
+def test_a_replay_behind_other_work_is_timed_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock: Any = Clock(monkeypatch)
+    assert device_s(clock, clock, SimpleNamespace(device=0)) == pytest.approx(40e-6)
+
+
+def test_a_replay_on_an_idle_device_is_timed_by_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    stream = SimpleNamespace(device=0, query=clock.query)
+    assert on_idle(clock, stream) == pytest.approx(Replay(3e-6, 43e-6))
+
+
+def test_a_return_is_half_of_what_an_event_takes_to_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    stream = SimpleNamespace(device=0, synchronize=clock._sync)
+    assert return_s(stream) == pytest.approx(1e-6)
+
+
+@pytest.fixture
+def captures(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What happens while three lanes are captured."""
+    log: list[str] = []
+    monkeypatch.setattr(graph_replays, "capturing", lambda graph, stream: Current())
+    monkeypatch.setattr(graph_replays, "free_generators", lambda devices, stream: log.append(f"free {devices}"))
+    monkeypatch.setattr(torch.cuda, "set_stream", lambda stream: log.append(f"{stream.name} is current"))
+    return log
+
+
+def lanes_of(log: list[str]) -> list[Any]:
+    lanes = [SimpleNamespace(name=name, device=SimpleNamespace(index=1)) for name in "abc"]
+    for lane in lanes:
+        lane.wait_stream = lambda other, lane=lane: log.append(f"{lane.name} waits {other.name}")
+    return lanes
+
+
+def test_the_first_lane_forks_to_the_others_and_joins_them(captures: list[str]) -> None:
+    graph = object()
+    assert captured(lanes_of(captures), lambda: captures.append("issue"), graph) is graph
+    assert captures == ["b waits a", "c waits a", "issue", "a is current", "a waits b", "a waits c"]
+
+
+def test_a_capture_that_fails_lets_the_generator_out(captures: list[str]) -> None:
+    with pytest.raises(ZeroDivisionError):
+        captured(lanes_of(captures)[:1], lambda: 1 // 0, object())
+    assert captures == ["a is current", "free [1]"]
+
+
+# -- real GPUs ----------------------------------------------------------------------------------------
+
+
+def one_of(call: Callable[..., Any], *tensors: torch.Tensor) -> list[Callable[[], Any]]:
+    return [lambda: call(*tensors)]
+
+
+@pytest.mark.gpu
+def test_operations_on_this_gpu() -> None:
+    x = torch.rand(512, 512, device="cuda:0")
+    spinner = Spinner(0)
+    found = in_graph(one_of(torch.mm, x, x), spinner, 1.4e-5, x.nbytes)
+    assert found.graph_s is not None
+    assert 3e-6 < found.graph_s < 3e-5
+    assert 1 <= found.graph_nodes <= 4
+    added = in_graph(one_of(torch.add, x, x), spinner, 3e-6, x.nbytes)
+    assert added.graph_nodes == 1
+
+
+@pytest.mark.gpu
+def test_what_this_gpu_cannot_capture_leaves_it_healthy() -> None:
+    """A wait for the device in the middle of a capture, and random numbers before it."""
+    x = torch.rand(512, device="cuda:0")
+    spinner = Spinner(0)
+
+    def waits(given: torch.Tensor) -> torch.Tensor:
+        return given + torch.rand_like(given) * float(given.sum().item() > 0)
+
+    assert in_graph(one_of(waits, x), spinner, 1e-5, x.nbytes) == UNKNOWN
+    torch.cuda.synchronize()
+    assert torch.rand(8, device="cuda:0").sum().item() > 0  # the generator has left the capture
+    assert torch.equal(x + x, 2 * x)
+    assert in_graph(one_of(torch.rand_like, x), spinner, 1e-5, x.nbytes).graph_s is not None
+    assert in_graph(one_of(torch.add, x, x), spinner, 3e-6, x.nbytes).graph_s is not None

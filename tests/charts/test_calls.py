@@ -1,0 +1,50 @@
+"""Pictures of many calls: a curve for each way, as long as it was measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphsched.charts import plot_calls
+from graphsched.errors import OutputError
+
+WAYS = {"op by op": [0.1 * n for n in range(1, 301)], "compiled": [3.0 + 0.01 * n for n in range(1, 1001)]}
+
+
+def test_a_panel_has_a_curve_for_each_way_through_every_call() -> None:
+    figure = plot_calls({"MLP": WAYS, "LeNet": {"op by op": [1.0]}}, title="here", note="below")
+    first, second = figure.axes
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["MLP", "LeNet"]
+    for curve, ends_s in zip(first.lines, WAYS.values(), strict=True):
+        x, y = curve.get_data()
+        assert list(x) == list(range(1, len(ends_s) + 1))
+        assert list(y) == ends_s
+    assert (first.get_xscale(), first.get_yscale()) == ("log", "log")
+    assert first.lines[1].get_markevery() == [0, 9, 99, 999]
+    assert [t.get_text() for t in second.get_legend().get_texts()] == ["op by op: 1 s, 1 s"]
+
+
+def test_curves_can_be_told_apart_in_grey() -> None:
+    lines = plot_calls({"net": {f"way {i}": [1.0, 2.0] for i in range(5)}}).axes[0].lines
+    assert len({line.get_marker() for line in lines}) == 5
+    assert len({line.get_color() for line in lines}) == 5
+
+
+def test_the_same_bytes_every_time(tmp_path: Path) -> None:
+    for suffix in ("png", "svg"):
+        for name in ("a", "b"):
+            plot_calls({"MLP": WAYS}, tmp_path / f"{name}.{suffix}")
+        assert (tmp_path / f"a.{suffix}").read_bytes() == (tmp_path / f"b.{suffix}").read_bytes()
+
+
+@pytest.mark.parametrize("panels", [{}, {"MLP": {}}, {"MLP": {"way": []}}, {"MLP": {"way": [0.0, 1.0]}}])
+def test_nothing_to_draw(tmp_path: Path, panels: dict[str, dict[str, list[float]]]) -> None:
+    with pytest.raises(OutputError, match="nothing to draw"):
+        plot_calls(panels, tmp_path / "a.png")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_wrong_suffix_is_told_first(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match=r"ends in \.png"):
+        plot_calls({"MLP": WAYS}, tmp_path / "a.txt")
