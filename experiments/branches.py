@@ -125,7 +125,8 @@ def _network(
     entries = side_by_side(ways, expected, rounds=QUICK_ROUNDS if quick else ROUNDS) + refused
     predicted = {label: gs.predict(plan, mode=plan.mode).makespan_s for label, plan in plans.items()}
     figures = [{"network": name} | e.figures() | {"predicted_s": predicted.get(e.name)} for e in entries]
-    return _summary(name, entries, critical_path_bound(work, platform, costs), len(work)), figures
+    mode = "graph" if device.startswith("cuda") else "eager"
+    return _summary(name, entries, critical_path_bound(work, platform, costs, mode=mode), len(work)), figures
 
 
 def _with_pairs(work: gs.Workload, platform: gs.Platform) -> gs.Costs:

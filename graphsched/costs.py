@@ -128,6 +128,7 @@ class TaskCost:
             making that stream current, median.
         graph_s: Time of one in a row inside a CUDA graph; None: not measured, or it cannot be captured.
         graph_nodes: Nodes of a graph that it makes; 0: unknown, one a launch.
+        graph_tried: Whether `graph_s` and `graph_nodes` were to be measured, so that what is unknown stays so.
     """
 
     device_s: float
@@ -145,6 +146,7 @@ class TaskCost:
     switching_s: float = 0.0
     graph_s: float | None = None
     graph_nodes: int = 0
+    graph_tried: bool = False
 
     def __post_init__(self) -> None:
         if self.company_s is not None:
@@ -159,6 +161,8 @@ class TaskCost:
             number = getattr(self, name)
             if isinstance(number, bool) or not isinstance(number, int) or number < 0:
                 raise CostError(f"{name} is {number!r}: a whole number, 0 or more, is needed")
+        if not isinstance(self.graph_tried, bool):
+            raise CostError(f"graph_tried is {self.graph_tried!r}: true or false is needed")
         if self.source not in get_args(CostSource):
             raise CostError(f"source is {self.source!r}: one of {', '.join(get_args(CostSource))}")
         for quartile in self.quartiles_s or ():

@@ -35,6 +35,7 @@ def test_seconds_that_are_not(seconds: Any) -> None:
         ({"device_s": 1.0, "company_s": -1.0}, "company_s"),
         ({"device_s": 1.0, "company_s": ""}, "company_s"),
         ({"device_s": 1.0, "switching_s": math.nan}, "switching_s"),
+        ({"device_s": 1.0, "graph_tried": 1}, "graph_tried is 1: true or false"),
         ({"device_s": 1.0, "quartiles_s": (0.9, math.inf)}, "quartile"),
         ({"device_s": 1.0, "concurrency": ((2, math.nan),)}, "slowdown"),
         ({"device_s": 1.0, "concurrency": ((4, 2.0), (2, 1.0))}, "ascend"),

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from graphsched.costs import Costs
+from graphsched.calibration.graph_operations import LONG_S
+from graphsched.costs import Costs, TaskCost
 from graphsched.platform import Device, Platform
 from graphsched.workload import Task, Workload
 
 
-def missing(work: Workload, platform: Platform, known: Costs) -> dict[str, list[Task]]:
+def missing(work: Workload, platform: Platform, known: Costs, mode: str = "eager") -> dict[str, list[Task]]:
     """Tasks to measure by device (the first of each model): one a signature, in the workload's order.
 
-    Left out are copies and barriers, tasks without code, those whose duration is given, and those in `known`.
+    Left out are copies and barriers, tasks without code, those whose duration is given, and those in `known`; but for
+    `mode` ``graph`` not those that `lacks_graph` says more could be known of.
 
     Example:
         >>> work = Workload()
@@ -24,9 +26,26 @@ def missing(work: Workload, platform: Platform, known: Costs) -> dict[str, list[
     found: dict[str, dict[str, Task]] = {}
     for task in work.tasks:
         for device in allowed(task, platform):
-            if not is_given(task, device) and (task.signature, device.model) not in known:
+            cost = known.get(task.signature, device.model)
+            lacking = cost is None or (mode == "graph" and lacks_graph(cost, device))
+            if lacking and not is_given(task, device):
                 found.setdefault(first[device.model], {}).setdefault(task.signature, task)
     return {device: list(tasks.values()) for device, tasks in found.items()}
+
+
+def lacks_graph(cost: TaskCost, device: Device) -> bool:
+    """Whether what an operation takes inside a CUDA graph was never looked for, though it may differ there.
+
+    Example:
+        >>> gpu = Device("cuda:0", "cuda")
+        >>> lacks_graph(TaskCost(1e-5), gpu), lacks_graph(TaskCost(1e-5, graph_tried=True), gpu)
+        (True, False)
+        >>> lacks_graph(TaskCost(1e-5, graph_s=9e-6), gpu), lacks_graph(TaskCost(1e-3), gpu)
+        (False, False)
+    """
+    if device.kind != "cuda" or cost.graph_tried or cost.graph_s is not None:
+        return False
+    return cost.device_s < LONG_S
 
 
 def allowed(task: Task, platform: Platform) -> list[Device]:

@@ -1,11 +1,15 @@
 """Replays of CUDA graphs: what a launch costs, and what nodes, edges, events and copies add on the device.
 
-All come from graphs of tiny operations, or of tiny copies, that differ in one thing:
+Rows of tiny operations are plans, run as those of users are (`calibration.graph_rows`):
 
-- a chain in one lane, of several lengths: a node, and all that a launch takes beyond its nodes
-- the chain to and fro between two lanes: an edge of a chain
+- rows in one lane, of several lengths: a node, and all that a launch takes beyond its nodes
+- rows side by side: how close nodes of several lanes follow each other, and what starting more lanes takes
+- the same with timing events around every node: how close these follow each other
+
+The rest comes from graphs that differ in one thing:
+
+- a chain to and fro between two lanes, beside one in a single lane: an edge of a chain
 - diamonds one after another: an edge where a branch leaves a lane or comes back
-- chains side by side: how close nodes of several lanes follow each other, and what starting more lanes takes
 - chains and diamonds with timing events around every node
 
 Not modelled: starts on several GPUs.
@@ -17,27 +21,29 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from graphsched.calibration.cuda_clock import Spinner, new_stream
+from graphsched.calibration.cuda_clock import Spinner
 from graphsched.calibration.graph_copies import copy_figures
-from graphsched.calibration.graph_replays import Replay, captured, device_s, each_s, on_idle, return_s
+from graphsched.calibration.graph_replays import captured, device_s, each_s, return_s
+from graphsched.calibration.graph_rows import tiny_replay, tiny_timed_s
 from graphsched.executors.clocks import new_event
+from graphsched.executors.lanes import stream_pool
 
-FEW, MANY = 75, 300  # nodes of the two graphs whose difference tells what a node takes
-SIZES = (1, 2, 4, 10, 30, 100, 300, 1000, 4000)  # nodes of those whose launches are timed
+SIZES = (1, 2, 4, 10, 30, 100, 300, 1000, 2000)  # nodes of the rows whose launches are timed
+FEW, MANY = 100, 300  # of those whose difference tells what a node takes, and of the two chains likewise
 HOST_SIZES = 10, 1000
 DIAMONDS = 10, 60
-LANES, LANE_NODES = (2, 4, 8), (20, 120)
+LANES, LANE_NODES = (2, 4, 8), (20, 80)  # nodes of each lane
 TINY_ELEMENTS, SHORT_ELEMENTS = 64, 2**23  # of additions of about 2 and 15 µs
-TIMED_NODES = 10, 50
+TIMED_NODES = 10, 50  # of each lane
 
 
 def graph_figures(spinner: Spinner) -> dict[str, Any]:
     """Fields of `Dispatch` about replayed graphs, in seconds; tables as pairs of a number and seconds."""
     bench = GraphBench(spinner)
-    node_s = bench.slope_s(bench.row, (FEW, MANY))
-    found: dict[str, Any] = launch_figures(bench, node_s)
-    found |= edge_figures(bench, node_s) | lane_figures(bench, node_s, found["graph_starts"])
-    return found | {"graph_node_s": node_s} | copy_figures(spinner, bench.streams[0])
+    device, back_s = spinner.device, return_s(bench.streams[0])
+    launch = launch_figures(device, back_s)
+    found = edge_figures(bench) | launch | lane_figures(device, launch, back_s)
+    return found | {"graph_event_rates": event_rates(device)} | copy_figures(spinner, bench.streams[0])
 
 
 class GraphBench:
@@ -50,7 +56,7 @@ class GraphBench:
     def __init__(self, spinner: Spinner) -> None:
         import torch
 
-        self.spinner, self.streams = spinner, [new_stream(spinner.device) for _ in range(max(LANES))]
+        self.spinner, self.streams = spinner, stream_pool(spinner.device)[:2]
         self._tiny = [torch.zeros(TINY_ELEMENTS, device=self.streams[0].device) for _ in self.streams]
         self._short = torch.zeros(SHORT_ELEMENTS, device=self.streams[0].device)
         self._events: list[Any] = []
@@ -90,16 +96,6 @@ class GraphBench:
 
         return captured([first, second], issue)
 
-    def side_by_side(self, nodes: int, lanes: int) -> Any:
-        """A graph of chains of `nodes` operations on `lanes` lanes that do not wait for each other."""
-
-        def issue() -> None:
-            for _ in range(nodes):
-                for stream, tensor in zip(self.streams[:lanes], self._tiny, strict=False):
-                    self._node(stream, tensor, timed=False)
-
-        return captured(self.streams[:lanes], issue)
-
     def _node(self, stream: Any, tensor: Any, *, timed: bool) -> None:
         import torch
 
@@ -121,32 +117,13 @@ class GraphBench:
         return self.slope_s(partial(self.row, timed=timed, tensor=tensor), TIMED_NODES)
 
 
-def launch_figures(bench: GraphBench, node_s: float) -> dict[str, Any]:
-    """The launch for the thread, and the time before the first node by the number of nodes.
-
-    What a replay takes until the thread sees its end, less its nodes at `node_s` and the return, is all put before the
-    first node.
-    """
-    stream = bench.streams[0]
-    found: dict[int, Replay] = {n: on_idle(bench.row(n), stream) for n in SIZES}
-    few, many = HOST_SIZES
-    each = each_s(found[few].host_s, found[many].host_s, many - few)
-    back_s = return_s(stream)
-    starts = tuple((n, max(0.0, found[n].whole_s - n * node_s - back_s)) for n in SIZES)
-    return {
-        "graph_launch_s": max(0.0, found[few].host_s - few * each),
-        "graph_launch_node_s": each,
-        "graph_starts": starts,
-    }
-
-
-def edge_figures(bench: GraphBench, node_s: float) -> dict[str, float]:
+def edge_figures(bench: GraphBench) -> dict[str, Any]:
     """Edges of chains and of branches, and timing events.
 
     A diamond takes three nodes and two edges. Timing events stand around operations of some microseconds: beside
     tiny ones they are the limit.
     """
-    across_s = bench.slope_s(partial(bench.row, lanes=2), (FEW, MANY))
+    node_s, across_s = (bench.slope_s(partial(bench.row, lanes=lanes), (FEW, MANY)) for lanes in (1, 2))
     fork_s = max(0.0, bench.slope_s(bench.diamonds, DIAMONDS) - 3 * node_s) / 2
     plain_s, timed_s = (bench.timed_row_s(short=True, timed=timed) for timed in (False, True))
     tiny_s = bench.timed_row_s(short=False, timed=True)
@@ -159,17 +136,47 @@ def edge_figures(bench: GraphBench, node_s: float) -> dict[str, float]:
     }
 
 
-def lane_figures(bench: GraphBench, node_s: float, starts: tuple[tuple[int, float], ...]) -> dict[str, Any]:
-    """How close nodes of several lanes follow each other, and what each more lane adds to the launch."""
+def launch_figures(device: int, back_s: float) -> dict[str, Any]:
+    """A node, the launch for the thread, and the time before the first node by the number of nodes.
+
+    What a run takes until the thread sees its end, less its nodes and the return of `back_s`, is all put before the
+    first node.
+    """
+    found = {n: tiny_replay(device, n) for n in SIZES}
+    node_s = each_s(found[FEW].whole_s, found[MANY].whole_s, MANY - FEW)
+    few, many = HOST_SIZES
+    each = each_s(found[few].host_s, found[many].host_s, many - few)
+    return {
+        "graph_launch_s": max(0.0, found[few].host_s - few * each),
+        "graph_launch_node_s": each,
+        "graph_node_s": node_s,
+        "graph_starts": tuple((n, max(0.0, found[n].whole_s - n * node_s - back_s)) for n in SIZES),
+    }
+
+
+def lane_figures(device: int, launch: dict[str, Any], back_s: float) -> dict[str, Any]:
+    """How close nodes of several lanes follow each other, and what each more lane adds to the `launch`."""
     from graphsched.platform import Dispatch
 
     few, many = LANE_NODES
     rates = []
     for lanes in LANES:
-        short_s, long_s = (device_s(bench.side_by_side(n, lanes), bench.spinner, bench.streams[0]) for n in (few, many))
+        short_s, long_s = (tiny_replay(device, lanes * n, lanes).whole_s for n in LANE_NODES)
         rates.append((lanes, each_s(short_s, long_s, lanes * (many - few))))
-    lanes, rate_s = rates[-1]
-    whole_s = on_idle(bench.side_by_side(few, lanes), bench.streams[0]).whole_s
-    alone_s = Dispatch(graph_starts=starts).graph_start_s(lanes * few) + return_s(bench.streams[0])
-    more_s = whole_s - alone_s - few * max(node_s, lanes * rate_s)
+    lanes, rate_s = rates[-1]  # short_s is of these, too
+    alone_s = Dispatch(graph_starts=launch["graph_starts"]).graph_start_s(lanes * few) + back_s
+    more_s = short_s - alone_s - few * max(launch["graph_node_s"], lanes * rate_s)
     return {"graph_rates": tuple(rates), "graph_lane_s": max(0.0, more_s / (lanes - 1))}
+
+
+def event_rates(device: int) -> tuple[tuple[int, float], ...]:
+    """By the number of lanes, how close timing events of all of them follow each other around tiny operations.
+
+    These run beside the events of other lanes and take no time of their own, so all the time is that of events.
+    """
+    few, many = TIMED_NODES
+    found = []
+    for lanes in LANES:
+        short_s, long_s = (tiny_timed_s(device, lanes * n, lanes) for n in TIMED_NODES)
+        found.append((lanes, each_s(short_s, long_s, 2 * lanes * (many - few))))
+    return tuple(found)

@@ -59,7 +59,7 @@ def measure_on_cuda(step: Step, spinner: Spinner, launches: int, repeats: int, *
         concurrency=curve,
         **asdict(host),
     )
-    return replace(cost, graph_s=graph.graph_s, graph_nodes=graph.graph_nodes)
+    return replace(cost, graph_s=graph.graph_s, graph_nodes=graph.graph_nodes, graph_tried=True)
 
 
 def _sets(step: Step, device: int) -> int:

@@ -1,27 +1,28 @@
 """An operation inside a CUDA graph: what one in a row takes there, and how many nodes it makes.
 
-Inputs are those of the measurement in streams; every output is kept, as those of a plan that is captured are.
+Inputs are those of the measurement in streams; every output is kept, as those of a plan that is captured are. Rows
+are plans of their own, see `calibration.graph_rows`.
 
-Not modelled: operations of a millisecond or more, which take in a graph what they take in a stream.
+Not modelled: operations of a millisecond or more, which take in a graph what they take in a stream; inputs that the
+operation right before has just written.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from graphsched.calibration.cuda_clock import Spinner, new_stream
-from graphsched.calibration.graph_replays import captured, device_s, each_s
+from graphsched.calibration.cuda_clock import Spinner
+from graphsched.calibration.graph_replays import captured, each_s
+from graphsched.calibration.graph_rows import Calls, replay_of, row_of
+from graphsched.executors.lanes import stream_pool
 
 LONG_S = 1e-3
-ROW_S, LONGEST_ROW, SHORTEST_ROW = 1.5e-3, 300, 6
+ROW_S, LONGEST_ROW, SHORTEST_ROW = 1.5e-3, 120, 6
 ROW_BYTES = 10**9
 PART = 4  # of the longer row that the shorter one has
-REPLAYS = 5
-
-Calls = Sequence[Callable[[], Any]]
+COUNTED = 1, 3  # calls of the graphs whose nodes are counted
 
 
 class InGraph(NamedTuple):
@@ -53,11 +54,11 @@ def in_graph(calls: Calls, spinner: Spinner, alone_s: float, returned_bytes: int
 
 
 def row_length(alone_s: float, returned_bytes: int) -> int:
-    """Operations in the longer graph: as many as take 1.5 ms and return 1 GB, from 6 to 300; 0 if too long or large.
+    """Operations in the longer graph: as many as take 1.5 ms and return 1 GB, from 6 to 120; 0 if too long or large.
 
     Example:
         >>> row_length(1e-6, 4), row_length(1e-4, 4), row_length(9e-4, 4), row_length(1e-3, 4), row_length(1e-6, 10**9)
-        (300, 15, 6, 0, 0)
+        (120, 15, 6, 0, 0)
     """
     most = ROW_BYTES // max(returned_bytes, 1)
     if alone_s >= LONG_S or most < SHORTEST_ROW:
@@ -66,22 +67,19 @@ def row_length(alone_s: float, returned_bytes: int) -> int:
 
 
 def _in_rows(calls: Calls, spinner: Spinner, few: int, many: int) -> InGraph:
-    import torch
-
-    stream = new_stream(spinner.device)
-    with torch.cuda.stream(stream):
-        calls[0]()  # what libraries need on a stream is made before a capture
-    torch.cuda.synchronize(spinner.device)
-    seconds, nodes = [], []
+    """From two rows; their launch and return are the same."""
+    seconds = []
     for length in (few, many):
-        kept: list[Any] = []
-        graph = captured([stream], partial(_issue, calls, length, kept), _new_graph())
-        nodes.append(nodes_of(graph))
-        seconds.append(device_s(graph, spinner, stream, REPLAYS))
-        torch.cuda.synchronize(spinner.device)
-        del graph, kept
-    each = round(each_s(nodes[0], nodes[1], many - few)) if all(nodes) else 0
-    return InGraph(each_s(seconds[0], seconds[1], many - few), each)
+        with row_of(calls, length, spinner.device) as row:
+            seconds.append(replay_of(row).whole_s)
+    return InGraph(each_s(seconds[0], seconds[1], many - few), _nodes_each(calls, spinner))
+
+
+def _nodes_each(calls: Calls, spinner: Spinner) -> int:
+    """Nodes of one call, from two graphs that are never launched; 0 if unknown."""
+    stream, kept = stream_pool(spinner.device)[0], list[Any]()  # where the rows have made what libraries need
+    few, many = (nodes_of(captured([stream], partial(_issue, calls, n, kept), _new_graph())) for n in COUNTED)
+    return round(each_s(few, many, COUNTED[1] - COUNTED[0])) if few and many else 0
 
 
 def _issue(calls: Calls, length: int, kept: list[Any]) -> None:

@@ -72,22 +72,6 @@ def device_s(graph: Any, spinner: Spinner, stream: Any, replays: int = REPLAYS) 
     return median(samples[COLD_REPLAYS:])
 
 
-def on_idle(graph: Any, stream: Any, replays: int = REPLAYS) -> Replay:
-    """A replay on an idle device, as the executor launches it and waits for its end; medians."""
-    import torch
-
-    samples = []
-    with torch.cuda.stream(stream):
-        for _ in range(replays + COLD_REPLAYS):
-            torch.cuda.synchronize(stream.device)
-            began = time.perf_counter()
-            graph.replay()
-            launched = time.perf_counter()
-            samples.append((launched - began, poll_s(stream.query) - began))
-    hosts, wholes = zip(*samples[COLD_REPLAYS:], strict=True)
-    return Replay(median(hosts), median(wholes))
-
-
 def return_s(stream: Any, repeats: int = 50) -> float:
     """The thread's return from waiting for an idle stream: half the time from an event's record to the poll that sees
     it, as `Dispatch.sync_s` is measured."""

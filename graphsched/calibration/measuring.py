@@ -127,7 +127,6 @@ def _cpu_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
 def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
     import torch
 
-    from graphsched.calibration.cuda_crowd import crowded_factors
     from graphsched.calibration.cuda_dispatch import cuda_dispatch
     from graphsched.calibration.cuda_links import Bench
     from graphsched.calibration.cuda_traffic import fit_slowed, fit_traffic
@@ -148,7 +147,6 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
         say("kernels beside copies")
         memory_rates = {k.source: 2 * k.bandwidth_bytes_per_s for k in links if k.memory == "local"}
         traffic = _by_model(facts.gpus, lambda i: _cuda_traffic(bench, i, links, memory_rates[f"cuda:{i}"]))
-        crowded = _by_model(facts.gpus, lambda i: crowded_factors(bench, i))
     finally:
         bench.close()
     devices = [_cpu_device(facts, memory_rates["cpu"])]
@@ -157,9 +155,7 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
         into, out = fit_traffic(traffic[model])
         device = Device(f"cuda:{i}", "cuda", model, size, flop_per_s=flops[model], bytes_per_s=rate)
         device = replace(device, traffic_in=into, traffic_out=out)
-        device = _slowed(device, *fit_slowed(traffic[model]))
-        crowded_in, crowded_out = crowded[model]
-        devices.append(replace(device, crowded_in=crowded_in, crowded_out=crowded_out))
+        devices.append(_slowed(device, *fit_slowed(traffic[model])))
     beside = {model: [asdict(reading) for reading in found] for model, found in traffic.items()}
     notes = {"spread": _rounded(spread | together), "traffic": beside}
     return devices, links, capacities, dispatch | {"run_s": own_time_s()}, notes

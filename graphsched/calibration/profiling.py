@@ -5,7 +5,7 @@ Arguments are the real ones of a serial run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from graphsched.calibration.choosing import missing, relevant
@@ -20,7 +20,11 @@ from graphsched.errors import PlatformError
 from graphsched.executors.collector import no_collector
 from graphsched.plan import Plan
 from graphsched.platform import Platform
+from graphsched.schedulers.scheduling import check_mode
 from graphsched.workload import Task, Workload
+
+Tasks = Mapping[str, Sequence[Task]]
+"""To measure, by device."""
 
 
 def profile(
@@ -30,6 +34,7 @@ def profile(
     repeats: int = 20,
     refresh: bool = False,
     concurrency: bool = True,
+    mode: str | None = None,
 ) -> Costs:
     """Costs of the distinct operations of `work` on each model of device that they may run on.
 
@@ -46,9 +51,12 @@ def profile(
         repeats: Least number of samples of each operation.
         refresh: Measure what is kept as well.
         concurrency: On GPUs, measure operations below 5 ms beside copies of themselves, and pairs.
+        mode: How the plan is to run; default: as the plan says, else ``eager``. For ``graph``, what was kept before
+            operations were measured inside CUDA graphs is measured again; what could not be captured is not.
 
     Raises:
         PlatformError: The platform is another host's, or there is none.
+        ScheduleError: There is no such mode.
         TaskFailedError: A task raised; names it, its device and its inputs' shapes.
     """
     plan = work if isinstance(work, Plan) else None
@@ -57,15 +65,19 @@ def profile(
     if platform is None:
         raise PlatformError("profile of a workload needs a platform: that of gs.local_platform()")
     known = Costs() if refresh else kept_costs(platform)
-    known = _with_operations(work, platform, known, repeats, concurrency)
+    mode = mode or (plan.mode if plan is not None else "eager")
+    check_mode(mode)
+    wanted = missing(work, platform, known, mode)
+    known = _with_operations(work, platform, known, wanted, repeats, concurrency)
     if plan is not None and concurrency:
         known = _with_pairs(replace(plan, costs=known), known)
     return relevant(work, platform, known)
 
 
-def _with_operations(work: Workload, platform: Platform, known: Costs, repeats: int, concurrency: bool) -> Costs:
-    """`known` and the costs that it lacks, which are kept."""
-    wanted = missing(work, platform, known)
+def _with_operations(
+    work: Workload, platform: Platform, known: Costs, wanted: Tasks, repeats: int, concurrency: bool
+) -> Costs:
+    """`known` and the costs that are `wanted`, which are kept."""
     for device in wanted:
         check_is_here(platform, device)
     for device, tasks in wanted.items():

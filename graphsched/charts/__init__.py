@@ -1,4 +1,4 @@
-"""Pictures of figures: a platform's bandwidths and pairs of devices; seconds of many calls."""
+"""Pictures of figures: a platform's bandwidths and pairs of devices; seconds of many calls; times of many cases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from graphsched.platform import Platform
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["draw_platform", "plot_calls", "plot_links", "plot_pairs"]
+__all__ = ["draw_platform", "plot_calls", "plot_links", "plot_pairs", "plot_ways"]
 
 
 def plot_links(platform: Platform, path: str | Path | None = None) -> Figure:
@@ -118,6 +118,43 @@ def _check_calls(panels: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
     for panel, ways in panels.items():
         if not ways or not all(ends_s and min(ends_s) > 0 for ends_s in ways.values()):
             raise OutputError(f"nothing to draw: panel {panel!r} needs ways of calling, with times above 0 s")
+
+
+def plot_ways(
+    bars: Mapping[str, Mapping[str, tuple[float | None, float | None]]],
+    path: str | Path | None = None,
+    *,
+    title: str = "ways to run a case",
+) -> Figure:
+    """Draw the times of cases in several ways of running them: a group of bars a case, a colour a way.
+
+    Measured times are solid bars; predicted ones are hatched, each above its measured one. Where times differ by more
+    than twenty times the axis is logarithmic.
+
+    Args:
+        bars: By case and way: predicted and measured seconds; None for what there is not.
+        path: Where to write the picture; see `plot_links`.
+        title: Above the picture.
+
+    Raises:
+        OutputError: There is no time, or one is not above 0, the suffix of `path` is another one, or it cannot be
+            written.
+
+    Example:
+        >>> figure = plot_ways({"LeNet": {"eager": (1.0, 1.1), "graph": (0.5, 0.4), "plain": (None, 1.2)}})
+        >>> [float(bar.get_width()) for bar in figure.axes[0].patches]
+        [1.0, 1.1, 0.5, 0.4, 1.2]
+    """
+    suffix = picture_format(path) if path is not None else ""
+    times = [time for case in bars.values() for way in case.values() for time in way if time is not None]
+    if not times or not min(times) > 0:
+        raise OutputError("nothing to draw: cases are needed, with times above 0 s")
+    from graphsched.charts.ways import draw_ways
+
+    figure = draw_ways(bars, title)
+    if path is not None:
+        save_picture(figure, path, suffix)
+    return figure
 
 
 def draw_platform(platform: Platform, folder: str | Path) -> tuple[Path, ...]:

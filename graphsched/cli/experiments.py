@@ -58,8 +58,9 @@ def predict(
     as_json: AsJson = False,
 ) -> int:
     """Predict the timelines of an experiment; measures nothing and needs no GPU."""
+    from graphsched.cli.naming import draw, stem, title_of
     from graphsched.cli.origin import platform_notes
-    from graphsched.cli.perform import draw, predict_cases, stem, without_refused
+    from graphsched.cli.perform import predict_cases, without_refused
     from graphsched.cli.request import Request, collect_cases, find_with_values, platform_to_predict
     from graphsched.files import check_folder
 
@@ -73,7 +74,8 @@ def predict(
     for outcome in outcomes if out is not None else ():
         if outcome.predicted is not None:
             assert out is not None
-            draw(out, stem(found.name, outcome.number, outcome.case.label), outcome.case.label, outcome.predicted, None)
+            number, label, way = outcome.number, outcome.case.label, outcome.case.mode
+            draw(out, stem(found.name, number, label, way), title_of(label, way), outcome.predicted, None)
     notes = [*left_out, *platform_notes(on)]
     show(found.name, on.name, values, [o.figures() for o in outcomes], as_json=as_json, notes=notes)
     return 0
@@ -96,6 +98,7 @@ def run(
 
     Writes the recorded run, and for each case a Gantt chart and a trace for Perfetto.
     """
+    from graphsched.cli.naming import title_of
     from graphsched.cli.origin import platform_notes
     from graphsched.cli.perform import Runner, check_cases, without_refused
     from graphsched.cli.request import (
@@ -118,7 +121,7 @@ def run(
     show(found.name, on.name, values, figures, as_json=as_json, files=files, notes=notes)
     for outcome in outcomes if not as_json else ():
         if outcome.explanation:
-            print("\n  ".join((outcome.case.label, *outcome.explanation)))
+            print("\n  ".join((title_of(outcome.case.label, outcome.case.mode), *outcome.explanation)))
     return 1 if any(outcome.failure for outcome in outcomes) else 0
 
 

@@ -19,6 +19,6 @@ PlatformName = Annotated[
     str | None,
     typer.Option("--platform", metavar="NAME|FILE", help="A shipped platform (h200-x2) or file; default: this host."),
 ]
-Mode = Annotated[str, typer.Option("--mode", help="eager, graph or distributed.")]
+Mode = Annotated[str, typer.Option("--mode", help="eager, graph or distributed; several between commas.")]
 CaseFilter = Annotated[str | None, typer.Option("--cases", metavar="TEXT", help="Only cases whose label holds TEXT.")]
 RunFile = Annotated[Path, typer.Argument(metavar="RUN.json", help="A recorded run.")]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,7 @@ from typing import Any
 from graphsched.cases import Case
 from graphsched.cli.environment import environment
 from graphsched.cli.interrupts import check_interrupted
+from graphsched.cli.naming import draw, stem, title_of
 from graphsched.cli.output import say
 from graphsched.cli.request import SEED, Request
 from graphsched.costs import Costs
@@ -77,7 +77,7 @@ class Runner:
     out: Path
     repeats: int = 20
     pictures: bool = True
-    _costs: dict[str, Costs] = field(default_factory=dict)
+    _costs: dict[tuple[str, str], Costs] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.setup = Setup(environment(), self.request.platform, SEED, self.request.values)
@@ -99,7 +99,7 @@ class Runner:
         """Run one case after the other; one that fails says so, and the others go on."""
         for number, case in self.request.cases:
             check_interrupted()
-            say(f"[{number}] {case.label}")
+            say(f"[{number}] {title_of(case.label, case.mode)}")
             try:
                 yield self.baseline(number, case) if case.is_baseline else self.case(number, case)
             except ExecutionError as error:
@@ -127,13 +127,13 @@ class Runner:
 
         The speed of the dispatching thread is taken between the runs; the prediction rests on it.
         """
-        from graphsched.calibration import PaceMeter, at_pace, present_call_s
+        from graphsched.calibration import PaceMeter, at_pace
         from graphsched.executors import execute
         from graphsched.explanation import explain
         from graphsched.simulator import predict
 
-        here, costs = self.request.platform, self.costs(case)
-        plan = with_pairs(make_plan(case, at_pace(here, present_call_s(here)), costs), here)
+        here = self.request.platform
+        plan = measured_plan(case, here, self.costs(case))
         timeout_s = max(LEAST_TIMEOUT_S, TIMEOUT * predict(plan).makespan_s)
         with contextlib.closing(PaceMeter(here)) as meter:
             measured = execute(
@@ -150,19 +150,20 @@ class Runner:
             reported_s=case.reported_s,
             metrics=_metrics(case),
         )
-        name = stem(self.request.experiment.name, number, case.label)
-        files = draw(self.out, name, case.label, predicted, measured) if self.pictures else ()
+        name, title = stem(self.request.experiment.name, number, case.label, case.mode), title_of(case.label, case.mode)
+        files = draw(self.out, name, title, predicted, measured) if self.pictures else ()
         return Outcome(number, case, record=record, files=files, explanation=explain(measured).headlines)
 
     def costs(self, case: Case) -> Costs:
-        """Costs of the case's workload, measured where they are not kept."""
+        """Costs of the case's workload in its mode, measured where they are not kept."""
         from graphsched.calibration import profile
 
         assert case.work is not None
-        digest = case.work.digest()
-        if digest not in self._costs:
-            self._costs[digest] = self.request.costs.merged(profile(case.work, self.request.platform))
-        return self._costs[digest]
+        mode = case.mode or "eager"
+        key = case.work.digest(), mode
+        if key not in self._costs:
+            self._costs[key] = self.request.costs.merged(profile(case.work, self.request.platform, mode=mode))
+        return self._costs[key]
 
     def save(self, outcomes: Sequence[Outcome]) -> list[str]:
         """Write the recorded run of those cases that succeeded; names of all files, this one first."""
@@ -185,6 +186,22 @@ def make_plan(case: Case, platform: Platform, costs: Costs) -> Plan:
         return schedule(case.work, platform, costs, scheduler=case.scheduler, mode=case.mode or "eager", **case.options)
     except ScheduleError as error:
         raise type(error)(f"case {case.label!r}: {error}") from error
+
+
+def measured_plan(case: Case, here: Platform, costs: Costs) -> Plan:
+    """The plan of a case at the present speed of the dispatching thread, with measured pairs: see `with_pairs`.
+
+    A scheduler that simulates is asked a second time, with the pairs of its first plan, where these were not known.
+    """
+    from graphsched.calibration import at_pace, present_call_s
+    from graphsched.schedulers.registry import find_scheduler, takes_mode
+
+    now = at_pace(here, present_call_s(here))
+    plan = make_plan(case, now, costs)
+    paired = with_pairs(plan, here)
+    if paired.costs == plan.costs or not takes_mode(find_scheduler(case.scheduler)):
+        return paired
+    return with_pairs(make_plan(case, now, paired.costs), here)
 
 
 def with_pairs(plan: Plan, platform: Platform) -> Plan:
@@ -246,27 +263,3 @@ def predict_cases(request: Request) -> list[Outcome]:
 
 def _metrics(case: Case) -> Mapping[str, float]:
     return dict(case.metrics()) if case.metrics is not None else {}
-
-
-def stem(experiment: str, number: int, label: str) -> str:
-    """Start of the names of a case's files.
-
-    Example:
-        >>> stem("overlap", 2, "copy while computing, 1 GPU")
-        'overlap-2-copy-while-computing-1-gpu'
-    """
-    slug = re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")[:60].strip("-")
-    return f"{experiment}-{number}-{slug or 'case'}"
-
-
-def draw(
-    folder: Path, name: str, title: str, predicted: Timeline | None, measured: Timeline | None
-) -> tuple[Path, Path]:
-    """Write a Gantt chart and a trace for Perfetto; returns their paths."""
-    from graphsched.formats.perfetto import write_perfetto
-    from graphsched.gantt import plot_gantt
-
-    picture, trace = folder / f"{name}.png", folder / f"{name}.perfetto.json"
-    plot_gantt(predicted, measured, path=picture, title=title)
-    write_perfetto(trace, predicted, measured, title=title)
-    return picture, trace

@@ -25,12 +25,13 @@ def plot(
     as_json: AsJson = False,
 ) -> int:
     """Draw a recorded run: predicted and measured on one Gantt chart a case."""
+    from graphsched.cli.naming import title_of
     from graphsched.gantt import plot_gantt
 
     folder, chosen = _open(run, out, PLOTS, cases)
     files = []
     for name, case in chosen:
-        plot_gantt(case.repredict(), case.measured, path=folder / f"{name}.png", title=case.label)
+        plot_gantt(case.repredict(), case.measured, path=folder / f"{name}.png", title=title_of(case.label, case.mode))
         files.append(str(folder / f"{name}.png"))
     _print_files(files, as_json)
     return 0
@@ -53,24 +54,25 @@ def export(
 
 def _open(run: Path, out: Path | None, default: Path, only: str | None) -> tuple[Path, list[tuple[str, Any]]]:
     """The folder to write to, and the names and records of the cases that have a plan."""
-    from graphsched.cli.perform import stem
+    from graphsched.cli.naming import stem
     from graphsched.files import check_folder
     from graphsched.records import load_run
 
     record = load_run(run)
     chosen = planned_cases(record, only, run)
     folder = check_folder(out or default / record.platform)
-    return folder, [(stem(record.experiment, number, case.label), case) for number, case in chosen]
+    return folder, [(stem(record.experiment, number, case.label, case.mode), case) for number, case in chosen]
 
 
 def _write(form: str, folder: Path, name: str, case: Any) -> Path:
+    from graphsched.cli.naming import title_of
     from graphsched.files import write_text
     from graphsched.formats.dot import to_dot
     from graphsched.formats.perfetto import write_perfetto
 
     path = folder / f"{name}.{ {'perfetto': 'perfetto.json', 'dot': 'dot', 'plan': 'plan.txt'}[form] }"
     if form == "perfetto":
-        write_perfetto(path, case.repredict(), case.measured, title=case.label)
+        write_perfetto(path, case.repredict(), case.measured, title=title_of(case.label, case.mode))
     else:
         write_text(path, to_dot(case.plan) if form == "dot" else case.plan.text)
     return path

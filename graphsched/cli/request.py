@@ -56,14 +56,30 @@ def read_params(texts: Sequence[str] | None) -> dict[str, str]:
     return given
 
 
+def read_modes(text: str) -> tuple[str, ...]:
+    """The modes that a text names, between commas; each once.
+
+    Raises:
+        ExperimentError: There is no such mode.
+
+    Example:
+        >>> read_modes("eager, graph")
+        ('eager', 'graph')
+    """
+    named = dict.fromkeys(part.strip() for part in text.split(","))
+    for mode in named:
+        if mode not in MODES:
+            raise ExperimentError(f"no mode {mode!r}: one of {', '.join(MODES)}, or several between commas")
+    return tuple(named)
+
+
 def find_with_values(name: str, params: Sequence[str] | None, mode: str) -> tuple[Experiment, dict[str, Any]]:
     """The experiment and all values of its parameters; needs no platform.
 
     Raises:
         ExperimentError: The experiment, a parameter or the mode does not exist.
     """
-    if mode not in MODES:
-        raise ExperimentError(f"no mode {mode!r}: one of {', '.join(MODES)}")
+    read_modes(mode)
     experiment = find(name)
     return experiment, experiment.values(**read_params(params))
 
@@ -136,14 +152,18 @@ def collect_cases(
 ) -> list[tuple[int, Case]]:
     """The experiment's cases in `mode`, numbered from 1; only those whose label holds `only`, if given.
 
+    In several modes each case stands once in each, one after the other; one that has a mode of its own stands once.
+
     Raises:
         ExperimentError: None is left.
     """
+    modes = read_modes(mode)
     seed_everything(SEED)
-    cases = [(number, case.in_mode(mode)) for number, case in enumerate(experiment.cases(platform, **values), 1)]
+    numbered = enumerate(experiment.cases(platform, **values), 1)
+    cases = [(n, case.in_mode(each)) for n, case in numbered for each in (modes if case.mode is None else modes[:1])]
     chosen = [(number, case) for number, case in cases if only is None or only in case.label]
     if not chosen:
-        labels = "".join(f"\n  {case.label}" for _, case in cases)
+        labels = "".join(f"\n  {label}" for label in dict.fromkeys(case.label for _, case in cases))
         raise ExperimentError(f"no case of {experiment.name!r} has {only!r} in its label; there are:{labels}")
     return chosen
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +17,14 @@ if TYPE_CHECKING:
 
 FOLDER = Path("build/verify")
 NAMED = 5  # actions that a note names
+LEGEND = (
+    "start: how much earlier an event span begins than its first kernel or copy; end: how much later it ends than the "
+    "last; the median, and the largest\n"
+    "judged: starts and ends in which nothing but timing events had a part\n"
+    "starts apart: not judged, how many and the largest; launch: nothing is before it in its graph; engine: a copy "
+    "behind a kernel in a graph, or a kernel behind a copy; shared: work of another lane kept the GPU busy\n"
+    "clocks: the largest shift of a GPU, and its uncertainty"
+)
 
 
 def verify(
@@ -62,13 +70,9 @@ def verify(
 def _show(done: Sequence[Verified], *, title: str, notes: Sequence[str]) -> None:
     from graphsched.comparison.profiler import TOLERANCE_S
 
-    head = ("case", ">matched", "by", ">start median", ">largest", ">end median", ">largest", ">judged", ">clocks")
+    head = ("case", ">matched", "by", ">start", ">largest", ">end", ">largest", ">judged", "starts apart", ">clocks")
     print_table((*head, f"within {_micros(TOLERANCE_S)}"), [_row(one) for one in done], title=title)
-    print(
-        "start: how much earlier an event span begins than its first kernel or copy; end: how much later it ends than "
-        "the last\njudged: starts and ends in which the dispatching thread had no part; clocks: the largest shift of a "
-        "GPU, and its uncertainty"
-    )
+    print(LEGEND)
     for one in done:
         for line in _notes(one):
             print(f"{one.case.label}: {line}")
@@ -81,7 +85,7 @@ def _show(done: Sequence[Verified], *, title: str, notes: Sequence[str]) -> None
 
 def _row(one: Verified) -> tuple[str, ...]:
     if one.agreement is None:
-        return (one.case.label, *[NONE] * 8, "failed")
+        return (one.case.label, *[NONE] * 9, "failed")
     figures = one.agreement.figures()
     start, end = figures["start_difference_s"] or {}, figures["end_difference_s"] or {}
     shifts = [abs(shift) for shift in one.agreement.shifts_s.values()]
@@ -91,9 +95,20 @@ def _row(one: Verified) -> tuple[str, ...]:
         figures["method"],
         *(_micros(part.get(key)) for part in (start, end) for key in ("median", "largest")),
         f"{start.get('judged', 0)} + {end.get('judged', 0)}",
+        _apart(figures["starts_apart_s"]),
         f"{_micros(max(shifts, default=0.0))} ± {_micros(one.agreement.uncertainty_s)}",
         {True: "yes", False: "no", None: NONE}[figures["within"]],
     )
+
+
+def _apart(found: Mapping[str, Any]) -> str:
+    """Starts that are not judged: how many of each kind, and the largest.
+
+    Example:
+        >>> _apart({"launch": {"count": 1, "largest": 7.2e-6}, "engine": {"count": 2, "largest": 7e-6}})
+        '1 launch: 7.20 µs, 2 engine: 7.00 µs'
+    """
+    return ", ".join(f"{part['count']} {why}: {_micros(part['largest'])}" for why, part in found.items()) or NONE
 
 
 def _notes(one: Verified) -> list[str]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from graphsched.cases import Case
 from graphsched.cli.interrupts import check_interrupted
+from graphsched.cli.naming import stem, title_of
 from graphsched.cli.output import say
-from graphsched.cli.perform import LEAST_TIMEOUT_S, REPEATS_TAKE_S, TIMEOUT, Runner, make_plan, stem, with_pairs
+from graphsched.cli.perform import LEAST_TIMEOUT_S, REPEATS_TAKE_S, TIMEOUT, Runner, measured_plan
 from graphsched.cli.request import Request
 from graphsched.errors import ExecutionError, FileFormatError
 from graphsched.timeline import Timeline
@@ -76,7 +77,6 @@ def verify_cases(request: Request, folder: Path, repeats: int) -> list[Verified]
 
 def _measured(runner: Runner, number: int, case: Case) -> Verified:
     """Schedule, predict and execute a case without the profiler."""
-    from graphsched.calibration import at_pace, present_call_s
     from graphsched.executors import execute
     from graphsched.simulator import predict
 
@@ -84,7 +84,7 @@ def _measured(runner: Runner, number: int, case: Case) -> Verified:
     say(f"[{number}] {case.label}")
     here = runner.request.platform
     try:
-        plan = with_pairs(make_plan(case, at_pace(here, present_call_s(here)), runner.costs(case)), here)
+        plan = measured_plan(case, here, runner.costs(case))
         predicted = predict(plan)
         timeout_s = max(LEAST_TIMEOUT_S, TIMEOUT * predicted.makespan_s)
         measured = execute(plan, repeats=runner.repeats, timeout_s=timeout_s, at_most_s=REPEATS_TAKE_S)
@@ -106,9 +106,9 @@ def _verified(
         agreement = agreement_of(run, trace)
     except FileFormatError as error:
         return Verified(one.number, one.case, one.predicted, one.measured, failure=str(error))
-    path = folder / f"{stem(experiment, one.number, one.case.label)}.verify.perfetto.json"
+    path = folder / f"{stem(experiment, one.number, one.case.label, one.case.mode)}.verify.perfetto.json"
     process = profiler_process(run.timeline.plan, agreement.matching, agreement.shifts_s)
-    title = f"{one.case.label}, under the profiler"
+    title = f"{title_of(one.case.label, one.case.mode)}, under the profiler"
     write_perfetto(path, one.predicted, run.timeline, title=title, more=[process])
     return Verified(one.number, one.case, one.predicted, one.measured, agreement, path)
 

@@ -7,7 +7,8 @@ work was over.
 
 The clocks of a GPU's events and of the profiler are brought onto the host's each in its own way, give or take some
 microseconds; what is left of that is one constant a GPU, the shift, taken from the judged actions (half of the median
-of how much more a span has behind its work than before) and reported.
+of how much more a span has behind its work than before) and reported. Without such an action on a
+GPU nothing of it is judged.
 
 Not modelled: drift of the clocks within a run.
 """
@@ -16,11 +17,13 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from graphsched.comparison.profiler_starts import REASONS, Apart, segments_in_force, starts_apart
 from graphsched.formats.kernel_matching import Matching
 from graphsched.formats.profiler_trace import DeviceWork
+from graphsched.plan import OUTSIDE
 from graphsched.timeline import Timeline
 
 TOLERANCE_S = 3e-6
@@ -32,7 +35,8 @@ class Difference:
 
     Attributes:
         before_s, after_s: Of the span, before the work's start and after its end; negative where the work sticks out.
-        start_judged, end_judged: Whether the dispatching thread had no part in it.
+        start_judged, end_judged: Whether nothing but the timing events had a part in it.
+        apart: What had a part in the start, where that was not the dispatching thread.
     """
 
     action: int
@@ -40,6 +44,7 @@ class Difference:
     after_s: float
     start_judged: bool
     end_judged: bool
+    apart: Apart | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +76,12 @@ class Agreement:
         return [d.after_s for d in self.differences if d.end_judged]
 
     @property
+    def apart_s(self) -> dict[Apart, list[float]]:
+        """How much earlier spans begin than their work, of starts that are not judged, by what had a part in them."""
+        found = {why: [d.before_s for d in self.differences if d.apart == why] for why in REASONS}
+        return {why: seconds for why, seconds in found.items() if seconds}
+
+    @property
     def clocks_agree(self) -> bool:
         """Whether every shift is within the clocks' uncertainty and the tolerance."""
         return all(abs(shift) <= self.uncertainty_s + TOLERANCE_S for shift in self.shifts_s.values())
@@ -97,6 +108,7 @@ class Agreement:
             "method": self.matching.method,
             "start_difference_s": _summary(self.starts_s),
             "end_difference_s": _summary(self.ends_s),
+            "starts_apart_s": {why: _apart(seconds) for why, seconds in self.apart_s.items()},
             "within": self.within,
             "tolerance_s": TOLERANCE_S,
             "shifts_s": self.shifts_s,
@@ -119,13 +131,31 @@ def _summary(differences_s: Sequence[float]) -> dict[str, Any] | None:
     return {"judged": len(differences_s), "median": statistics.median(differences_s), "largest": largest}
 
 
+def _apart(differences_s: Sequence[float]) -> dict[str, Any]:
+    """The same of what is not judged.
+
+    Example:
+        >>> _apart([1.0, -4.0, 2.0])
+        {'count': 3, 'median': 1.0, 'largest': -4.0}
+    """
+    largest = max(differences_s, key=abs)
+    return {"count": len(differences_s), "median": statistics.median(differences_s), "largest": largest}
+
+
 def hold_against(measured: Timeline, matching: Matching, alignment_s: float) -> Agreement:
     """Hold the event spans of `measured` against what was matched, on one clock give or take `alignment_s`."""
-    plan = measured.plan
+    plan, apart, segment_of = measured.plan, starts_apart(measured, matching), segments_in_force(measured.plan)
     devices = {i: plan.lanes[plan.lane_of[i]].device for i in matching.work}
-    raw = {i: _difference(measured, i, _bounds(matching.work[i]), 0.0) for i in matching.work}
-    shifts_s = _shifts(raw, devices)
-    found = [_difference(measured, i, _bounds(matching.work[i]), shifts_s.get(devices[i], 0.0)) for i in raw]
+
+    def differences(shifts_s: Mapping[str, float]) -> dict[int, Difference]:
+        found = {}
+        for i, pieces in matching.work.items():
+            start_s, end_s = (at_s + shifts_s.get(devices[i], 0.0) for at_s in _bounds(pieces))
+            found[i] = _difference(measured, i, start_s, end_s, segment_of[i] != OUTSIDE, apart.get(i))
+        return found
+
+    shifts_s = _shifts(differences({}), devices)
+    found = [d if devices[i] in shifts_s else _not_judged(d) for i, d in differences(shifts_s).items()]
     found += [_called(measured, i, matching) for i in matching.ranges if _on_thread(measured, i)]
     uncertainty_s = alignment_s + measured.clock_uncertainty_s
     return Agreement(measured, matching, tuple(sorted(found, key=lambda d: d.action)), shifts_s, uncertainty_s)
@@ -135,18 +165,25 @@ def _bounds(work: Sequence[DeviceWork]) -> tuple[float, float]:
     return min(piece.start_s for piece in work), max(piece.end_s for piece in work)
 
 
-def _difference(measured: Timeline, i: int, bounds: tuple[float, float], shift_s: float) -> Difference:
-    """Of an action on a GPU; in a graph nothing waits for the thread once it is launched."""
-    start_s, end_s = bounds[0] + shift_s, bounds[1] + shift_s
+def _difference(
+    measured: Timeline, i: int, start_s: float, end_s: float, in_graph: bool, apart: Apart | None
+) -> Difference:
+    """Of an action on a GPU with work of these times; once launched, a graph does not wait for the thread."""
     issued_s = float(measured.issue_end_s[i])
-    graph = measured.plan.mode == "graph"
+    ready = in_graph or issued_s <= float(measured.start_s[i])
     return Difference(
         i,
         start_s - float(measured.start_s[i]),
         float(measured.end_s[i]) - end_s,
-        graph or issued_s <= float(measured.start_s[i]),
-        graph or issued_s <= end_s,
+        ready and apart is None,
+        in_graph or issued_s <= end_s,
+        apart if ready else None,
     )
+
+
+def _not_judged(difference: Difference) -> Difference:
+    """The same where no clock is known to the microsecond, for want of an action that is judged at both ends."""
+    return replace(difference, start_judged=False, end_judged=False)
 
 
 def _called(measured: Timeline, i: int, matching: Matching) -> Difference:

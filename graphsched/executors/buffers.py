@@ -109,7 +109,7 @@ class Buffers:
         placed = new_tensor(value.spec, home, pinned=self.pins and not is_cuda(home))
         if tensor is None:
             self._changed.add(value.name)
-            return placed
+            return placed.zero_()  # what else lies there may be no number, or no index, in a run before a capture
         return placed.copy_(tensor.detach())
 
     def host_pair(self, spec: TensorSpec, *, pinned: bool) -> itertools.cycle[Any]:

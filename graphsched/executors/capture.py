@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -87,16 +88,16 @@ def synchronising_refused() -> Iterator[None]:
 
 @contextmanager
 def only_captured_streams() -> Iterator[None]:
-    """Whoever leaves a stream that is not captured by `torch.cuda.stream` or `set_stream` raises.
+    """Where this thread leaves a stream that is not captured by `torch.cuda.stream` or `set_stream`, that raises.
 
     What was issued on it has run at once, and would be missing in every replay.
     """
     import torch
 
-    switch = torch.cuda.set_stream
+    switch, thread = torch.cuda.set_stream, threading.get_ident()
 
     def watched(stream: Any) -> None:
-        captured = torch.cuda.is_current_stream_capturing()
+        captured = threading.get_ident() != thread or torch.cuda.is_current_stream_capturing()
         switch(stream)
         if not captured:
             raise RuntimeError(

@@ -29,7 +29,7 @@ from graphsched.executors.calls import Call
 from graphsched.executors.clocks import new_event
 from graphsched.executors.collector import no_collector
 from graphsched.executors.failing import EAGER, make
-from graphsched.executors.lanes import CpuLane, CudaLane, device_index
+from graphsched.executors.lanes import CpuLane, CudaLane
 from graphsched.executors.rehearsal import rehearse
 from graphsched.executors.segments import GRAPH, SegmentCompiler
 from graphsched.executors.stamps import Calls, Stamps
@@ -168,9 +168,11 @@ class GraphCompiler:
                 self._fork()
                 self._make(calls, failures)
                 self._join()
-        except Exception as error:
+        except BaseException as error:
             del graph
             self._give_up()
+            if not isinstance(error, Exception):
+                raise
             if failures:
                 raise failures[0] from failures[0].__cause__
             raise TaskFailedError(f"the plan cannot be captured into a CUDA graph: {error}: {EAGER}") from error
@@ -199,19 +201,18 @@ class GraphCompiler:
     def _fork(self) -> None:
         event = new_event()
         event.record(self.origin)
-        for lane in self.cuda.values():
-            if lane.stream is not self.origin:
-                lane.stream.wait_event(event)
+        for stream in self._streams()[1:]:
+            stream.wait_event(event)
 
     def _join(self) -> None:
-        for lane in self.cuda.values():
-            if lane.stream is not self.origin:
-                event = new_event()
-                event.record(lane.stream)
-                self.origin.wait_event(event)
+        for stream in self._streams()[1:]:
+            event = new_event()
+            event.record(stream)
+            self.origin.wait_event(event)
+
+    def _streams(self) -> list[Any]:
+        """The origin, all other lanes' and those that copies have on their targets, which torch's copies wait for."""
+        return [stream for lane in self.cuda.values() for stream in (lane.stream, *lane.targets.values())]
 
     def _devices(self) -> list[int]:
-        return sorted({lane.stream.device.index for lane in self.cuda.values()} | self._target_devices())
-
-    def _target_devices(self) -> set[int]:
-        return {device_index(name) for lane in self.cuda.values() for name in lane.targets}
+        return sorted({stream.device.index for stream in self._streams()})

@@ -56,7 +56,7 @@ def _stuck(error: StuckError, unfinished: Callable[[int], list[str]], issued: in
 
 
 def make(calls: Calls, plan: Plan, when: str = "") -> None:
-    """Make `calls` outside a run.
+    """Make `calls` outside a run; what a call of no action raises is left as it is.
 
     Raises:
         TaskFailedError: One failed: names its action, and says `when` it failed and what to do.
@@ -67,7 +67,9 @@ def make(calls: Calls, plan: Plan, when: str = "") -> None:
         except ExecutionError:
             raise
         except Exception as error:
-            raise _failure_of_capture(error, plan, max(owner, 0), when) from error
+            if owner < 0:
+                raise
+            raise _failure_of_capture(error, plan, owner, when) from error
 
 
 def _failure_of_capture(error: Exception, plan: Plan, action: int, when: str) -> TaskFailedError:

@@ -2,7 +2,8 @@
 
 A file that names its operations may come from anywhere, so only functions over tensors count: PyTorch's
 operators (``torch.mm``, ``torch.ops.aten.mm.default``, ``torch.Tensor.add_``), ``torch.nn.functional`` and
-arithmetic of Python's ``operator``; nothing that reads files, loads code or changes settings.
+arithmetic of Python's ``operator``; nothing that reads files, loads code, changes settings or looks into memory
+without a check of its bounds (of operators with a leading underscore only a few).
 
 Not modelled: operators registered by extensions (``torch.ops.<other>``), and users' own functions.
 """
@@ -22,7 +23,16 @@ _ARITHMETIC = {
     "abs", "add", "and_", "eq", "floordiv", "ge", "getitem", "gt", "iadd", "imul", "invert", "isub", "itruediv", "le",
     "lshift", "lt", "matmul", "mod", "mul", "ne", "neg", "or_", "pos", "pow", "rshift", "sub", "truediv", "xor",
 }  # fmt: skip
-_REFUSED = {"from_file"}  # the one operator that opens a file
+_REFUSED = {  # what opens a file, and what makes sparse tensors of indices that nobody checks
+    "from_file", "sparse_bsc_tensor", "sparse_bsr_tensor", "sparse_compressed_tensor", "sparse_coo_tensor",
+    "sparse_csc_tensor", "sparse_csr_tensor", "sparse_resize", "sparse_resize_", "sparse_resize_and_clear",
+    "sparse_resize_and_clear_",
+}  # fmt: skip
+_PRIVATE = {  # that traces of networks hold; others look beyond their memory, or change settings
+    "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "_cdist_forward", "_log_softmax", "_log_softmax_backward_data",
+    "_native_batch_norm_legit", "_native_batch_norm_legit_no_training", "_safe_softmax", "_softmax",
+    "_softmax_backward_data", "_to_copy", "_unsafe_view",
+}  # fmt: skip
 _ATEN = "torch.ops.aten"
 
 
@@ -87,7 +97,12 @@ def _aten(names: list[str]) -> Any:
     if overloads is None:
         overloads = found.overloads()
     there = any(_dispatched(names[0], "" if o == "default" else o) for o in overloads)
-    return found if there and names[0] not in _REFUSED else None
+    return found if there and _may_be_called(names[0]) else None
+
+
+def _may_be_called(operator: str) -> bool:
+    private = operator.startswith("_") and not operator.startswith("__")
+    return operator not in _REFUSED and (not private or operator in _PRIVATE)
 
 
 def _dispatched(operator: str, overload: str) -> bool:

@@ -14,7 +14,8 @@ from functools import partial
 
 from graphsched.executors import capture
 from graphsched.executors.eager import EagerCompiler
-from graphsched.executors.failing import make
+from graphsched.executors.failing import failure_in_run, make
+from graphsched.executors.lanes import lanes_at_rest
 from graphsched.executors.segments import SegmentCompiler
 from graphsched.executors.stamps import Calls
 
@@ -29,7 +30,6 @@ def rehearse(compiler: SegmentCompiler, devices: list[int]) -> None:
         StuckError: A run lasted too long.
     """
     buffers = compiler.buffers
-    _blank_inputs(compiler)
     states, numbers = buffers.states(), capture.random_states(devices)
     capture.settle(devices)  # they were cloned on other streams
     try:
@@ -47,14 +47,6 @@ def rehearse(compiler: SegmentCompiler, devices: list[int]) -> None:
     buffers.restore(states)
     capture.set_random_states(numbers)
     capture.settle(devices)
-
-
-def _blank_inputs(compiler: SegmentCompiler) -> None:
-    """Inputs without a default are zero: what else lies in their memory may be no number, or no index."""
-    work, buffers = compiler.plan.work, compiler.buffers
-    for value in work.values.values():
-        if value.kind == "input" and value.name not in work.tensors:
-            buffers.slots[buffers.slot_of[value.name]].zero_()
 
 
 def _draws_elsewhere(compiler: SegmentCompiler, before: dict[int, object], after: dict[int, object]) -> bool:
@@ -82,10 +74,8 @@ def _run(compiler: EagerCompiler, calls: Calls, devices: list[int], when: str) -
         for i, done in compiler.done.items():
             watch.wait(done, repr(compiler.plan.names[i]))
         capture.settle(devices)
-    except Exception:
-        if watch.failure is not None:  # what came first
-            raise watch.failure from watch.failure.__cause__
-        raise
+    except Exception as error:
+        raise failure_in_run(error, watch.failure, compiler.plan, None, compiler.unfinished)  # noqa: B904 - has its cause
 
 
 def _checked(compiler: SegmentCompiler, calls: Calls, devices: list[int]) -> None:
@@ -99,7 +89,7 @@ def _checked(compiler: SegmentCompiler, calls: Calls, devices: list[int]) -> Non
 
 def _rest(compiler: SegmentCompiler) -> None:
     """CPU lanes finish what they have: the check holds for all threads."""
-    for lane in compiler.cpu.values():
-        lane.drain(compiler.watch.timeout_s)
+    if not lanes_at_rest(compiler.cpu, {}, compiler.watch.deadline):
+        raise compiler.watch.stuck("lanes of the CPU")
     if compiler.watch.failure is not None:
         raise compiler.watch.failure

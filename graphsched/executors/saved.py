@@ -27,11 +27,12 @@ from graphsched.executors.operations import ALLOWED, find_operation, name_of
 from graphsched.files import write_bytes
 from graphsched.plan import Plan
 from graphsched.platform import Platform
-from graphsched.workload import Operation, Task, TensorSpec, Workload
+from graphsched.workload import ITEM_BYTES, Operation, Task, TensorSpec, Workload
 
 KIND, VERSION = "graphsched plan", 1
 Tensors = Mapping[str, Any]
-_UNREADABLE = (RuntimeError, ValueError, EOFError, LookupError, TypeError, AttributeError, pickle.UnpicklingError)
+_UNREADABLE = (RuntimeError, ValueError, OSError, EOFError, LookupError, TypeError, AttributeError, pickle.PickleError)
+_UNFIT = (RecursionError, ValueError, LookupError, TypeError, AttributeError, OverflowError)
 
 
 def save_plan(plan: Plan, path: str | Path, *, states: Tensors | None = None) -> None:
@@ -83,7 +84,7 @@ def load_plan(path: str | Path) -> Plan:
         return _from_dict(json.loads(content["text"]), content["tensors"])
     except GraphschedError as error:
         raise FileFormatError(f"{path}: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+    except _UNFIT as error:
         raise FileFormatError(f"{path} is no saved plan: {type(error).__name__}: {error}") from error
 
 
@@ -178,11 +179,13 @@ def _read(path: Path) -> dict[str, Any]:
     content = _unpacked(path)
     if not isinstance(content, dict) or content.get("kind") != KIND:
         raise FileFormatError(f"{path} is no saved plan: name a file that gs.save_plan wrote")
-    if content.get("version") != VERSION:
+    version = content.get("version")
+    if type(version) is not int or version != VERSION:
         raise FileFormatError(
-            f"{path} is a saved plan of version {content.get('version')!r}, this is version {VERSION}: save it again"
+            f"{path} is a saved plan of version {version!r}, this is version {VERSION}: save it again"
         )
-    text, tensors = content.get("text"), content.get("tensors") or {}
+    text: Any = content.get("text")
+    tensors: Any = content.get("tensors")
     if not isinstance(text, str) or not _are_tensors(tensors) or _digest(text, tensors) != content.get("sha256"):
         raise FileFormatError(f"{path} is not as it was written: its hash differs; save the plan again")
     return content
@@ -192,13 +195,13 @@ def _unpacked(path: Path) -> Any:
     import torch
 
     try:
-        content = io.BytesIO(path.read_bytes())
+        file = path.open("rb")
     except OSError as error:
         raise FileFormatError(f"cannot read {path}: {error.strerror or error}") from error
     try:
-        with warnings.catch_warnings():
+        with file, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of other kinds of files
-            return torch.load(content, map_location="cpu", weights_only=True)
+            return torch.load(file, map_location="cpu", weights_only=True)
     except _UNREADABLE as error:
         raise FileFormatError(
             f"{path} is truncated, or no saved plan: name a whole file that gs.save_plan wrote"
@@ -206,10 +209,18 @@ def _unpacked(path: Path) -> Any:
 
 
 def _are_tensors(things: Any) -> bool:
+    return isinstance(things, dict) and all(isinstance(n, str) and _is_written(t) for n, t in things.items())
+
+
+def _is_written(thing: Any) -> bool:
+    """Whether it is a tensor as `save_plan` writes them: every element lies in the file."""
     import torch
 
-    return isinstance(things, dict) and all(
-        isinstance(name, str) and isinstance(thing, torch.Tensor) for name, thing in things.items()
+    return (
+        type(thing) is torch.Tensor
+        and (thing.layout, thing.device.type) == (torch.strided, "cpu")
+        and str(thing.dtype).removeprefix("torch.") in ITEM_BYTES
+        and thing.nbytes <= thing.untyped_storage().nbytes()
     )
 
 
@@ -231,6 +242,7 @@ def _with_code(task: Task, call: Mapping[str, Any]) -> Task:
         kwargs = {key: from_json(a, task.reads) for key, a in call["kwargs"].items()}
     except FileFormatError as error:
         raise FileFormatError(f"task {task.name!r}: {error}") from error
-    assert task.operation is not None
+    if task.operation is None:
+        raise FileFormatError(f"task {task.name!r} has no operation")
     operation = Operation(task.operation.name, function, args, kwargs, task.operation.flops)
     return replace(task, operation=operation)

@@ -34,8 +34,8 @@ def limits(facts: Facts) -> tuple[Limit, ...]:
     asked = (plan.work, plan.platform, plan.costs)
     mine = [_largest(found) for found in (_work(facts), _links(facts), _lanes(facts)) if found]
     return (
-        Limit("work", "any plan", "", work_bound(*asked)),
-        Limit("path", "any plan", "", critical_path_bound(*asked)),
+        Limit("work", "any plan", "", work_bound(*asked, mode=plan.mode)),
+        Limit("path", "any plan", "", critical_path_bound(*asked, mode=plan.mode)),
         Limit("link", "any plan", "", link_bound(plan.work, plan.platform)),
         *mine,
         Limit("path", "this plan", "", _path(facts)),

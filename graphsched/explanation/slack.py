@@ -12,6 +12,7 @@ from __future__ import annotations
 from graphsched.explanation.facts import Facts, is_wait
 from graphsched.explanation.starts import issued_s
 from graphsched.simulator.lane_costs import CPU, CUDA
+from graphsched.simulator.returns import return_s
 
 
 def slacks(facts: Facts) -> list[float]:
@@ -35,10 +36,9 @@ def slacks(facts: Facts) -> list[float]:
 def _through_wait(facts: Facts, i: int, slack: list[float], thread: float) -> float:
     """Hand the thread's slack on to what wait `i` waits for; returns the thread's before the wait."""
     slack[i] = thread
-    return_s = facts.columns.dispatch.sync_s
     over_s = facts.issue_start_s[i]
     for j in facts.columns.waits[i]:
-        slack[j] = min(slack[j], thread + max(0.0, facts.end_s[i] - return_s - facts.end_s[j]))
+        slack[j] = min(slack[j], thread + max(0.0, facts.end_s[i] - return_s(facts.columns, j) - facts.end_s[j]))
         over_s = max(over_s, facts.end_s[j])
     return thread + over_s - facts.issue_start_s[i]
 

@@ -19,6 +19,8 @@ WorkKind = Literal["kernel", "copy", "fill"]
 _WORK: dict[str, WorkKind] = {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "fill"}
 _CALLS = ("cuda_runtime", "cuda_driver")
 
+RESOLUTION_S = 1e-7  # of times on one device
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceWork:
@@ -50,6 +52,17 @@ class DeviceWork:
         if self.kind == "kernel":
             return self.name
         return " ".join(self.name.split()[:2]).replace("PtoP", "DtoD") if self.kind == "copy" else "Memset"
+
+
+def gpu_number(device: str) -> int | None:
+    """Number by which a trace calls a GPU of a platform; None for another device.
+
+    Example:
+        >>> gpu_number("cuda:1"), gpu_number("worker:1")
+        (1, None)
+    """
+    kind, _, number = device.partition(":")
+    return int(number) if kind == "cuda" else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from graphsched.plan import HOST_LANE, Lane, Plan
+from graphsched.plan import HOST_LANE, OUTSIDE, Lane, Plan, segments_of
 from graphsched.timeline import Timeline
 
-Look = Literal["compute", "copy", "collective", "wait", "dispatch"]
+Look = Literal["compute", "copy", "collective", "wait", "join", "dispatch"]
 
 _LOOKS: dict[str, Look] = {"run": "compute", "copy": "copy", "collective": "collective", "wait": "wait"}
 _LANE_KINDS = ("host", "compute", "h2d", "d2h", "local", "peer")
@@ -20,7 +20,8 @@ class Slice:
 
     Attributes:
         name: What it says: the action's name.
-        look: What it is: a task, a copy, a collective, the thread being blocked, or the thread issuing.
+        look: What it is: a task, a copy, a collective, the thread being blocked, every lane waiting inside a CUDA
+            graph (the thread is not blocked by that), or the thread issuing.
         action: Number of the action; of a launch of many actions at once, the first of them.
         count: Actions that are issued by it at once; 1 but for launches of graphs.
     """
@@ -44,19 +45,28 @@ class Track:
 def tracks(line: Timeline) -> list[Track]:
     """The tracks of `line`: the dispatching thread first, then each device's lanes, computing ones first.
 
-    The thread's track holds its waits and the issue of every other action. Lanes on which nothing
-    happens are left out.
+    The thread's track holds its waits and the issue of every other action, and the waits that lanes make
+    inside CUDA graphs, from the end of the launch. Lanes on which nothing happens are left out.
     """
-    plan = line.plan
+    plan, joins = line.plan, joins_of(line.plan)
     slices: dict[int, list[Slice]] = {k: [] for k in lane_order(plan)}
-    starts, ends = line.start_s.tolist(), line.end_s.tolist()
+    starts, ends, launched = line.start_s.tolist(), line.end_s.tolist(), line.issue_end_s.tolist()
     for i, kind in enumerate(plan.kinds):
+        look = "join" if i in joins else _LOOKS[kind]
+        start_s = min(max(starts[i], launched[i]), ends[i]) if i in joins else starts[i]
         for lane in (plan.lane_of[i], *plan.more_lanes.get(i, ())):
-            slices[lane].append(Slice(starts[i], ends[i], plan.names[i], _LOOKS[kind], i))
+            slices[lane].append(Slice(start_s, ends[i], plan.names[i], look, i))
     for k in slices:
         if plan.lanes[k].name == HOST_LANE:
             slices[k] += issues(line)
     return [Track(plan.lanes[k], tuple(sorted(row, key=_by_start))) for k, row in slices.items() if row]
+
+
+def joins_of(plan: Plan) -> frozenset[int]:
+    """Waits that lanes make inside a CUDA graph, not the thread."""
+    waits = [i for i, kind in enumerate(plan.kinds) if kind == "wait"] if plan.mode == "graph" else []
+    of = segments_of(plan).of if waits else ()
+    return frozenset(i for i in waits if of[i] != OUTSIDE)
 
 
 def issues(line: Timeline) -> list[Slice]:
@@ -64,18 +74,19 @@ def issues(line: Timeline) -> list[Slice]:
 
     While it issues a copy of pageable memory the thread is blocked, which is shown as a wait.
     """
-    plan, found = line.plan, list[Slice]()
+    plan, found = line.plan, dict[tuple[float, float], Slice]()
     starts, ends = line.issue_start_s.tolist(), line.issue_end_s.tolist()
     for i, (kind, start_s, end_s) in enumerate(zip(plan.kinds, starts, ends, strict=True)):
         if kind == "wait" or end_s <= start_s:
             continue
-        last = found[-1] if found else None
-        if last and (last.start_s, last.end_s) == (start_s, end_s):
-            count = last.count + 1
-            found[-1] = Slice(start_s, end_s, f"launch of {count} actions", "dispatch", last.action, count)
+        first = found.get((start_s, end_s))
+        if first:  # also where others stand between them in the plan, as tasks on a CPU do
+            count = first.count + 1
+            piece = Slice(start_s, end_s, f"launch of {count} actions", "dispatch", first.action, count)
         else:
-            found.append(Slice(start_s, end_s, plan.names[i], "wait" if _blocks(plan, i) else "dispatch", i))
-    return found
+            piece = Slice(start_s, end_s, plan.names[i], "wait" if _blocks(plan, i) else "dispatch", i)
+        found[start_s, end_s] = piece
+    return list(found.values())
 
 
 def lane_order(plan: Plan) -> list[int]:

@@ -48,6 +48,7 @@ LOOKS: dict[Look, Appearance] = {
     "copy": Appearance("#E69F00", "//", "#7a5400", "black", "copy"),
     "collective": Appearance("#009E73", "\\\\", "#00402f", "black", "collective"),
     "wait": Appearance("#f4f1d0", "..", "#8a8660", "black", "thread blocked"),
+    "join": Appearance("#ffffff", "", "#8a8660", "black", "lanes wait inside the graph"),
     "dispatch": Appearance("#4d1f42", "xx", "#c08fb4", "white", "dispatch"),
 }
 

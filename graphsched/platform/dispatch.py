@@ -53,7 +53,8 @@ class Dispatch:
         timed_edge_s: What a wait for another lane takes longer where timing events stand around both actions.
         timed_beside_s: What a timing event takes longer while a copy from pinned memory of the host goes into its GPU.
         sync_s: The thread's return from waiting for one finished device.
-        result_s: The thread's return from waiting for a result of a CPU lane, which a GPU needs.
+        result_s: The thread's return from waiting for a CPU lane, as for a result that a GPU needs; 0: unknown, at the
+            end of a run or a wait it is `sync_s` then.
         yield_s: Letting CPU lanes run between two questions whether a device is done.
         handoff_s: Giving a task to a worker lane (host).
         wake_s: From a worker task being ready to its start.
@@ -76,6 +77,8 @@ class Dispatch:
         graph_timed_edge_s: What an edge of `graph_fork_s` takes longer where timing events stand around its ends.
         graph_rates: Device seconds a node where tiny nodes run in so many lanes of a graph at once: (lanes,
             seconds), ascending; empty: they do not hold each other up.
+        graph_event_rates: Device seconds a timing event where so many lanes of a graph have them at once: (lanes,
+            seconds), ascending; empty: those of different lanes do not hold each other up.
         graph_copy_in_s, graph_copy_out_s, graph_peer_copy_s: A copy of 4 KB in a row inside a graph, from pinned
             memory, to it, between GPUs; 0: unknown, as long as in a stream.
     """
@@ -121,6 +124,7 @@ class Dispatch:
     graph_event_s: float = 0.0
     graph_timed_edge_s: float = 0.0
     graph_rates: tuple[tuple[int, float], ...] = ()
+    graph_event_rates: tuple[tuple[int, float], ...] = ()
     graph_copy_in_s: float = 0.0
     graph_copy_out_s: float = 0.0
     graph_peer_copy_s: float = 0.0
@@ -181,14 +185,19 @@ class Dispatch:
             >>> costs.graph_rate_s(1), costs.graph_rate_s(3), costs.graph_rate_s(9)
             (0.0, 2.0, 1.0)
         """
-        points = self.graph_rates
-        if lanes < 2 or not points:
-            return 0.0
-        after = bisect_left(points, (lanes, 0.0))
-        if after == 0 or after == len(points):
-            return points[min(after, len(points) - 1)][1]
-        (x0, y0), (x1, y1) = points[after - 1 : after + 1]
-        return y0 + (y1 - y0) * (lanes - x0) / (x1 - x0)
+        return _at_lanes(self.graph_rates, lanes)
+
+    def graph_event_rate_s(self, lanes: int) -> float:
+        """Least time from one timing event of a graph to the next, of any of `lanes` lanes of a device; 0 in one lane.
+
+        Read off as `graph_rate_s` is.
+
+        Example:
+            >>> costs = Dispatch(graph_event_rates=((2, 2.0), (8, 3.5)))
+            >>> costs.graph_event_rate_s(1), costs.graph_event_rate_s(4), Dispatch().graph_event_rate_s(4)
+            (0.0, 2.5, 0.0)
+        """
+        return _at_lanes(self.graph_event_rates, lanes)
 
     def at(self, call_s: float) -> Dispatch:
         """These figures for a thread whose tiny operation takes `call_s` now: a core's speed changes within minutes.
@@ -206,7 +215,18 @@ class Dispatch:
         return replace(self, **scaled, changes=tuple((k, seconds * pace) for k, seconds in self.changes), call_s=call_s)
 
 
-TABLES = {"changes": "kinds", "graph_starts": "nodes", "graph_rates": "lanes"}
+def _at_lanes(points: tuple[tuple[int, float], ...], lanes: int) -> float:
+    """What a table by the number of lanes says of `lanes`; 0 for one, and where nothing is known."""
+    if lanes < 2 or not points:
+        return 0.0
+    after = bisect_left(points, (lanes, 0.0))
+    if after == 0 or after == len(points):
+        return points[min(after, len(points) - 1)][1]
+    (x0, y0), (x1, y1) = points[after - 1 : after + 1]
+    return y0 + (y1 - y0) * (lanes - x0) / (x1 - x0)
+
+
+TABLES = {"changes": "kinds", "graph_starts": "nodes", "graph_rates": "lanes", "graph_event_rates": "lanes"}
 """Fields of `Dispatch` that are tables: pairs of a number of what is named, and seconds."""
 
 HOST_CALLS = (

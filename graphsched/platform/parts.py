@@ -33,8 +33,6 @@ class Device:
         slowed_in, slowed_out: What a kernel that fills its memory rate costs copies into it from the host's pinned
             memory and out of it to there: how much longer they take, as a fraction. 0: unknown, and no effect.
         slowed_peer_in, slowed_peer_out: Likewise, copies from and to another GPU over a peer link.
-        crowded_in, crowded_out: What kernels of two lanes or more cost copies from the host's pinned memory and to
-            it beyond those of one lane, whatever memory they use. 0: unknown, and no effect.
     """
 
     name: str
@@ -52,8 +50,6 @@ class Device:
     slowed_out: float = 0.0
     slowed_peer_in: float = 0.0
     slowed_peer_out: float = 0.0
-    crowded_in: float = 0.0
-    crowded_out: float = 0.0
 
     def __post_init__(self) -> None:
         if self.kind not in ("cuda", "worker", "cpu"):
@@ -71,10 +67,7 @@ class Device:
         return self.kind != "cpu"
 
 
-MEMORY_FACTORS = (
-    "traffic_in", "traffic_out", "slowed_in", "slowed_out", "slowed_peer_in", "slowed_peer_out", "crowded_in",
-    "crowded_out",
-)  # fmt: skip
+MEMORY_FACTORS = ("traffic_in", "traffic_out", "slowed_in", "slowed_out", "slowed_peer_in", "slowed_peer_out")
 """Fields of `Device`: what kernels and copies that share its memory cost each other."""
 
 

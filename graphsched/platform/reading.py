@@ -12,6 +12,8 @@ from graphsched.platform.parts import check_number
 Part = TypeVar("Part")
 TEXTS = ("name", "kind", "model", "host", "source", "target", "memory")
 FLAGS = ("blocking",)
+RETIRED = ("crowded_in", "crowded_out")
+"""Entries of older files, about terms that the model had and has no more: dropped on reading."""
 
 
 def read_parts(kind: type[Part], rows: Any, entry: str) -> tuple[Part, ...]:
@@ -42,6 +44,7 @@ def read_part(kind: type[Part], row: Any, entry: str) -> Part:
     """
     if not isinstance(row, Mapping):
         raise FileFormatError(f"not a platform: {entry} is {_short(row)}: an object is needed")
+    row = {name: value for name, value in row.items() if name not in RETIRED}
     _check_names(kind, row, entry)
     for name in (name for name in TEXTS if name in row and not isinstance(row[name], str)):
         raise FileFormatError(f"not a platform: {name!r} of {entry} is {_short(row[name])}: text is needed")

@@ -9,11 +9,12 @@ from graphsched.estimates import task_cost
 from graphsched.plan import lies_pageable
 from graphsched.platform import Platform
 from graphsched.schedulers.candidates import Devices, find_candidates
+from graphsched.schedulers.durations import costs_in
 from graphsched.workload import Memory, Read, Task, Value, Workload
 
 
-def lower_bound(work: Workload, platform: Platform, costs: Costs | None = None) -> float:
-    """Seconds that any plan of `work` on `platform` takes at least: the largest of the three bounds.
+def lower_bound(work: Workload, platform: Platform, costs: Costs | None = None, *, mode: str = "eager") -> float:
+    """Seconds that any plan of `work` on `platform` takes at least in `mode`: the largest of the three bounds.
 
     Not modelled: dispatch, and transfers that a plan could do without.
 
@@ -27,17 +28,22 @@ def lower_bound(work: Workload, platform: Platform, costs: Costs | None = None) 
         2.0
     """
     return max(
-        critical_path_bound(work, platform, costs), work_bound(work, platform, costs), link_bound(work, platform)
+        critical_path_bound(work, platform, costs, mode=mode),
+        work_bound(work, platform, costs, mode=mode),
+        link_bound(work, platform),
     )
 
 
-def critical_path_bound(work: Workload, platform: Platform, costs: Costs | None = None) -> float:
+def critical_path_bound(
+    work: Workload, platform: Platform, costs: Costs | None = None, *, mode: str = "eager"
+) -> float:
     """Seconds of the longest path, each task on the device where it is fastest, with no communication.
 
-    Copies that the workload asks for count as nothing.
+    Copies that the workload asks for count as nothing. In `mode` ``graph`` tasks take what they take inside a CUDA
+    graph, where that is known.
     """
     candidates = find_candidates(work, platform)
-    fastest = _Fastest(platform, costs)
+    fastest = _Fastest(platform, costs, mode)
     end_s: dict[str, float] = {}
     for task in work.tasks:
         ready = max((end_s[name] for name in work.graph.pred[task.name]), default=0.0)
@@ -46,17 +52,18 @@ def critical_path_bound(work: Workload, platform: Platform, costs: Costs | None 
     return max(end_s.values(), default=0.0)
 
 
-def work_bound(work: Workload, platform: Platform, costs: Costs | None = None) -> float:
+def work_bound(work: Workload, platform: Platform, costs: Costs | None = None, *, mode: str = "eager") -> float:
     """Seconds that the devices need for all tasks if each is always busy and no task waits.
 
     A task takes up a share of its device: the time it takes beside copies of itself, for each of
     them, at best (`TaskCost.slowdown`); without a measured curve the whole device. CPU and worker
     lanes are processors of their own. Tasks that only some devices may run are also bounded by those.
+    Times are those of `mode`, as in `critical_path_bound`.
 
     Not modelled: cores that CPU and worker lanes share.
     """
     candidates = find_candidates(work, platform)
-    fastest = _Fastest(platform, costs)
+    fastest = _Fastest(platform, costs, mode)
     shares: dict[Devices, float] = {}
     for task in work.tasks:
         if task.kind == "run":
@@ -150,9 +157,9 @@ def _processors(platform: Platform, name: str) -> int:
 class _Fastest:
     """Least seconds of tasks over devices; each distinct operation is looked up once."""
 
-    def __init__(self, platform: Platform, costs: Costs | None) -> None:
+    def __init__(self, platform: Platform, costs: Costs | None, mode: str) -> None:
         self._platform = platform
-        self._costs = platform.costs if costs is None else costs
+        self._costs = costs_in(mode, platform.costs if costs is None else costs)
         self._known: dict[tuple[str, Devices], tuple[float, float]] = {}
         self._first: dict[Devices, Devices] = {}
 

@@ -15,6 +15,22 @@ from graphsched.workload import Memory, Task
 Seconds = tuple[float, ...]
 
 
+def costs_in(mode: str, costs: Costs) -> Costs:
+    """`costs` as a plan has them that runs in `mode`: in ``graph`` mode those inside a CUDA graph, where known.
+
+    Example:
+        >>> from graphsched.costs import TaskCost
+        >>> costs = Costs({("mm", "H200"): TaskCost(6e-6, graph_s=5e-6), ("add", "H200"): TaskCost(2e-6)})
+        >>> [cost.device_s for cost in map(costs_in("graph", costs).__getitem__, costs)]
+        [5e-06, 2e-06]
+        >>> costs_in("eager", costs) is costs
+        True
+    """
+    if mode != "graph":
+        return costs
+    return Costs({key: costs[key].in_graph() for key in costs}, costs.pairs)
+
+
 class Durations:
     """Seconds of tasks alone on devices; each distinct operation is looked up once."""
 

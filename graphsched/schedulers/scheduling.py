@@ -8,6 +8,7 @@ from graphsched.costs import Costs
 from graphsched.errors import ScheduleError
 from graphsched.plan import Placement, Plan, build_plan, check_capturable
 from graphsched.platform import Platform
+from graphsched.schedulers.durations import costs_in
 from graphsched.schedulers.options import check_options, described
 from graphsched.schedulers.registry import find_scheduler, takes_mode
 from graphsched.workload import Workload
@@ -31,7 +32,8 @@ def schedule(
         platform: What to run it on.
         costs: Costs of its tasks; default those that the platform carries. What is missing is estimated.
         scheduler: Name of one of `schedulers()`.
-        mode: How the plan is meant to run: ``eager``, or ``graph`` (one CUDA graph).
+        mode: How the plan is meant to run: ``eager``, or ``graph`` (CUDA graphs; the scheduler reckons with what
+            tasks take inside these, where that was measured).
         options: Options of the scheduler; all take ``copies``: copies that the workload asks for go to lanes
             of their ``own`` (default), or to the ``compute`` lane that made the value.
 
@@ -51,13 +53,12 @@ def schedule(
         >>> plan.scheduler, [action.lanes[0].name for action in plan]
         ('round_robin lanes=2', ['cuda:0/s0', 'cuda:0/s1'])
     """
-    if mode not in MODES:
-        raise ScheduleError(f"no mode {mode!r}: there is {', '.join(MODES)}")
+    check_mode(mode)
     function = find_scheduler(scheduler)
     check_options(scheduler, function, options)
     costs = platform.costs if costs is None else costs
     told = {"mode": mode} if takes_mode(function) else {}
-    placement = function(work, platform, costs, **told, **options)
+    placement = function(work, platform, costs_in(mode, costs), **told, **options)
     if not isinstance(placement, Placement):
         raise ScheduleError(f"scheduler {scheduler!r} returned {type(placement).__name__}: a Placement is needed")
     name = described(scheduler, function, options)
@@ -65,3 +66,13 @@ def schedule(
     if mode == "graph":
         check_capturable(plan)
     return plan
+
+
+def check_mode(mode: str) -> None:
+    """Make sure that a plan may be meant to run in `mode`.
+
+    Raises:
+        ScheduleError: There is no such mode.
+    """
+    if mode not in MODES:
+        raise ScheduleError(f"no mode {mode!r}: there is {', '.join(MODES)}")

@@ -52,7 +52,7 @@ def streams(
     Args:
         work: What to run.
         platform: What to run it on.
-        costs: Costs of its tasks.
+        costs: Costs of its tasks, as `schedule` has them for `mode`.
         mode: How the plan is meant to run: ``eager`` or ``graph``.
         most_lanes: Compute lanes on each device at most; a device that may have fewer gets fewer.
         margin: Part of the makespan, from 0 to below 1.

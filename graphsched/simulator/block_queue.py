@@ -108,10 +108,6 @@ class BlockQueue:
         """(action, rate) of those with blocks in flight, as the last `refresh` left them; 1 is the speed alone."""
         return [(running.action, running.part / running.factor) for running in self._flying]
 
-    def present(self) -> int:
-        """Number of kernels that run or wait."""
-        return len(self._flying) + len(self._queue)
-
     def _look_ahead(self) -> float:
         """When the next kernel ends, or blocks whose room somebody who has yet to come might get.
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from graphsched.costs import Beside, TaskCost
 from graphsched.errors import PlanError
 from graphsched.plan import OUTSIDE, Plan, segments_of
+from graphsched.plan.segments import blocks
 from graphsched.platform import CapacityTable, Dispatch
 from graphsched.simulator.durations import Durations
 from graphsched.simulator.graph_mode import copy_shift_s, in_graph, inside, launch_graphs
@@ -62,6 +63,8 @@ class Columns:
         shares: Memory shares of tasks that copies slow, or that slow copies.
         pressures, slowed: What copies cost tasks, and tasks them, see `simulator.traffic`.
         late_events_s: What timing events take longer beside copies, see `simulator.timing_events`.
+        event_gates: Device of each action of a graph whose timing events pass in turn with those of other lanes.
+        event_spacing_s: By such a device, least time from one of them to the next, see `simulator.event_nodes`.
     """
 
     lanes: Lanes
@@ -100,6 +103,8 @@ class Columns:
     pressures: dict[int, tuple[tuple[int, float], ...]] = field(default_factory=dict)
     slowed: dict[int, tuple[tuple[int, float], ...]] = field(default_factory=dict)
     late_events_s: dict[int, float] = field(default_factory=dict)
+    event_gates: dict[int, int] = field(default_factory=dict)
+    event_spacing_s: dict[int, float] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.lane)
@@ -196,7 +201,7 @@ def _fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Mode
         link = durations.link(copy)
         on_cpu = columns.kind[i] == CPU
         route = durations.route(copy, tuple(numbers[name] for name in link.crosses), on_cpu)
-        shift_s = max(copy_shift_s(copy, link, plan), -route.latency_s)
+        shift_s = 0.0 if blocks(plan, copy) else max(copy_shift_s(copy, link, plan), -route.latency_s)
         if shift_s:
             route = route._replace(latency_s=route.latency_s + shift_s)
         columns.call_s[i] = columns.dispatch.handoff_s if on_cpu else copy_call_s(copy, plan, columns.dispatch)
@@ -255,13 +260,10 @@ def _share_memory(columns: Columns, costs: dict[int, TaskCost], durations: Durat
     pressed, slowing = ({device for both in found.values() for device, _ in both[side]} for side in (0, 1))
     moved = {i: cost for i, cost in costs.items() if columns.resource[i] not in by_block}
     columns.shares = memory_shares(plan, moved, pressed) | memory_shares(plan, costs, slowing)
-    shared = {plan.lanes[columns.lane[i]].device: k for i in costs if (k := columns.resource[i]) != ALONE}
     pools = _memory_pools(columns, plan)
-    count = columns.pools - 1
-    for i, (presses, slowed, crowded) in found.items():
+    for i, (presses, slowed) in found.items():
         felt = tuple((pools[k], x) for k, x in presses if k in pools and pools[k] not in by_block)
         paid = tuple((pools[k], x) for k, x in slowed if k in pools)
-        paid += tuple((count + shared[k], x) for k, x in crowded if k in shared)
         if felt:
             columns.pressures[i] = felt
         if paid:

@@ -15,6 +15,7 @@ from heapq import heappop, heappush
 from graphsched.plan import OUTSIDE
 from graphsched.simulator.columns import BLOCKS, NEEDS_CPU, SEVERAL, Columns
 from graphsched.simulator.lane_costs import CPU, CUDA
+from graphsched.simulator.returns import NOTHING, return_s
 
 LONG_WAIT_S = 2e-5  # of the thread, after which its caches hold other code
 IN_GRAPH = 3  # beside the kinds of actions: one that a CUDA graph holds
@@ -188,17 +189,17 @@ class Thread:
 
     def _wait(self, i: int) -> bool:
         """Wait for actions."""
-        time = self.time
+        time, last = self.time, NOTHING
         for j in self._columns.waits[i]:
             end = self._end_s[j]
             if end < 0.0:
                 self.needs = j
                 return False
             if end > time:
-                time = end
+                time, last = end, j
         self.issue_start_s[i] = self.time
         self._cold = time - self.time > LONG_WAIT_S
-        self.time = self.issue_end_s[i] = time + self._columns.dispatch.sync_s
+        self.time = self.issue_end_s[i] = time + return_s(self._columns, last)
         return True
 
     def _replay(self, i: int) -> bool:

@@ -20,12 +20,14 @@ from graphsched.simulator.block_queue import BlockQueue
 from graphsched.simulator.columns import ALONE, NETWORK, SEVERAL, Columns
 from graphsched.simulator.compute import CoreSharing, Pool, device_resource
 from graphsched.simulator.dispatch import UNKNOWN, Thread
+from graphsched.simulator.event_nodes import EVENTS
 from graphsched.simulator.fluid import Resource, Timer
 from graphsched.simulator.gate import Gate
 from graphsched.simulator.graph_mode import inside, latencies_s
 from graphsched.simulator.host_calls import queries_s
 from graphsched.simulator.lane_costs import CUDA, WAIT
 from graphsched.simulator.network import Network
+from graphsched.simulator.returns import NOTHING, last_over, return_s
 from graphsched.simulator.traffic import BesideTraffic, MemoryUse, Traffic, Unshared
 
 
@@ -73,6 +75,9 @@ class Engine:
         self._pools.append(self._cores)
         self._network = Network(columns.routes, columns.capacities, self._at, columns.tables, columns.slowed)
         self._gates = {k: Gate(s, columns.launches, partial(self._let_in, k)) for k, s in columns.spacing_s.items()}
+        events = [EVENTS] * n if columns.event_gates else []
+        passing = {k: Gate(s, events, self._pass_events) for k, s in columns.event_spacing_s.items()}
+        self._event_gates = {i: passing[k] for i, k in columns.event_gates.items()} if timed else {}
         self._touched: dict[Resource, None] = {}
         self._alarm_s = -1.0
 
@@ -88,8 +93,9 @@ class Engine:
         if not self.thread.done or self._missing:
             stuck = next(iter(self._missing), self.thread.needs)
             raise DeadlockError(f"action number {stuck} never ends: plan.check() says why")
-        last = max(self.end_s, default=0.0)
-        return max(self.thread.time, last) + self._columns.dispatch.sync_s + queries_s(self._columns, self.end_s)
+        last = last_over(self.end_s, self.thread.time)
+        over_s = self.thread.time if last == NOTHING else self.end_s[last]
+        return over_s + return_s(self._columns, last) + queries_s(self._columns, self.end_s)
 
     # -- what is known at once -----------------------------------------------------------------
 
@@ -146,7 +152,7 @@ class Engine:
                 start = launched
         resource = self._resource[i]
         if resource == ALONE:
-            self._end(i, start + self._work_s[i])
+            self._work_over(i, start + self._work_s[i])
         elif resource == NETWORK:
             if i in self._columns.held:
                 self._arrive(i, start, self._cores)
@@ -156,8 +162,16 @@ class Engine:
         else:
             self._arrive(i, start, self._pools[resource])
 
+    def _work_over(self, i: int, end: float) -> None:
+        """The work of action `i` is over at `end`; events of other lanes may stand before those around it."""
+        gate = self._event_gates.get(i)
+        if gate is None:
+            self._end(i, end)
+        else:
+            self._arrive(i, end, gate)
+
     def _end(self, i: int, end: float) -> None:
-        """The work of action `i` is over at `end`."""
+        """The work of action `i` is over at `end`, and nothing holds its events up."""
         if self._kind[i] == CUDA:
             if self._flags[i] & SEVERAL:
                 end = max(end, self.thread.floor_s[i])
@@ -195,6 +209,8 @@ class Engine:
         time, resource, i = event.value
         self._now = max(self._now, time)
         self._enter(i, resource)
+        if self.end_s[i] >= 0.0:
+            self._settle(i)
         self._after_change()
 
     def _enter(self, i: int, resource: Resource) -> None:
@@ -203,6 +219,10 @@ class Engine:
 
     def _let_in(self, pool: int, i: int, time: float) -> None:
         self._arrive(i, time, self._pools[pool])
+
+    def _pass_events(self, i: int, time: float) -> None:
+        """The events around action `i` are served from `time` on."""
+        self._end(i, time)
 
     def _at(self, time: float, resource: Resource, token: int) -> None:
         delay = max(0.0, time - self._env.now)
@@ -218,7 +238,7 @@ class Engine:
             if i in self._columns.held:
                 self._cores.leave(i)
                 self._touched[self._cores] = None
-            self._end(i, time)
+            self._work_over(i, time)
         for i in over:
             self._settle(i)
         self._after_change()

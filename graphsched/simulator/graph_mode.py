@@ -7,7 +7,9 @@ another, at measured least distances. Copies take longer or shorter than in a st
 on a CPU cut a plan into are graphs that follow one another, see `plan.segments`; between them the thread works as it
 does in eager mode.
 
-Not modelled: starts on several GPUs, which take longer than on one; event nodes that hold up nodes of other lanes.
+Timing events are nodes too, see `simulator.event_nodes`.
+
+Not modelled: starts on several GPUs, which take longer than on one.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from graphsched.plan import OUTSIDE, Copy, Plan, Segments
 from graphsched.platform import Dispatch, Link
 from graphsched.platform.parts import HOST_CALLS
 from graphsched.simulator.graph_edges import chained, joined
-from graphsched.simulator.graph_segments import Replays, replays_of, waits_between
+from graphsched.simulator.graph_segments import replays_of, waits_between
 from graphsched.simulator.lane_costs import CUDA
 
 if TYPE_CHECKING:
@@ -54,13 +56,12 @@ def launch_graphs(columns: Columns, segments: Segments) -> None:
     for i, host_s, start_s in zip(graphs.first, hosts_s, starts_s, strict=True):
         columns.own_s[i] = min(host_s, start_s)
     delays_s = [max(0.0, start_s - host_s) for host_s, start_s in zip(hosts_s, starts_s, strict=True)]
-    launch_s = min(delays_s)
-    columns.dispatch = replace(columns.dispatch, launch_s=launch_s)
-    columns.graphs = replace(graphs, later_s=[delay_s - launch_s for delay_s in delays_s])
+    columns.graphs = replace(graphs, later_s=[delay_s - columns.dispatch.launch_s for delay_s in delays_s])
     waits = joined(columns.waits, lane, kind, graphs.of)
     columns.waits = waits_between(waits, segments, lane, kind)
     for i in chained(columns.waits, lane, kind):
-        columns.flags[i] |= CHAINED
+        if inside(columns, i):
+            columns.flags[i] |= CHAINED
 
 
 def _host_s(dispatch: Dispatch, nodes: int) -> float:
@@ -69,16 +70,6 @@ def _host_s(dispatch: Dispatch, nodes: int) -> float:
 
 def _start_s(dispatch: Dispatch, nodes: int, lanes: int) -> float:
     return dispatch.graph_start_s(nodes) + dispatch.graph_lane_s * max(0, lanes - 1)
-
-
-def with_event_nodes(graphs: Replays, columns: Columns) -> Replays:
-    """`graphs` with two timing events around every action: with more nodes they start later."""
-    start_s, events = columns.dispatch.graph_start_s, [0] * len(graphs.nodes)
-    for i, k in enumerate(graphs.of):
-        if k != OUTSIDE and columns.kind[i] == CUDA:
-            events[k] += 2
-    more_s = [max(0.0, start_s(n + e) - start_s(n)) for n, e in zip(graphs.nodes, events, strict=True)]
-    return replace(graphs, later_s=[s + more for s, more in zip(graphs.later_s, more_s, strict=True)])
 
 
 def inside(columns: Columns, i: int) -> bool:

@@ -21,7 +21,8 @@ class Replays:
         first: The first action of each graph, where it is launched.
         needs: Actions of CPU lanes that the thread waits for before each launch.
         nodes: Of each graph.
-        later_s: By graph, how much later than `Dispatch.launch_s` after its launch its first nodes may start.
+        later_s: By graph, how much later than `Dispatch.launch_s` after its launch its first nodes may start; below 0
+            sooner.
     """
 
     of: Sequence[int]

@@ -16,7 +16,7 @@ from graphsched.costs import COMPANY_KINDS
 from graphsched.plan import Copy, Plan
 from graphsched.platform import Dispatch
 from graphsched.simulator.call_distance import call_distances
-from graphsched.simulator.graph_mode import with_event_nodes
+from graphsched.simulator.event_nodes import with_event_nodes
 from graphsched.simulator.lane_costs import CPU, CUDA
 
 if TYPE_CHECKING:
@@ -74,11 +74,9 @@ def add_changes(columns: Columns) -> None:
 
 
 def with_cpu_lanes(costs: Dispatch, kinds: Sequence[int]) -> Dispatch:
-    """Costs of dispatch of a plan with lanes of these kinds: where CPU lanes compute, the thread that waits for a GPU
-    lets them run before it asks again, and so goes on half of that later."""
-    if CPU not in kinds or CUDA not in kinds:
-        return costs
-    return replace(costs, sync_s=costs.sync_s + costs.yield_s / 2)
+    """Costs of dispatch of a plan with lanes of these kinds: without CPU lanes the thread that waits for a GPU lets
+    nothing else run, see `simulator.returns`."""
+    return costs if CPU in kinds and CUDA in kinds else replace(costs, yield_s=0.0)
 
 
 def queries_s(columns: Columns, end_s: Sequence[float]) -> float:
@@ -101,9 +99,8 @@ def warm(columns: Columns) -> Columns:
 
 
 def with_events(columns: Columns) -> Columns:
-    """`columns` of a run with timing events: lanes wait longer for each other, a graph starts later."""
-    if columns.graphs is not None:
-        columns = replace(columns, graphs=with_event_nodes(columns.graphs, columns))
+    """`columns` of a run with timing events: lanes wait longer for each other; see also `simulator.event_nodes`."""
+    columns = with_event_nodes(columns)
     edge_s, lanes = columns.dispatch.timed_edge_s, columns.lanes
     if not edge_s:
         return columns

@@ -60,6 +60,7 @@ SIDE_BY_SIDE, BY_CURVES, UNDER_LOAD = 0.047, 0.086, 0.02
 HANDOVER_S = 1.2e-6
 ESTIMATED = 0.5  # an estimate is good to a factor of about 1.6
 SLOWED = 1.02  # times its work alone from which on an action counts as slowed by others
+RETURNS = ("sync_s", "result_s", "yield_s", "launch_s")  # of the thread's time, what is in no column
 
 
 class Figure(NamedTuple):
@@ -126,7 +127,7 @@ def _with_host(columns: Columns, factor: float) -> Columns:
     return replace(
         columns,
         lanes=replace(lanes, switch_s=switch_s),
-        dispatch=replace(dispatch, sync_s=factor * dispatch.sync_s, launch_s=factor * dispatch.launch_s),
+        dispatch=replace(dispatch, **{name: factor * getattr(dispatch, name) for name in RETURNS}),
         own_s=own_s,
         call_s=call_s,
         before_s=before_s,

@@ -2,10 +2,12 @@
 
 What the spans cannot tell apart stays as modelled: of a kernel that its lane waited for, the span holds the
 rest of the launch and the kernel; its work is changed only as far as the span leaves no other choice. What
-the timing events of two actions take between their spans on a busy lane belongs to the second.
+the timing events of two actions take between their spans on a busy lane belongs to the second. What the events of
+other lanes of a CUDA graph cost an action is in its span.
 
 Not modelled: which part of a call launches the kernel (all that a measured call takes longer counts as
-before the launch, unless the kernel's start or end contradicts that).
+before the launch, unless the kernel's start or end contradicts that); what the thread takes between the launch of a
+CUDA graph and a wait.
 """
 
 from __future__ import annotations
@@ -13,9 +15,10 @@ from __future__ import annotations
 from graphsched.plan import Plan
 from graphsched.simulator.columns import BLOCKS, NEEDS_CPU, Columns
 from graphsched.simulator.dispatch import LONG_WAIT_S
-from graphsched.simulator.graph_mode import latencies_s
+from graphsched.simulator.graph_mode import inside, latencies_s
 from graphsched.simulator.host_calls import queries_s
 from graphsched.simulator.lane_costs import CPU, CUDA, WAIT
+from graphsched.simulator.returns import NOTHING, last_over, return_s
 from graphsched.timeline import Timeline
 
 NEARLY_FULL = 0.9  # share of a launch queue from which on the thread's time is the queue's
@@ -29,6 +32,7 @@ class Readings:
         work_s: Seconds of work that the spans allow, next to the modelled ones.
         own_s, call_s, after_s: Columns of the thread's time.
         late_s: By action, start beyond what the model has from the last thing waited for.
+        later_s: By CUDA graph, as `Replays.later_s`: less where something started sooner.
         pause_s: By action, the thread's time before it beyond the model's, after it was held up.
         return_s: The same after the last action, until the end of the run.
     """
@@ -48,6 +52,8 @@ class Readings:
         self.pause_s: dict[int, float] = {}
         self.return_s = 0.0
         self._cold = False  # the thread has come back from a long wait
+        self._held = _held(columns)
+        self.later_s = list(columns.graphs.later_s) if columns.graphs else []
         self._read()
         self._read_return(measured.timed_makespan_s)
 
@@ -55,6 +61,13 @@ class Readings:
         kind, stream, before, pause_s, time = self._columns.kind, -1, -1, 0.0, 0.0
         for i in range(len(kind)):
             gap_s = self._begun_s[i] - time
+            if inside(self._columns, i):
+                if self._is_launch(i):
+                    if pause_s:
+                        self.pause_s[i], pause_s = pause_s, 0.0
+                    self._read_replay(i, time)
+                    stream, before, time = -1, i, self._issued_s[i]
+                continue
             if kind[i] == WAIT:
                 if before >= 0:  # the wait itself may swallow it
                     self._delay_after(before, gap_s)
@@ -79,14 +92,17 @@ class Readings:
 
     def _beyond_return(self, i: int) -> float:
         """What the thread took to return from wait `i` beyond the model's time for that."""
-        over_s = max((self._end_s[j] for j in self._columns.waits[i]), default=0.0)
+        waits = self._columns.waits[i]
+        over_s = max((self._end_s[j] for j in waits), default=0.0)
+        last = next((j for j in waits if self._end_s[j] == over_s > self._begun_s[i]), NOTHING)
         self._cold = over_s - self._begun_s[i] > LONG_WAIT_S
-        return self._issued_s[i] - max(self._begun_s[i], over_s) - self._dispatch.sync_s
+        return self._issued_s[i] - max(self._begun_s[i], over_s) - return_s(self._columns, last)
 
     def _read_return(self, makespan_s: float) -> None:
         """The last return: the thread knows that all lanes are done."""
-        known_s = max(max(self._end_s, default=0.0), max(self._issued_s, default=0.0))
-        returned_s = known_s + self._dispatch.sync_s + queries_s(self._columns, self._end_s)
+        issued_s = max(self._issued_s, default=0.0)
+        known_s, last = max(max(self._end_s, default=0.0), issued_s), last_over(self._end_s, issued_s)
+        returned_s = known_s + return_s(self._columns, last) + queries_s(self._columns, self._end_s)
         self.return_s = makespan_s - returned_s + self.return_s
 
     # -- worker lanes --------------------------------------------------------------------------
@@ -95,6 +111,30 @@ class Readings:
         self.call_s[i] = gap_s + self._issued_s[i] - self._begun_s[i]
         self.work_s[i] = self._end_s[i] - self._start_s[i]
         self._read_lateness(i, self._issued_s[i])
+
+    # -- CUDA graphs ---------------------------------------------------------------------------
+
+    def _is_launch(self, i: int) -> bool:
+        """Whether action `i` is the first that a graph holds."""
+        graphs = self._columns.graphs
+        return graphs is not None and graphs.first[graphs.of[i]] == i
+
+    def _read_replay(self, first: int, time: float) -> None:
+        """The launch of the graph that begins with action `first`, and all that it holds, the thread free at `time`.
+
+        What starts before the model lets it shows that the launch took effect earlier.
+        """
+        graphs = self._columns.graphs
+        assert graphs is not None
+        k, pause_s = graphs.of[first], self.pause_s.get(first, 0.0)
+        self._cold = False
+        begun_s = max([time - pause_s, *(self._end_s[j] for j in graphs.needs[k])])
+        ready_s = self._issued_s[first] + self._dispatch.launch_s + graphs.later_s[k]
+        early_s = max(0.0, ready_s - min(self._start_s[i] for i in self._held[k]))
+        self.own_s[first] = self._issued_s[first] - begun_s - pause_s
+        self.later_s[k] -= early_s
+        for i in self._held[k]:
+            self._read_lane(i, ready_s - early_s - self._dispatch.launch_s, movable=False)
 
     # -- streams -------------------------------------------------------------------------------
 
@@ -134,8 +174,10 @@ class Readings:
         """When the results of worker lanes that action `i` needs had been there."""
         if not self._columns.flags[i] & NEEDS_CPU:
             return time
-        over_s = max(self._end_s[j] for j in self._columns.waits[i] if self._columns.kind[j] == CPU)
-        return over_s + self._dispatch.result_s if over_s > time else time
+        for j in self._columns.waits[i]:
+            if self._columns.kind[j] == CPU and self._end_s[j] > time:
+                time = self._end_s[j] + self._dispatch.result_s
+        return time
 
     def _lengthen(self, i: int, called_s: float, excess_s: float) -> float:
         """Lengthen the calls of action `i` by what the thread took longer, but for what it took before them."""
@@ -198,6 +240,15 @@ class Readings:
         else:
             earliest_s += columns.lanes.wake_s[columns.lane[i]]
         self.late_s[i] = self._start_s[i] - earliest_s
+
+
+def _held(columns: Columns) -> list[list[int]]:
+    """Of each CUDA graph, the actions on streams that it holds."""
+    found: list[list[int]] = [[] for _ in (columns.graphs.first if columns.graphs else ())]
+    for i, kind in enumerate(columns.kind):
+        if columns.graphs and kind == CUDA and inside(columns, i):
+            found[columns.graphs.of[i]].append(i)
+    return found
 
 
 def _crowded(columns: Columns, begun_s: list[float], end_s: list[float]) -> frozenset[int]:

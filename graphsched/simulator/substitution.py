@@ -4,7 +4,7 @@ The measured spans are those of the run with timing events, so that is the run t
 classes replaced it comes out as measured.
 
 ========== =====================================================================================
-compute    work of tasks; a measured task shares nothing, what others cost it is in its span
+compute    work of tasks; a measured task shares nothing, what others and their events cost it is in its span
 transfers  work of copies, likewise
 dispatch   the thread's time for each action and between two; where a result, a blocking copy or a full
            launch queue held it up, only what it did besides
@@ -23,6 +23,7 @@ from typing import Literal
 
 from graphsched.simulator.columns import ALONE, Columns, finish, tabulate
 from graphsched.simulator.engine import Engine
+from graphsched.simulator.graph_mode import inside
 from graphsched.simulator.lane_costs import CUDA
 from graphsched.simulator.model import EVERYTHING, Model
 from graphsched.simulator.readings import Readings
@@ -71,6 +72,8 @@ class Substitution:
         found, columns = self._found, _with_work(self.columns, self._found, terms)
         if "dispatch" in terms:
             columns = replace(columns, own_s=found.own_s, call_s=found.call_s, after_s=found.after_s)
+            graphs = columns.graphs
+            columns.graphs = replace(graphs, later_s=found.later_s) if graphs else None
         if "waits" not in terms:
             return Engine(columns, timed=True).run()
         columns = _with_pauses(columns, found.pause_s)
@@ -101,17 +104,19 @@ class Substitution:
 
 
 def _with_work(columns: Columns, found: Readings, terms: Collection[Term]) -> Columns:
-    work_s, resource = list(columns.work_s), list(columns.resource)
+    work_s, resource, gates = list(columns.work_s), list(columns.resource), dict(columns.event_gates)
     for term, actions in (("compute", found.runs), ("transfers", found.copies)):
         for i in actions if term in terms else ():
             work_s[i], resource[i] = found.work_s[i], ALONE
-    return replace(columns, work_s=work_s, resource=resource)
+            gates.pop(i, None)
+    return replace(columns, work_s=work_s, resource=resource, event_gates=gates)
 
 
 def _with_pauses(columns: Columns, pause_s: dict[int, float]) -> Columns:
     """What the thread takes to go on after a wait, before the calls of the next action."""
-    before_s, call_s = list(columns.before_s), list(columns.call_s)
+    own_s, before_s, call_s = list(columns.own_s), list(columns.before_s), list(columns.call_s)
     for i, pause in pause_s.items():
         into = before_s if columns.kind[i] == CUDA else call_s
+        into = own_s if inside(columns, i) else into  # of the launch of a graph
         into[i] += pause
-    return replace(columns, before_s=before_s, call_s=call_s)
+    return replace(columns, own_s=own_s, before_s=before_s, call_s=call_s)

@@ -26,7 +26,6 @@ from graphsched.costs import TaskCost
 from graphsched.plan import Copy, Plan
 from graphsched.platform import Device, Link, Platform
 from graphsched.platform.parts import MEMORY_FACTORS
-from graphsched.simulator.block_queue import BlockQueue
 from graphsched.simulator.compute import ComputeSharing
 from graphsched.workload import Task
 
@@ -36,8 +35,7 @@ Pressures = Mapping[int, tuple[tuple[int, float], ...]]
 """Of a copy, by action: (pool, how much longer a kernel of memory share 1 takes there, per byte and second)."""
 
 Slowed = Mapping[int, tuple[tuple[int, float], ...]]
-"""Of a copy, by action: (pool, how much longer it takes beside kernels that fill that pool's memory rate); and
-(pool + number of pools, how much longer it takes where that pool is crowded)."""
+"""Of a copy, by action: (pool, how much longer it takes beside kernels that fill that pool's memory rate)."""
 
 
 class Coupling(NamedTuple):
@@ -46,12 +44,10 @@ class Coupling(NamedTuple):
     Attributes:
         presses: (Device, how much longer a kernel takes there, as a fraction, per byte and second).
         slowed: (Device, how much longer a copy takes beside a kernel there, as a fraction).
-        crowded: (Device, how much longer a copy takes beside kernels of two lanes or more there, as a fraction).
     """
 
-    presses: tuple[tuple[str, float], ...] = ()
-    slowed: tuple[tuple[str, float], ...] = ()
-    crowded: tuple[tuple[str, float], ...] = ()
+    presses: tuple[tuple[str, float], ...]
+    slowed: tuple[tuple[str, float], ...]
 
 
 def memory_share(task: Task, cost: TaskCost, device: Device) -> float:
@@ -112,18 +108,17 @@ def coupling(platform: Platform, link: Link) -> Coupling:
         >>> gpus = [Device(f"cuda:{k}", "cuda", bytes_per_s=100.0, traffic_in=2.0, slowed_peer_out=0.5) for k in (0, 1)]
         >>> link = Link("cuda:0", "cuda:1", "peer", 0.0, 10.0)
         >>> coupling(Platform("desk", tuple(gpus), (link,)), link)
-        Coupling(presses=(('cuda:1', 0.02),), slowed=(('cuda:0', 0.5),), crowded=())
+        Coupling(presses=(('cuda:1', 0.02),), slowed=(('cuda:0', 0.5),))
     """
     if link.source == link.target:
-        return Coupling()
+        return Coupling((), ())
     into, out = platform.device(link.target), platform.device(link.source)
     presses = ((into.name, into.traffic_in / into.bytes_per_s), (out.name, out.traffic_out / out.bytes_per_s))
     slowed = {
         "peer": ((into.name, into.slowed_peer_in), (out.name, out.slowed_peer_out)),
         "pinned": ((into.name, into.slowed_in), (out.name, out.slowed_out)),
     }.get(link.memory, ())
-    crowded = ((into.name, into.crowded_in), (out.name, out.crowded_out)) if link.memory == "pinned" else ()
-    return Coupling(*(tuple(end for end in ends if end[1] > 0.0) for ends in (presses, slowed, crowded)))
+    return Coupling(tuple(end for end in presses if end[1] > 0.0), tuple(end for end in slowed if end[1] > 0.0))
 
 
 class Traffic:
@@ -161,15 +156,15 @@ class Rated(Protocol):
 
 
 class MemoryUse:
-    """How much of the memory rate of each pool's device its kernels use, were there no copies; and who is crowded.
+    """How much of the memory rate of each pool's device its kernels use, were there no copies.
 
     Example:
         >>> rule = Unshared()
         >>> use = MemoryUse({7: 0.75, 8: 0.5}, [rule])
         >>> rule.start(7), use.now()
-        (None, [0.75, 0.0])
+        (None, [0.75])
         >>> rule.start(8), use.now()
-        (None, [1.0, 1.0])
+        (None, [1.0])
     """
 
     def __init__(self, shares: Mapping[int, float], running: Sequence[Rated]) -> None:
@@ -177,14 +172,8 @@ class MemoryUse:
         self._shares, self._running = shares, running
 
     def now(self) -> list[float]:
-        """Shares of the memory rates, by pool, at most 1; then, by pool, 1 where two kernels or more run or wait."""
-        shares = self._shares
-        uses = [min(1.0, sum([shares.get(i, 0.0) * rate for i, rate in r.rates()])) for r in self._running]
-        return uses + [float(_present(r) > 1) for r in self._running]
-
-
-def _present(running: Rated) -> int:
-    return running.present() if isinstance(running, BlockQueue) else len(running.rates())
+        """Shares of the memory rates, by pool, at most 1."""
+        return [min(1.0, sum([self._shares.get(i, 0.0) * rate for i, rate in r.rates()])) for r in self._running]
 
 
 class BesideTraffic:

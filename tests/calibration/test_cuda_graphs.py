@@ -24,7 +24,7 @@ SHORT = 8  # times a tiny operation
 
 @dataclass
 class Played:
-    """What everything takes, in microseconds. Two nodes of different lanes start `rate` apart."""
+    """What everything takes, in microseconds. Nodes of different lanes start `rate` apart, events pass `event_rate`."""
 
     node: float = 2.0
     fork: float = 3.0
@@ -32,11 +32,12 @@ class Played:
     event: float = 1.0
     event_edge: float = 0.5  # on top of a fork where there are events
     rate: float = 0.5
+    event_rate: float = 1.25
     lane: float = 4.0
     host: float = 5.0
     host_node: float = 0.125
     back: float = 1.5
-    before: Callable[[int], float] = field(default=lambda nodes: 10.0 + 0.01 * nodes)
+    before: Callable[[int], float] = field(default=lambda nodes: 10.0 + 0.01 * max(0, nodes - 700))
 
 
 @dataclass
@@ -72,21 +73,18 @@ class FakeGraphs:
     """Graphs are lists of nodes; a replay takes as long as their longest chain."""
 
     def __init__(self, patch: pytest.MonkeyPatch, times: Played) -> None:
-        self.times, self.nodes, self.made, self.current = times, Nodes(), 0, 0
-        patch.setattr(module, "new_stream", self._stream)
+        self.times, self.nodes, self.current = times, Nodes(), 0
+        patch.setattr(module, "stream_pool", lambda device: [Stream(self, k) for k in range(32)])
         patch.setattr(module, "captured", self._captured)
         patch.setattr(module, "device_s", lambda graph, spinner, stream: self._device_us(graph) * 1e-6)
-        patch.setattr(module, "on_idle", lambda graph, stream: self._on_idle(graph))
+        patch.setattr(module, "tiny_replay", lambda device, length, lanes=1: self._replay(length, lanes))
+        patch.setattr(module, "tiny_timed_s", lambda device, length, lanes: self._timed_s(length, lanes))
         patch.setattr(module, "return_s", lambda stream: times.back * 1e-6)
         patch.setattr(module, "copy_figures", lambda spinner, stream: {"graph_copy_in_s": 7e-6})
         patch.setattr(module, "new_event", lambda *, timing, external: self._event(timing, external))
         patch.setattr(torch.cuda, "synchronize", lambda device: None)
         patch.setattr(torch.cuda, "set_stream", lambda stream: setattr(self, "current", stream.number))
         patch.setattr(module.GraphBench, "_node", self._node(module.GraphBench._node))
-
-    def _stream(self, device: int) -> Stream:
-        self.made += 1
-        return Stream(self, self.made - 1)
 
     def _event(self, timing: bool, external: bool) -> Any:
         assert timing
@@ -124,10 +122,16 @@ class FakeGraphs:
             last[lane] = ends[-1]
         return max(ends)
 
-    def _on_idle(self, nodes: Nodes) -> Replay:
-        t, n, lanes = self.times, len(nodes.lane), len(set(nodes.lane))
-        whole = t.before(n) + t.lane * (lanes - 1) + self._device_us(nodes) + t.back
-        return Replay((t.host + t.host_node * n) * 1e-6, whole * 1e-6)
+    def _replay(self, length: int, lanes: int) -> Replay:
+        """Of independent tasks, in turn on `lanes`."""
+        t, nodes = self.times, Nodes([k % lanes for k in range(length)], [self.times.node] * length, [()] * length)
+        whole = t.before(length) + t.lane * (lanes - 1) + self._device_us(nodes) + t.back
+        return Replay((t.host + t.host_node * length) * 1e-6, whole * 1e-6)
+
+    def _timed_s(self, length: int, lanes: int) -> float:
+        t = self.times
+        device = max(length // lanes * (t.node + 2 * t.event), 2 * length * t.event_rate)
+        return (t.before(0) + device + t.back) * 1e-6
 
 
 def found(patch: pytest.MonkeyPatch, **times: Any) -> dict[str, Any]:
@@ -148,15 +152,17 @@ def test_every_term_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
     edges = us(figures, "graph_node_s", "graph_wait_s", "graph_fork_s", "graph_event_s", "graph_timed_edge_s")
     assert edges == pytest.approx([2, 0.25, 3, 1, 0.5])
     assert [n for n, _ in figures["graph_starts"]] == list(SIZES)
-    assert [s * 1e6 for _, s in figures["graph_starts"]] == pytest.approx([10 + 0.01 * n for n in SIZES])
+    assert [s * 1e6 for _, s in figures["graph_starts"]] == pytest.approx([10 + 0.01 * max(0, n - 700) for n in SIZES])
     assert [(k, s * 1e6) for k, s in figures["graph_rates"]] == [(k, pytest.approx(max(0.5, 2 / k))) for k in LANES]
+    assert [(k, s * 1e6) for k, s in figures["graph_event_rates"]] == [(k, pytest.approx(1.25)) for k in LANES]
     assert figures["graph_copy_in_s"] == 7e-6
 
 
 def test_the_figures_are_those_of_dispatch(monkeypatch: pytest.MonkeyPatch) -> None:
     dispatch = Dispatch(**found(monkeypatch))
-    assert dispatch.graph_start_s(20) == pytest.approx(10.2e-6)
+    assert dispatch.graph_start_s(1500) == pytest.approx(18e-6)
     assert dispatch.graph_rate_s(8) == pytest.approx(0.5e-6)
+    assert dispatch.graph_event_rate_s(4) == pytest.approx(1.25e-6)
 
 
 def test_lanes_that_start_for_nothing_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,6 +247,7 @@ def test_figures_of_this_gpu_are_of_the_right_size() -> None:
     assert 0 <= dispatch.graph_launch_node_s < 1e-6
     assert all(0 <= seconds < 1e-2 for _, seconds in dispatch.graph_starts)
     assert all(1e-7 < seconds < 1e-5 for _, seconds in dispatch.graph_rates)
+    assert all(5e-7 < seconds < 2e-5 for _, seconds in dispatch.graph_event_rates)
     for name in ("graph_wait_s", "graph_fork_s", "graph_event_s", "graph_timed_edge_s", "graph_lane_s"):
         assert 0 <= figures[name] < 5e-5, name
     assert dispatch.graph_event_s > 1e-7

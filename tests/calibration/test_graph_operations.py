@@ -13,38 +13,7 @@ from graphsched.calibration import graph_operations as module
 from graphsched.calibration import graph_replays
 from graphsched.calibration.cuda_clock import Spinner
 from graphsched.calibration.graph_operations import UNKNOWN, in_graph, nodes_of
-from graphsched.calibration.graph_replays import Replay, captured, device_s, on_idle, return_s
-
-
-class Played:
-    """Calls are counted; a replay takes 100 µs and 5 µs a call; a call makes three nodes."""
-
-    def __init__(self, patch: pytest.MonkeyPatch, *, nodes: int = 3, fails_at: int = -1) -> None:
-        self.issued: list[int] = []
-        self.rows: list[list[int]] = []
-        self.fails_at = fails_at
-        patch.setattr(torch.cuda, "stream", lambda stream: stream)
-        patch.setattr(torch.cuda, "synchronize", lambda device: None)
-        patch.setattr(module, "new_stream", lambda device: Current())
-        patch.setattr(module, "_new_graph", lambda: SimpleNamespace())
-        patch.setattr(module, "captured", self._captured)
-        patch.setattr(module, "device_s", lambda graph, *_: 1e-4 + 5e-6 * len(graph))
-        patch.setattr(module, "nodes_of", lambda graph: nodes * len(graph) + bool(nodes))
-
-    def calls(self, number: int) -> list[Callable[[], int]]:
-        return [lambda k=k: self._call(k) for k in range(number)]  # type: ignore[misc]
-
-    def _call(self, k: int) -> int:
-        self.issued.append(k)
-        if len(self.issued) == self.fails_at:
-            raise RuntimeError("operation not permitted when stream is capturing")
-        return k
-
-    def _captured(self, lanes: Any, issue: Callable[[], object], graph: Any) -> list[int]:
-        self.issued.clear()
-        issue()
-        self.rows.append(list(self.issued))
-        return self.rows[-1]
+from graphsched.calibration.graph_replays import Replay, captured, device_s, return_s
 
 
 class Current:
@@ -57,6 +26,54 @@ class Current:
         """It was."""
 
 
+class Row:
+    """A program of so many calls."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+
+    def __enter__(self) -> Row:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """It is closed."""
+
+
+class Played:
+    """Calls are counted; a run takes 100 µs and 5 µs a call; a call makes three nodes."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, *, nodes: int = 3, fails_at: int = -1) -> None:
+        self.issued: list[int] = []
+        self.rows: list[tuple[int, int]] = []
+        self.fails_at = fails_at
+        patch.setattr(module, "stream_pool", lambda device: ["the lane's"])
+        patch.setattr(module, "_new_graph", lambda: SimpleNamespace())
+        patch.setattr(module, "captured", self._captured)
+        patch.setattr(module, "row_of", self._row)
+        patch.setattr(module, "replay_of", lambda row: Replay(1e-6, 1e-4 + 5e-6 * row.length))
+        patch.setattr(module, "nodes_of", lambda graph: nodes * len(graph) + bool(nodes))
+
+    def calls(self, number: int) -> list[Callable[[], int]]:
+        return [lambda k=k: self._call(k) for k in range(number)]  # type: ignore[misc]
+
+    def _call(self, k: int) -> int:
+        self.issued.append(k)
+        if len(self.issued) == self.fails_at:
+            raise RuntimeError("operation not permitted when stream is capturing")
+        return k
+
+    def _row(self, calls: Any, length: int, device: int) -> Row:
+        self.rows.append((length, device))
+        calls[0]()
+        return Row(length)
+
+    def _captured(self, lanes: Any, issue: Callable[[], object], graph: Any) -> list[int]:
+        assert lanes == ["the lane's"]
+        self.issued.clear()
+        issue()
+        return list(self.issued)
+
+
 SPINNER: Spinner = SimpleNamespace(device=0)  # type: ignore[assignment]
 
 
@@ -65,13 +82,15 @@ def test_the_difference_of_two_rows_is_one_operation(monkeypatch: pytest.MonkeyP
     found = in_graph(cuda.calls(2), SPINNER, 1e-4, 4)
     assert found.graph_s == pytest.approx(5e-6)
     assert found.graph_nodes == 3
-    assert [len(row) for row in cuda.rows] == [3, 15]
-    assert cuda.rows[1][:4] == [0, 1, 0, 1]  # the sets of inputs are gone round
+    assert cuda.rows == [(3, 0), (15, 0)]
+    assert cuda.issued == [0, 1, 0]  # the sets of inputs are gone round
 
 
 def test_nodes_that_cannot_be_counted_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = Played(monkeypatch, nodes=0)
-    assert in_graph(cuda.calls(1), SPINNER, 1e-4, 4).graph_nodes == 0
+    found = in_graph(cuda.calls(1), SPINNER, 1e-4, 4)
+    assert found.graph_s == pytest.approx(5e-6)
+    assert found.graph_nodes == 0
 
 
 @pytest.mark.parametrize("fails_at", [1, 2])
@@ -132,12 +151,6 @@ class Clock:
 def test_a_replay_behind_other_work_is_timed_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     clock: Any = Clock(monkeypatch)
     assert device_s(clock, clock, SimpleNamespace(device=0)) == pytest.approx(40e-6)
-
-
-def test_a_replay_on_an_idle_device_is_timed_by_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(monkeypatch)
-    stream = SimpleNamespace(device=0, query=clock.query)
-    assert on_idle(clock, stream) == pytest.approx(Replay(3e-6, 43e-6))
 
 
 def test_a_return_is_half_of_what_an_event_takes_to_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:

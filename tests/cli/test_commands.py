@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-COMMANDS = ("list", "measure", "predict", "run", "plot", "export", "accuracy", "bench", "demo")
+COMMANDS = ("list", "measure", "predict", "run", "compare", "plot", "export", "accuracy", "bench", "demo")
 
 
 @pytest.mark.parametrize("words", [("-h",), ("--help",), *((command, "-h") for command in COMMANDS)])

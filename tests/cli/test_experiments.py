@@ -233,3 +233,35 @@ def test_a_wrong_scheduler_is_reported_with_its_case(call, tmp_path):
     assert done.code == 2
     assert "case 'the odd one'" in done.err
     assert "hefty" in done.err
+
+
+def test_several_modes_in_one_go(call, here):
+    """Each case once in each mode; pictures of graph mode lie beside those of eager mode; code of others once."""
+    (here / "mixed.py").write_text(f"{MIXED}    yield gs.Case('plain', baseline=list)\n")
+    words = ("predict", "mixed.py", "--platform", "h200-x1", "--out", "pictures")
+    data = call(*words, "--mode", "eager, graph", "--json").json
+    assert [(case["label"], case["mode"]) for case in data["cases"]] == [
+        ("cuda:0", "eager"),
+        ("cuda:0", "graph"),
+        ("cpu", "eager"),
+        ("plain", "baseline"),
+    ]
+    assert sorted(path.name for path in (here / "pictures").glob("*.png")) == [
+        "mixed-1-cuda-0-graph.png",
+        "mixed-1-cuda-0.png",
+        "mixed-2-cpu.png",
+    ]
+    trace = json.loads((here / "pictures" / "mixed-1-cuda-0-graph.perfetto.json").read_text())
+    assert trace["otherData"]["title"] == "cuda:0, graph mode"
+
+
+def test_a_case_with_a_mode_of_its_own_stands_once(call, here):
+    (here / "mixed.py").write_text(MIXED.replace("scheduler=", "mode='eager', scheduler="))
+    data = call("predict", "mixed.py", "--platform", "h200-x1", "--mode", "eager,graph", "--json").json
+    assert [(case["label"], case["mode"]) for case in data["cases"]] == [("cuda:0", "eager"), ("cpu", "eager")]
+
+
+def test_an_unknown_mode_among_several_is_named(call, here):
+    called = call("predict", "pair", "--platform", "two.json", "--mode", "eager,grpah")
+    assert called.code == 2
+    assert called.err == "error: no mode 'grpah': one of eager, graph, distributed, or several between commas\n"

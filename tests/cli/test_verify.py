@@ -177,6 +177,20 @@ def test_what_is_not_matched_is_named(capsys: pytest.CaptureFixture[str]) -> Non
     assert "3 of 4" in shown
 
 
+def test_starts_that_are_not_judged_have_their_own_column(capsys: pytest.CaptureFixture[str]) -> None:
+    """a begins with the launch; c begins on its GPU while b runs there."""
+    run, data = session("graph")
+    agreement = agreement_of(run, read_trace(data))
+    case: Any = type("Case", (), {"label": "hand over", "scheduler": "heft", "mode": "graph"})
+    command._show([Verified(1, case, run.timeline, run.timeline, agreement)], title="here", notes=[])
+    shown = capsys.readouterr().out
+    assert "1 launch: " in shown
+    assert "1 shared: " in shown
+    assert shown.count("starts apart") == 2  # the column and its legend
+    apart = agreement.figures()["starts_apart_s"]
+    assert {why: part["count"] for why, part in apart.items()} == {"launch": 1, "shared": 1}
+
+
 def test_a_graph_is_expected_to_add_two_nodes() -> None:
     eager_run, graph_run = session("eager")[0], session("graph")[0]
     dispatch = eager_run.timeline.plan.platform.dispatch

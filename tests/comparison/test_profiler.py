@@ -17,8 +17,8 @@ from tests.timelines import MATRIX, add, plan_of, timeline
 US = 1e-6
 
 
-def run(*lanes: str, spans: list[tuple[float, float]], issued: float = 1.0, mode: str = "eager") -> Timeline:
-    """Independent tasks a, b, … on these lanes; all are issued by `issued`; times in µs."""
+def run(*lanes: str, spans: list[tuple[float, float]], issued: tuple[float, ...] = (), mode: str = "eager") -> Timeline:
+    """Independent tasks a, b, … on these lanes; issued by `issued`, else at 1; times in µs."""
     work = Workload("apart")
     for name in "abcdef"[: len(lanes)]:
         add(work, name, work.input(f"x{name}", MATRIX))
@@ -26,7 +26,8 @@ def run(*lanes: str, spans: list[tuple[float, float]], issued: float = 1.0, mode
     plan = replace(plan_of(work, named), mode=mode)
     found = dict(zip(named, spans, strict=True))
     times = [found.get(name, (0.0, 0.5)) for name in plan.names]
-    issues = [(0.0, issued * US)] * len(plan)
+    issued_by = dict(zip(named, issued, strict=False))
+    issues = [(0.0, issued_by.get(name, 1.0) * US) for name in plan.names]
     return timeline(
         plan, [(s * US, e * US) for s, e in times], issues=issues, source="measured", clock_uncertainty_s=US
     )
@@ -86,19 +87,36 @@ def test_a_span_longer_than_the_tolerance_on_a_side_disagrees() -> None:
 
 
 @pytest.mark.parametrize(
-    ("issued", "judged"), [(10, (1, 1)), (10.5, (0, 1)), (18, (0, 1)), (18.5, (0, 0)), (30, (0, 0))]
+    ("issued", "judged"), [(40, (1, 1)), (40.5, (0, 1)), (48, (0, 1)), (48.5, (0, 0)), (60, (0, 0))]
 )
 def test_what_the_thread_held_up_is_not_judged(issued: float, judged: tuple[int, int]) -> None:
-    """The lane comes to the action at 10 µs and its work is over at 18 µs."""
-    line = run("cuda:0/s0", spans=[(10, 20)], issued=issued)
+    """The lane comes to b at 40 µs and its work is over at 48 µs; a, which tells the clocks, was issued long before."""
+    two = {"spans": [(10, 20), (40, 50)], "issued": (1.0, issued)}
+    line = run("cuda:0/s0", "cuda:0/s0", **two)
+    found = hold_against(line, matching(line, ("a", 12, 18), ("b", 42, 48)), 0.0)
+    assert (len(found.starts_s) - 1, len(found.ends_s) - 1) == judged
+    graph = run("cuda:0/s0", "cuda:0/s0", mode="graph", **two)
+    found = hold_against(graph, matching(graph, ("a", 12, 18), ("b", 42, 48)), 0.0)
+    assert (len(found.starts_s), len(found.ends_s)) == (1, 2)  # a is the graph's first
+
+
+def test_without_an_action_judged_at_both_ends_nothing_is() -> None:
+    """Not held up at its end, but the clocks are not known well enough to say."""
+    line = run("cuda:0/s0", spans=[(10, 20)], issued=(11,))
     found = hold_against(line, matching(line, ("a", 12, 18)), 0.0)
-    assert (len(found.starts_s), len(found.ends_s)) == judged
-    if judged == (0, 0):
-        assert found.within is None
-        assert found.figures()["start_difference_s"] is None
-    graph = run("cuda:0/s0", spans=[(10, 20)], issued=issued, mode="graph")
-    found = hold_against(graph, matching(graph, ("a", 12, 18)), 0.0)
-    assert (len(found.starts_s), len(found.ends_s)) == (1, 1)
+    assert (found.shifts_s, found.starts_s, found.ends_s, found.within) == ({}, [], [], None)
+    assert (found.figures()["start_difference_s"], found.figures()["starts_apart_s"]) == (None, {})
+
+
+def test_starts_apart_are_reported_and_not_judged() -> None:
+    """Two products and a late first one in a graph: the launch has a part in that."""
+    line = run(*["cuda:0/s0"] * 3, spans=[(10, 40), (42, 60), (62, 80)], mode="graph")
+    found = hold_against(line, matching(line, ("a", 28, 39), ("b", 43, 59), ("c", 63.5, 78.5)), 0.0)
+    assert (micros(found.starts_s), micros(found.ends_s)) == ([1, 1.5], [1, 1, 1.5])
+    assert {why: micros(seconds) for why, seconds in found.apart_s.items()} == {"launch": [18]}
+    apart = found.figures()["starts_apart_s"]["launch"]
+    assert (apart["count"], apart["median"], apart["largest"]) == (1, pytest.approx(18 * US), pytest.approx(18 * US))
+    assert found.within is True
 
 
 def test_a_task_of_a_thread_is_held_against_its_range() -> None:

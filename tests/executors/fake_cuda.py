@@ -64,6 +64,8 @@ class Stream:
 
     def wait_event(self, event: Event) -> None:
         merge(self.clock, event.clock)
+        if event.captured:
+            self.cuda.captured.add(self)
 
     def query(self) -> bool:
         merge(self.cuda.host, self.clock)
@@ -72,12 +74,13 @@ class Stream:
 
 class Event:
     def __init__(self, cuda: FakeCuda) -> None:
-        self.cuda, self.clock, self.device = cuda, {}, None
+        self.cuda, self.clock, self.device, self.captured = cuda, {}, None, False
 
     def record(self, stream: Stream) -> None:
         assert self.device in (None, stream.device.index), "an event belongs to the device that recorded it first"
         self.device, self.clock = stream.device.index, {**stream.clock, **self.cuda.host, **stream.clock}
         merge(self.clock, self.cuda.host)
+        self.captured = stream in self.cuda.captured
         self.cuda.log.append(f"record {stream}")
 
     def query(self) -> bool:
@@ -168,6 +171,7 @@ class FakeCuda:
         self.same = False  # whether the result of a replay lies where it has to
         self.refuses = False  # whether tasks may not wait for a GPU
         self.numbers: dict[int, torch.Tensor] = {}  # where the random numbers of GPUs stand
+        self.captured: set[Stream] = set()  # streams of the present capture
         self.told: list[list[int]] = []  # devices whose random numbers a graph was told of
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
@@ -204,7 +208,6 @@ class FakeCuda:
         patch.setattr(capture, "new_memory", lambda device: f"pool of {device}")
         patch.setattr(capture, "taken_from", lambda memory, device: contextlib.nullcontext())
         patch.setattr(capture, "synchronising_refused", lambda: self.refusing())
-        patch.setattr(cuda_graph, "device_index", lambda name: int(name.partition(":")[2]))
         patch.setattr(capture, "tell_generators", lambda graph, devices: self.told.append(list(devices)))
         patch.setattr(capture, "random_states", lambda devices: {-1: torch.get_rng_state(), **self.numbers})
         real = cuda_graph.GraphCompiler._capture_one
@@ -253,9 +256,12 @@ class FakeCuda:
     def capturing(self, stream: Stream) -> Any:
         before = self.device, list(self.current)
         self.set_stream(stream)
-        yield
-        assert self.current[self.device] is stream, "a capture must end on the stream it began on"
-        self.device, self.current = before
+        self.captured = {stream}
+        try:
+            yield
+            assert self.current[self.device] is stream, "a capture must end on the stream it began on"
+        finally:
+            self.device, self.current, self.captured = *before, set()
 
     def replayed(self, compiler: Any, made: Any, before: list[Any], after: list[Any]) -> None:
         """Make the calls again, fork and join included, on what lay in the slots `before` the capture.
@@ -372,6 +378,8 @@ class FakeCuda:
             self.write(block, self.current[target.device.index])
         elif isinstance(target, Stream) and target.device.index != self.device and self.waits and not self.actor:
             there = self.current[target.device.index]
+            if (here in self.captured) != (there in self.captured):
+                raise RuntimeError("dependency created on uncaptured work in another stream")
             merge(here.clock, there.clock)  # torch's copy between GPUs: both wait
             self.write(block, here)
             merge(there.clock, here.clock)

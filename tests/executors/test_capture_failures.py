@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,11 +11,12 @@ from typing import Any
 import pytest
 import torch
 
-from graphsched.errors import ExecutionError, TaskFailedError, WorkloadError
+from graphsched.errors import ExecutionError, StuckError, TaskFailedError, WorkloadError
 from graphsched.executors import Program, capture
+from graphsched.executors.buffers import Buffers
 from graphsched.plan import Plan
 from graphsched.workload import TensorSpec, Workload
-from tests.executors.fake_cuda import FakeCuda
+from tests.executors.fake_cuda import CpuLane, FakeCuda
 from tests.executors.programs import by_hand, machine
 
 TWO = [TensorSpec((2,))]
@@ -31,7 +33,7 @@ def single(function: Callable[..., Any], *more: Any) -> Plan:
 class OnCall:
     """Adds one; raises on its calls of these numbers, from 1: two are made before the capture, which is the third."""
 
-    def __init__(self, error: Exception, *numbers: int) -> None:
+    def __init__(self, error: BaseException, *numbers: int) -> None:
         self.error, self.numbers, self.calls = error, numbers, 0
 
     def __call__(self, t: torch.Tensor) -> torch.Tensor:
@@ -104,6 +106,54 @@ def test_inputs_without_a_default_are_zero_before_the_capture(cuda: Callable[[in
         assert seen == [[0.0, 0.0]] * 3
         with pytest.raises(WorkloadError, match="'x' has no default"):
             program.run()
+
+
+def test_inputs_stay_where_a_program_starts_again(
+    cuda: Callable[[int], FakeCuda], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a stuck run it is captured anew; an input without a default keeps what was loaded."""
+    cuda(1)
+    monkeypatch.setattr(Buffers, "renewed", lambda buffers: buffers)  # in memory that is watched
+    work = Workload()
+    work.task(torch.neg, work.input("x", *TWO, device="cuda:0"), name="y", outputs=TWO)
+    with Program(by_hand(work, machine("cuda:0"), "cuda:0/s0"), mode="graph") as program:
+        program.load({"x": torch.ones(2)})
+        program._at_rest = False
+        program.time_once()
+        assert program._compiler.results()["y"].tolist() == [-1.0, -1.0]
+
+
+def test_an_error_of_the_gpu_before_the_capture_names_no_other_task(
+    cuda: Callable[[int], FakeCuda], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It shows when the GPU is waited for, and any task may have made it."""
+    fake = cuda(1)
+    for settled in (2, 3, 4):  # at the end of the first run; before and after the segment of the second
+        left = iter([None] * (settled - 1))
+
+        def settle(devices: list[int], left: Iterator[None] = left) -> None:
+            if next(left, "over"):
+                raise RuntimeError("CUDA error: device-side assert triggered")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(capture, "settle", settle)
+            with pytest.raises(TaskFailedError, match=r"^a task on a CUDA lane failed: RuntimeError: CUDA error"):
+                Program(single(torch.neg), mode="graph")
+    assert fake.told == []
+
+
+def test_a_lane_of_the_cpu_that_does_not_come_to_rest_is_no_other_tasks_fault(
+    cuda: Callable[[int], FakeCuda], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check before the capture holds for all threads: it must not begin while one is at work."""
+    fake = cuda(1)
+    work = Workload()
+    work.task(torch.neg, work.input("h", torch.ones(2)), name="c")
+    work.task(torch.neg, work.input("x", torch.ones(2), device="cuda:0"), name="d")
+    monkeypatch.setattr(CpuLane, "drain", lambda lane, timeout_s: False)
+    with pytest.raises(StuckError, match="the run waited for lanes of the CPU beyond 60 s"):
+        Program(by_hand(work, machine("cuda:0"), {"c": "cpu/w0", "d": "cuda:0/s0"}), mode="graph")
+    assert fake.told == []
 
 
 # -- played: during it -----------------------------------------------------------------------------------
@@ -192,6 +242,57 @@ def test_a_task_that_works_on_a_stream_that_is_not_captured_is_named(cuda: Calla
         Program(plan, mode="graph")
     assert torch.cuda.set_stream == switch
     assert_eager_mode_works(plan)
+
+
+def test_other_threads_may_change_streams_during_a_capture(cuda: Callable[[int], FakeCuda]) -> None:
+    fake = cuda(1)
+    errors: list[BaseException] = []
+
+    def switch() -> None:
+        try:
+            torch.cuda.set_stream(fake.pools[0][30])
+        except RuntimeError as error:
+            errors.append(error)
+
+    def beside(t: torch.Tensor) -> torch.Tensor:
+        lane = torch.cuda.current_stream(0)
+        fake.set_stream(fake.pools[0][31])
+        thread = threading.Thread(target=switch)
+        thread.start()
+        thread.join()
+        fake.set_stream(lane)
+        return t + 1
+
+    with Program(single(beside), mode="graph") as program:
+        assert program.run()["bad"].tolist() == [0.0, 0.0]
+    assert errors == []
+
+
+def test_a_timed_capture_that_fails_leaves_the_program(cuda: Callable[[int], FakeCuda]) -> None:
+    """It takes as much memory again; the graphs without timing events go on."""
+    cuda(1)
+    with Program(single(OnCall(torch.OutOfMemoryError("CUDA out of memory"), 4)), mode="graph") as program:
+        with pytest.raises(TaskFailedError, match="graph mode keeps all results"):
+            program.time_spans()
+        assert program.run()["bad"].tolist() == [0.0, 0.0]
+        program.time_spans()
+        assert program.run(x=torch.zeros(2))["bad"].tolist() == [1.0, 1.0]
+
+
+def test_a_capture_that_is_interrupted_is_given_up(
+    cuda: Callable[[int], FakeCuda], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Generators draw outside graphs again."""
+    fake = cuda(1)
+    mended: list[list[int]] = []
+    monkeypatch.setattr(capture, "free_generators", lambda devices, stream: mended.append(devices))
+    switch = torch.cuda.set_stream
+    with pytest.raises(KeyboardInterrupt):
+        Program(single(OnCall(KeyboardInterrupt(), 3)), mode="graph")
+    assert mended == [[0]]
+    assert torch.cuda.set_stream == switch
+    assert gc.isenabled()
+    assert fake.current == fake.defaults
 
 
 def test_lanes_of_the_cpu_end_where_a_program_cannot_be_made(cuda: Callable[[int], FakeCuda]) -> None:

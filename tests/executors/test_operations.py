@@ -36,6 +36,7 @@ aten = torch.ops.aten
         (aten.mm.default, "torch.ops.aten.mm.default"),
         (aten.add.Tensor, "torch.ops.aten.add.Tensor"),
         (aten._softmax.default, "torch.ops.aten._softmax.default"),
+        (aten.__and__.Tensor, "torch.ops.aten.__and__.Tensor"),
     ],
 )
 def test_operations_are_found_again(function: Callable[..., Any], name: str) -> None:
@@ -91,6 +92,14 @@ def test_a_function_that_bears_an_operators_name_is_not_it() -> None:
         "torch.ops.aten.from_file",
         "torch.ops.aten.from_file.default",
         "torch.ops.aten.save",
+        "torch.ops.aten._reshape_alias",
+        "torch.ops.aten._reshape_alias.default",
+        "torch.ops.aten._nested_view_from_buffer.default",
+        "torch.ops.aten._cufft_set_plan_cache_max_size.default",
+        "torch.Tensor._indices",
+        "torch.sparse_coo_tensor",
+        "torch.ops.aten.sparse_csr_tensor.crow_col_value_size",
+        "torch.Tensor.sparse_resize_",
         "torch.ops.aten.mm.no_such_overload",
         "torch.ops.aten.mm.default.__call__",
         "torch.ops.aten.mm.__class__",

@@ -73,9 +73,13 @@ def test_only_plain_tensors_are_copied_as_bytes(tensor: torch.Tensor, plain: boo
     assert is_plain(tensor) is plain
 
 
+@pytest.mark.parametrize("mode", ["eager", "graph"])
 @pytest.mark.parametrize("columns", [slice(None), slice(1, None)])
-def test_a_tensor_with_gaps_goes_by_torch(monkeypatch: pytest.MonkeyPatch, columns: slice) -> None:
-    """x (cuda:0) ──▶ part (cuda:0) ──▶ y (cuda:1): a part of the columns has gaps."""
+def test_a_tensor_with_gaps_goes_by_torch(monkeypatch: pytest.MonkeyPatch, columns: slice, mode: str) -> None:
+    """x (cuda:0) ──▶ part (cuda:0) ──▶ y (cuda:1): a part of the columns has gaps.
+
+    Torch's copy lets the source's stream wait for the target's, which a capture must then hold too.
+    """
     fake = FakeCuda(2)
     fake.install(monkeypatch)
     work = Workload()
@@ -83,9 +87,9 @@ def test_a_tensor_with_gaps_goes_by_torch(monkeypatch: pytest.MonkeyPatch, colum
     part = work.task(lambda t: t[:, columns], x, name="part")
     work.task(torch.neg, part, name="y")
     lanes = {"part": "cuda:0/s0", "y": "cuda:1/s0"}
-    with Program(by_hand(work, machine("cuda:0", "cuda:1"), lanes)) as program:
+    with Program(by_hand(work, machine("cuda:0", "cuda:1"), lanes), mode=mode) as program:
         assert torch.equal(program.run()["y"], -torch.arange(6.0).reshape(2, 3)[:, columns])
-    assert fake.raw_copies == (1 if columns == slice(None) else 0)
+    assert (fake.raw_copies > 0) == (columns == slice(None))
 
 
 def test_a_tensor_without_elements_goes_by_torch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,7 @@ from graphsched.comparison.profiler import Agreement
 from graphsched.errors import ExecutionError
 from graphsched.executors import execute
 from graphsched.executors.profiled import CLOCK_READINGS, ProfiledRun, run_profiled
+from graphsched.formats.kernel_matching import AMBIGUOUS
 from graphsched.formats.profiler_trace import align, read_trace
 from graphsched.plan import Plan
 from graphsched.timeline import Timeline
@@ -30,13 +32,22 @@ def product(a: Any, b: Any) -> Any:
     return a
 
 
-def two_rows(size: int, *devices: str) -> Workload:
+def other(a: Any, b: Any) -> Any:
+    """Some tens of microseconds on a GPU, in other kernels than `product` has."""
+    for _ in range(10):
+        a = (a * b).fmod(7)
+    return a
+
+
+def two_rows(size: int, *devices: str, second: Callable[..., Any] = product) -> Workload:
     """a0 ─▶ a1 ─▶ a2 on the first device, b0 ─▶ b1 ─▶ b2 on the second, and a copy of a2 to it."""
     work = Workload("rows")
     for row, device in zip("ab", devices, strict=True):
         value = work.input(row, digits(1, size, size).float(), device=device)
         for k in range(3):
-            value = work.task(product, value, value, name=f"{row}{k}", device=device, outputs=[value.spec])
+            value = work.task(
+                product if row == "a" else second, value, value, name=f"{row}{k}", device=device, outputs=[value.spec]
+            )
         if row == "a":
             first = value
     work.task(torch.add, first, value, name="sum", device=devices[1], outputs=[value.spec])
@@ -132,24 +143,51 @@ def gpu_agreements(work: Workload, names: tuple[str, ...], lanes: dict[str, str]
     return [agreement_of(run, trace) for run in runs if isinstance(run, ProfiledRun)]
 
 
-def check_agreement(found: Agreement) -> None:
-    """All is matched, and what a span has before and after its work is microseconds."""
+def check_matched(found: Agreement) -> None:
     shown = found.figures()
     assert shown["unmatched"] == {}, shown
     assert shown["matched"] == shown["actions"] > 0, shown
+
+
+def check_close(found: Agreement) -> None:
+    """What spans have before and after their work is microseconds, where that is judged.
+
+    A single start may be more: another lane's kernel may leave the GPU just before.
+    """
+    shown = found.figures()
     assert found.clocks_agree, shown
-    assert all(-3e-6 < seconds < 2e-5 for seconds in found.starts_s + found.ends_s), shown
+    assert all(-3e-6 < seconds < 2e-5 for seconds in found.ends_s), shown
+    assert all(seconds > -3e-6 for seconds in found.starts_s), shown
+    assert not found.starts_s or statistics.median(found.starts_s) < 2e-5, shown
+
+
+ONE_GPU = {f"{row}{k}": f"cuda:0/s{n}" for n, row in enumerate("ab") for k in range(3)} | {"sum": "cuda:0/s1"}
 
 
 @pytest.mark.gpu
 def test_spans_of_one_gpu_agree_with_the_profiler() -> None:
-    lanes = {f"{row}{k}": f"cuda:0/s{n}" for n, row in enumerate("ab") for k in range(3)} | {"sum": "cuda:0/s1"}
-    eager, graph = gpu_agreements(two_rows(1024, "cuda:0", "cuda:0"), ("cuda:0",), lanes, ("eager", "graph"))
-    check_agreement(eager)
+    """Two lanes of different kernels: names and order tell all of a graph's, whether or not it numbers its nodes."""
+    work = two_rows(1024, "cuda:0", "cuda:0", second=other)
+    eager, graph = gpu_agreements(work, ("cuda:0",), ONE_GPU, ("eager", "graph"))
+    for found in (eager, graph):
+        check_matched(found)
+        check_close(found)
     assert eager.matching.method == "launches"
-    assert len(eager.matching.work[0]) >= 6  # three products, three remainders
-    check_agreement(graph)
-    assert graph.ends_s
+    first = eager.measured.plan.index_of["a0"]
+    assert len(eager.matching.work[first]) >= 6  # three products, three remainders
+    assert len(graph.matching.work[first]) == len(eager.matching.work[first])
+    assert graph.ends_s, graph.figures()
+    assert "launch" in graph.apart_s
+
+
+@pytest.mark.gpu
+def test_lanes_of_equal_kernels_are_matched_or_said_to_be_ambiguous() -> None:
+    """Two lanes run the same at the same time: without numbers of nodes nothing may tell which kernel is whose."""
+    (graph,) = gpu_agreements(two_rows(1024, "cuda:0", "cuda:0"), ("cuda:0",), ONE_GPU, ("graph",))
+    shown = graph.figures()
+    assert set(shown["unmatched"].values()) <= {AMBIGUOUS}, shown
+    assert graph.measured.plan.index_of["sum"] in graph.matching.work, shown
+    check_close(graph)
 
 
 @pytest.mark.multigpu
@@ -157,5 +195,6 @@ def test_spans_of_two_gpus_and_the_copy_between_them_agree_with_the_profiler() -
     lanes = {f"{row}{k}": f"cuda:{n}/s0" for n, row in enumerate("ab") for k in range(3)} | {"sum": "cuda:1/s0"}
     eager, graph = gpu_agreements(two_rows(2048, "cuda:0", "cuda:1"), ("cuda:0", "cuda:1"), lanes, ("eager", "graph"))
     for found in (eager, graph):
-        check_agreement(found)
+        check_matched(found)
+        check_close(found)
         assert sorted(found.shifts_s) == ["cuda:0", "cuda:1"]

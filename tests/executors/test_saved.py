@@ -305,6 +305,36 @@ def test_a_changed_file(tmp_path: Path) -> None:
         refused(path, "its hash differs")
 
 
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.ones(1).expand(10**13),
+        torch.ones(2, 2, device="meta"),
+        torch.ones(2, 2).to_sparse(),
+        torch.empty(2, 2, dtype=torch.bits8),
+    ],
+)
+def test_tensors_that_are_not_whole_in_the_file(tmp_path: Path, tensor: torch.Tensor) -> None:
+    """One of a few bytes would take 40 TB."""
+    save_plan(square(), tmp_path / "p")
+    changed(tmp_path / "p", tensors={"x": tensor}, sha256="")
+    refused(tmp_path / "p", "is not as it was written: its hash differs")
+
+
+@pytest.mark.parametrize("entry", ["kind", "version", "text", "tensors", "sha256"])
+def test_entries_that_are_tensors(tmp_path: Path, entry: str) -> None:
+    """Which are neither true nor false."""
+    save_plan(square(), tmp_path / "p")
+    changed(tmp_path / "p", **{"sha256": "", entry: torch.ones(3)})
+    refused(tmp_path / "p", "is no saved plan|of version tensor|its hash differs")
+
+
+def test_a_text_that_is_nested_too_deep(tmp_path: Path) -> None:
+    save_plan(square(), tmp_path / "p")
+    changed(tmp_path / "p", text="[" * 100_000)
+    refused(tmp_path / "p", "is no saved plan: RecursionError")
+
+
 def test_another_version(tmp_path: Path) -> None:
     save_plan(square(), tmp_path / "p")
     changed(tmp_path / "p", version=7)
@@ -323,6 +353,7 @@ def set_call(data: Any, **entries: Any) -> None:
         (lambda d: set_call(d, args=[{"slot": 4}]), "task 'y': an argument stands for read number 4 of 1"),
         (lambda d: d["operations"].clear(), "is no saved plan: KeyError: 'y'"),
         (lambda d: d.pop("platform"), "is no saved plan: KeyError: 'platform'"),
+        (lambda d: d["workload"]["tasks"][0].pop("operation"), "task 'y' has no operation"),
         (lambda d: d.update(plan=d["plan"].replace("run y", "run z")), "p: line"),
         (
             lambda d: d["workload"].update(name=5) or d["workload"].update(kept=["q"]),

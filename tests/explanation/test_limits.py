@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphsched.costs import Costs, TaskCost
 from graphsched.explanation import Limit, explain
 from graphsched.platform import Dispatch
+from graphsched.schedulers import schedule
 from graphsched.simulator import predict
-from tests.builders import FREE, platform
+from graphsched.workload import Workload
+from tests.builders import FREE, kernel, platform
 from tests.explanation.hand import charged, predicted
 from tests.simulator.test_properties import NOISY, random_plan
 
@@ -48,3 +51,14 @@ def test_no_prediction_is_below_a_bound(seed: int, dispatch: Dispatch) -> None:
     line = predict(random_plan(seed, dispatch))
     for limit in explain(line).limits:
         assert limit.seconds <= line.timed_makespan_s * (1 + 1e-9), limit
+
+
+def test_limits_of_a_graph_are_those_of_tasks_inside_it() -> None:
+    """2 s in a stream, 0.5 s in a CUDA graph: of any plan and of this one."""
+    work = Workload()
+    work.task(kernel, 0, name="t", outputs=[], device="cuda")
+    costs = Costs({(work["t"].signature, "GPU"): TaskCost(2.0, graph_s=0.5)})
+    for mode, seconds in (("eager", 2.0), ("graph", 0.5)):
+        plan = schedule(work, platform(gpus=1), costs, scheduler="one_stream", mode=mode)
+        found = {(x.kind, x.scope): x.seconds for x in explain(predict(plan)).limits}
+        assert found["path", "any plan"] == found["path", "this plan"] == seconds

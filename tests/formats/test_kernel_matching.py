@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from graphsched.formats.kernel_matching import (
     AMBIGUOUS,
     LOST,
@@ -14,7 +16,19 @@ from graphsched.formats.kernel_matching import (
 from graphsched.formats.profiler_trace import read_trace
 from graphsched.timeline import Timeline
 from graphsched.workload import Workload
-from tests.formats.traces import OTHER_THREAD, Event, call, eager, handed_over, kernel, memset, peer, span, trace
+from tests.formats.traces import (
+    OTHER_THREAD,
+    Event,
+    call,
+    eager,
+    handed_over,
+    kernel,
+    memcpy,
+    memset,
+    peer,
+    span,
+    trace,
+)
 from tests.timelines import MATRIX, add, plan_of, timeline
 
 
@@ -171,7 +185,7 @@ def test_nodes_that_break_a_lanes_order_or_device_are_not_trusted() -> None:
     backwards = replayed(row_events(4, 3), ROW_EAGER, row())
     assert (backwards.method, starts(backwards)) == ("elimination", {0: [1], 1: [32]})
     elsewhere = replayed(row_events(3, 4, device=1), ROW_EAGER, row())
-    assert (elsewhere.method, elsewhere.missing) == ("elimination", {1: AMBIGUOUS})
+    assert (elsewhere.method, elsewhere.missing) == ("elimination", {0: AMBIGUOUS, 1: AMBIGUOUS})
 
 
 def test_an_action_that_eager_mode_did_not_show_is_missing_in_replays() -> None:
@@ -216,3 +230,71 @@ def test_tasks_of_threads_beside_graphs_are_matched_by_their_ranges() -> None:
     b = plan.index_of["b"]
     assert (list(found.ranges), found.missing, found.method) == ([b], {}, "graph nodes")
     assert replayed(graph, known, line).missing == {b: NO_RANGE}
+
+
+def test_a_row_of_short_equal_kernels_is_settled_by_its_lane() -> None:
+    """Each span, give or take 20 µs, holds several of them; b launches nothing, and stands between a and c."""
+    work = Workload("short")
+    value = work.input("x", MATRIX, device="cuda:0")
+    for name in "abcdef":
+        value = add(work, name, value)
+    plan = plan_of(work, dict.fromkeys("abcdef", "cuda:0/s0"))
+    line = timeline(plan, [(k * 5e-6, k * 5e-6 + 4e-6) for k in range(6)], source="measured")
+    kernels = [kernel("gemm", 5 * k + 1, 2, 50) for k in range(6) if k != 1]
+    known = [
+        event for k, name in enumerate("abcdef") for event in shown(name, 100 + 10 * k, k if name != "b" else None)
+    ]
+    eager_run = match_launches(read_trace(trace(*known)), line, 2e-5)
+    found = match_replay(read_trace(trace(call("cudaGraphLaunch", 0, 1, 50), *kernels)), line, eager_run, 2e-5)
+    assert (found.method, found.empty, found.missing) == ("elimination", (1,), {})
+    assert starts(found) == {0: [1], 2: [11], 3: [16], 4: [21], 5: [26]}
+
+
+def shown(name: str, at: float, correlation: int | None) -> list[Event]:
+    """The range of an action, and in it the launch of one kernel."""
+    launched = [call("cudaLaunchKernel", at + 1, 2, correlation), kernel("gemm", at + 4, 2, correlation)]
+    return [span(f"graphsched/{name}", at, 9), *(launched if correlation is not None else [])]
+
+
+def cut() -> Timeline:
+    """a ─▶ out (pageable, so that it cuts the plan) on a lane of copies; b, which comes after a, in a second graph."""
+    work = Workload("cut")
+    a = add(work, "a", work.input("x", MATRIX, device="cuda:0"))
+    work.copy(a, to="cpu", fresh=True, name="out")
+    work.barrier("gate")
+    add(work, "b", a)
+    plan = replace(plan_of(work, {"a": "cuda:0/s0", "b": "cuda:0/s0"}), mode="graph")
+    at = {"a": (0, 3e-5), "out": (4e-5, 6e-5), "gate": (4e-5, 7e-5), "b": (7e-5, 1e-4)}
+    return timeline(plan, [at[name] for name in plan.names], source="measured")
+
+
+def cut_events(*launched: int) -> list[Event]:
+    """A run of it: graphs 50 and 60; `launched` is the copy, of number 55, in its range."""
+    events = [call("cudaGraphLaunch", 0, 2, 50), kernel("gemm", 5, 20, 50)]
+    events += [span("graphsched/out", 35, 30), call("cudaMemcpyAsync", 36, 25, 55)]
+    events += [memcpy("DtoH (Device -> Pageable)", 42, 15, 55) for _ in launched]
+    return [*events, call("cudaGraphLaunch", 70, 2, 60), kernel("gemm", 75, 20, 60)]
+
+
+CUT_EAGER = [*shown("a", 0, 1), *shown("b", 40, 2), span("graphsched/out", 20, 9)]
+
+
+def test_what_no_graph_holds_is_matched_by_its_launch() -> None:
+    line = cut()
+    index = line.plan.index_of
+    found = replayed(cut_events(55), CUT_EAGER, line)
+    assert starts(found) == {index["a"]: [5], index["out"]: [42], index["b"]: [75]}
+    assert (found.method, found.missing, found.strays) == ("elimination", {}, ())
+    assert list(found.ranges) == [index["out"]]
+    assert replayed(cut_events(), CUT_EAGER, line).missing == {index["out"]: LOST}
+    without = [event for event in cut_events(55) if event["name"] != "graphsched/out"]
+    assert replayed(without, CUT_EAGER, line).missing == {index["out"]: NO_RANGE}
+
+
+def test_a_graph_is_the_launch_of_its_number() -> None:
+    """Spans as wide as the run would leave both kernels to a and b."""
+    line = cut()
+    index, wide = line.plan.index_of, replace(line, start_s=line.start_s * 0, end_s=line.start_s * 0 + 1e-4)
+    assert starts(replayed(cut_events(55), CUT_EAGER, wide))[index["b"]] == [75]
+    swapped = [event | {"ts": {5: 75, 75: 5}.get(event["ts"], event["ts"])} for event in cut_events(55)]
+    assert starts(replayed(swapped, CUT_EAGER, wide))[index["b"]] == [5]  # though that is not the plan's order

@@ -6,16 +6,17 @@ import json
 import math
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from graphsched.errors import FileFormatError, GraphschedError, PlatformError
-from graphsched.platform import Device, Link, Platform
+from graphsched.platform import Device, Dispatch, Link, Platform
 from graphsched.platform.capacity import CapacityTable
 from graphsched.platform.consistency import check_consistent, reconciled
+from graphsched.platform.reading import RETIRED
 
 Data = dict[str, Any]
 SHIPPED = Platform.load("h200-x2").to_dict()
@@ -147,6 +148,21 @@ def test_what_is_unusual_but_not_wrong(change: Callable[[Data], object], tmp_pat
     change(data)
     (tmp_path / "mine.json").write_text(json.dumps(data))
     Platform.load(tmp_path / "mine.json")
+
+
+def test_entries_of_terms_that_are_gone_are_dropped() -> None:
+    """Files written while there were `crowded_in` and `crowded_out` read as if these were not there."""
+    data = json.loads(json.dumps(SHIPPED))
+    for device in data["devices"]:
+        device.update(crowded_in=0.0003, crowded_out=0.002)
+    found = Platform.from_dict(data)
+    assert found.to_dict() == SHIPPED
+    assert found.digest() == Platform.load("h200-x2").digest()
+
+
+@pytest.mark.parametrize("name", RETIRED)
+def test_a_retired_entry_is_no_field(name: str) -> None:
+    assert name not in {field.name for kind in (Device, Link, Dispatch) for field in fields(kind)}
 
 
 def test_kinds_of_errors() -> None:

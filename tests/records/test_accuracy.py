@@ -15,7 +15,7 @@ from graphsched.records.checked import check_runs
 from graphsched.simulator import Model
 from tests.records.examples import SETUP, case_of, chain, run_of, two
 
-TABLES = ("queue_depth", "changes", "graph_starts", "graph_rates")
+TABLES = ("queue_depth", "changes", "graph_starts", "graph_rates", "graph_event_rates")
 FREE = Dispatch(**{name: 0 for name in Dispatch.__dataclass_fields__ if name not in TABLES})
 EXACT = replace(SETUP, platform=replace(SETUP.platform, dispatch=FREE))
 WORKERS = Setup({}, Platform("workers", (Device("worker:0", "worker", "threads"),), dispatch=FREE))

@@ -9,6 +9,7 @@ from itertools import permutations
 import networkx as nx
 from hypothesis import strategies as st
 
+from graphsched.costs import Costs, TaskCost
 from graphsched.plan import Plan
 from graphsched.platform import Device, Dispatch, Link, Platform
 from graphsched.workload import TensorSpec, Workload
@@ -65,6 +66,29 @@ def dags(draw: st.DrawFn, most: int = 14, kind: str = "cuda") -> nx.DiGraph:
         for parent in draw(st.sets(st.integers(0, i - 1), max_size=3)) if i else ():
             dag.add_edge(f"t{parent}", f"t{i}", nbytes=draw(st.sampled_from([0, 1, 3])))
     return dag
+
+
+@st.composite
+def measured(draw: st.DrawFn, most: int = 14) -> tuple[Workload, Costs]:
+    """Random tasks for GPUs, with costs: in a graph they take less, more, or it is not known."""
+    n = draw(st.integers(1, most))
+    seconds = st.sampled_from([0.0, 0.25, 1.0, 2.5])
+    costs = st.builds(
+        TaskCost,
+        seconds,
+        launches=st.integers(1, 3),
+        concurrency=st.sampled_from([(), ((2, 1.0), (4, 1.5), (8, 4.0)), ((2, 2.0), (4, 4.0), (8, 8.0))]),
+        graph_s=st.none() | seconds,
+        graph_nodes=st.integers(0, 2),
+    )
+    kinds = draw(st.lists(costs, min_size=1, max_size=3))
+    work, made, found = Workload(), [], {}
+    for i in range(n):
+        reads = draw(st.lists(st.sampled_from(made), max_size=3)) if made else []
+        kind = draw(st.integers(0, len(kinds) - 1))
+        made.append(work.task(stub, *reads, kind, name=f"t{i}", outputs=[MATRIX], device="cuda"))
+        found[work[f"t{i}"].signature, "chip"] = kinds[kind]
+    return work, Costs(found)
 
 
 @st.composite

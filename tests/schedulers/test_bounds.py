@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from graphsched.costs import Costs, TaskCost
@@ -66,6 +68,18 @@ def test_tasks_that_gain_from_concurrency_take_a_share_of_their_device() -> None
     assert work_bound(work, platform, costs) == pytest.approx(8 * 2.0 * 1.5 / 4)
     assert work_bound(work, platform) == work_bound(work, platform, costs)
     assert critical_path_bound(work, platform) == 2.0
+
+
+def test_bounds_of_graph_mode_take_what_tasks_take_there() -> None:
+    """a ─▶ b: 2 and 1 s in streams; in a graph 0.5 s, and as long for b, which could not be captured."""
+    work = Workload()
+    a = add(work, "a", work.input("x", MATRIX, device="cuda:0"), duration_s=None)
+    add(work, "b", a, a, duration_s=None)
+    costs = {"a": TaskCost(2.0, graph_s=0.5, graph_nodes=1), "b": TaskCost(1.0)}
+    found = Costs({(work[name].signature, "chip"): cost for name, cost in costs.items()})
+    platform = replace(machine(1, cpu=False), costs=found)
+    for bound in (critical_path_bound, work_bound, lower_bound):
+        assert (bound(work, platform), bound(work, platform, mode="graph")) == (3.0, 1.5)
 
 
 def test_nothing_takes_no_time() -> None:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import networkx as nx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphsched.costs import Costs
 from graphsched.errors import ScheduleError
 from graphsched.plan import Plan, allowed_devices
 from graphsched.schedulers import lower_bound, schedule, schedulers
 from graphsched.simulator import predict
 from graphsched.workload import Workload, ancestors_first
-from tests.schedulers.graphs import ALL, MATRIX, add, dags, graph, lanes_of, machine, relabelled, workloads
+from tests.schedulers.graphs import ALL, MATRIX, add, dags, graph, lanes_of, machine, measured, relabelled, workloads
 from tests.schedulers.ideal import durations, makespan
 
 CHOICES = [
@@ -78,6 +80,26 @@ def test_makespan_is_between_the_bounds(dag: nx.DiGraph, choice: tuple[str, dict
     predicted = predict(plan).makespan_s
     assert lower_bound(plan.work, plan.platform) <= predicted * (1 + 1e-9)
     assert predicted <= sum(durations(plan)) * (1 + 1e-9)
+
+
+@settings(deadline=None, max_examples=150)
+@given(made=measured(), choice=choices, mode=st.sampled_from(["eager", "graph"]))
+def test_no_plan_is_faster_than_the_bound_of_its_mode(made: tuple[Workload, Costs], choice: tuple, mode: str) -> None:
+    """Measured operations that take another time inside a CUDA graph."""
+    plan = schedule(made[0], machine(2), made[1], scheduler=choice[0], mode=mode, **choice[1])
+    assert plan.costs is made[1]
+    assert lower_bound(made[0], machine(2), made[1], mode=mode) <= predict(plan).makespan_s * (1 + 1e-9)
+
+
+@settings(deadline=None, max_examples=50)
+@given(made=measured(), choice=choices)
+def test_what_tasks_take_in_graphs_is_nothing_to_eager_plans(made: tuple[Workload, Costs], choice: tuple) -> None:
+    """The same text as without these figures."""
+    work, costs = made
+    plain = Costs({key: replace(costs[key], graph_s=None, graph_nodes=0) for key in costs})
+    texts = {schedule(work, machine(2), each, scheduler=choice[0], **choice[1]).text for each in (costs, plain)}
+    assert len(texts) == 1
+    assert lower_bound(work, machine(2), costs) == lower_bound(work, machine(2), plain)
 
 
 @settings(deadline=None, max_examples=100)

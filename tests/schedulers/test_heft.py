@@ -5,6 +5,7 @@ from __future__ import annotations
 import networkx as nx
 import pytest
 
+from graphsched.costs import Costs, TaskCost
 from graphsched.errors import PlatformError
 from graphsched.plan import Plan
 from graphsched.platform import Device, Link, Platform
@@ -15,7 +16,7 @@ from graphsched.schedulers.forecast import Forecast
 from graphsched.schedulers.heft import heft, upward_ranks
 from graphsched.simulator import predict
 from graphsched.workload import Workload
-from tests.schedulers.graphs import MATRIX, add, graph, lanes_of, machine
+from tests.schedulers.graphs import MATRIX, add, graph, lanes_of, machine, stub
 from tests.schedulers.ideal import spans
 
 PAPER_SECONDS = {
@@ -356,3 +357,15 @@ def test_measured_points_of_a_link_count() -> None:
         plan = schedule(work, Platform("pair", devices, links))
         used = {plan.lanes[plan.lane_of[plan.index_of[t]]].device for t in "abc"}
         assert len(used) == count
+
+
+@pytest.mark.parametrize(("mode", "device"), [("eager", "cuda:0"), ("graph", "cuda:1")])
+def test_mode_decides_which_device_is_fastest(mode: str, device: str) -> None:
+    """1 or 2 s in streams, 3 or 0.5 s inside a CUDA graph."""
+    work = Workload()
+    work.task(stub, name="t", outputs=[MATRIX], device="cuda")
+    figures = {"one": TaskCost(1.0, graph_s=3.0), "two": TaskCost(2.0, graph_s=0.5)}
+    costs = Costs({(work["t"].signature, model): cost for model, cost in figures.items()})
+    platform = Platform("pair", (Device("cuda:0", "cuda", "one"), Device("cuda:1", "cuda", "two")))
+    plan = schedule(work, platform, costs, mode=mode)
+    assert plan.lanes[plan.lane_of[0]].device == device

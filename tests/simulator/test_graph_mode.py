@@ -344,3 +344,31 @@ def test_bounds_of_a_plan_that_is_cut() -> None:
     low, high = line.interval_s or (0.0, 0.0)
     assert low < line.makespan_s < high
     assert predict(replace(plan, mode="graph"), steps=3).makespan_s > line.makespan_s
+
+
+def copied_after_a_wait(memory: str, seconds: float = 8.0) -> dict[str, float]:
+    """a (GPU), a wait of the thread, a copy of its result to the host, 1 s: start of the copy, and the makespan."""
+    work = Workload()
+    x = work.input("x", TensorSpec((100,), "uint8"), device="cuda:0")
+    a = work.task(torch.neg, x, name="a", device="cuda:0")
+    work.barrier("gate")
+    work.copy(a, to="cpu", pinned=memory == "pinned", name="out")
+    here = platform(dispatch=replace(LAUNCHED, graph_fork_s=2.0), blocking=True)
+    plan = planned(work, here, {"a": "cuda:0/s0", "out": "cuda:0/d2h"})
+    costs = Costs({(work["a"].signature, "GPU"): TaskCost(seconds)})
+    line = predict(replace(plan, costs=costs, mode="graph"), model=Model(timing=False))
+    return {"out": line.start_s[list(line.plan.names).index("out")], "": line.makespan_s}
+
+
+@pytest.mark.parametrize("seconds", [8.0, 80.0])
+def test_a_pinned_copy_after_a_wait_is_in_the_graph(seconds: float) -> None:
+    """Its lane waits where the thread would; what comes behind on the one lane is a chain."""
+    assert copied_after_a_wait("pinned", seconds) == {"out": 4 + seconds + 0.25, "": 4 + seconds + 0.25 + 1 + 0.5}
+
+
+@pytest.mark.parametrize(("seconds", "start_s"), [(8.0, 3 + 4 * 9 + 1), (80.0, 4 + 80 + 2)])
+def test_a_pageable_copy_after_a_wait_is_issued_behind_the_graph(seconds: float, start_s: float) -> None:
+    """The thread goes to the copy's stream, lets it wait for the graph and makes the copy, a call of another kind."""
+    found = copied_after_a_wait("pageable", seconds)
+    assert found["out"] == start_s
+    assert found[""] == start_s + 1 + 0.5

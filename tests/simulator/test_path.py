@@ -122,6 +122,7 @@ def test_no_actions_no_chain() -> None:
 @settings(max_examples=60, deadline=None)
 def test_the_stretches_add_up_to_the_makespan(seed: int, depth: int, steps: int) -> None:
     """Random DAGs on GPUs, CPU lanes and a worker; waits, blocking copies and a queue of two among them."""
-    _, found, makespan_s = run(random_plan(seed, dispatch=replace(SMALL, queue_depth=depth)), steps)
+    costs = replace(SMALL, queue_depth=depth, query_s=0.015, result_s=0.04, yield_s=0.06)
+    _, found, makespan_s = run(random_plan(seed, dispatch=costs), steps)
     assert sum(stretch.seconds for stretch in found) == pytest.approx(makespan_s)
     assert min(stretch.seconds for stretch in found) > -1e-9

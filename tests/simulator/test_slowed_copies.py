@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphsched.costs import Kernel, TaskCost
+from graphsched.costs import Kernel
 from graphsched.plan import Plan
 from graphsched.platform import Device, Link, Platform
 from graphsched.simulator import Model, predict
@@ -18,7 +18,7 @@ from graphsched.simulator.columns import ALONE, NETWORK
 from graphsched.simulator.network import Network, Route
 from graphsched.simulator.predict import tabulated
 from graphsched.simulator.traffic import LEAST_SHARE, Coupling, coupling
-from tests.simulator.beside import IN, KNOWN, OUT, PEER, UNKNOWN, ends, gpus, plan_of
+from tests.simulator.beside import IN, KNOWN, OUT, PEER, ends, gpus, plan_of
 
 AWAY = ("cuda:0", "cuda:1")
 FACTORS = {"slowed_in": 1.0, "slowed_out": 2.0, "slowed_peer_in": 3.0, "slowed_peer_out": 4.0}
@@ -145,37 +145,6 @@ def test_use_that_no_transfer_under_way_feels_sets_no_rates() -> None:
     network.refresh(0.0)
     assert network.rates() == [(0, 10.0), (1, 8.0)]
     assert len(calls) == 3
-
-
-# -- crowds ---------------------------------------------------------------------------------------
-
-CROWDED = {"crowded_in": 0.25, "crowded_out": 1.0}
-
-
-@pytest.mark.parametrize("like", [UNKNOWN, KNOWN, FULL])
-@pytest.mark.parametrize(("ends_", "factor"), [(IN, 0.25), (OUT, 1.0), (PEER, 0.0), (("cuda:1", "cpu"), 0.0)])
-def test_kernels_of_two_lanes_slow_copies_whatever_memory_they_use(
-    like: TaskCost, ends_: tuple[str, str], factor: float
-) -> None:
-    """a (1 s) and b (2 s) on two lanes move no bytes; side by side, or b behind a: until the first is over both are
-    there."""
-    kernels = {"a": one(1.0, 0), "b": one(2.0, 0, "cuda:0/s1")}
-    plan = plan_of(kernels, {"c": (*ends_, 500)}, host(CROWDED), like=like, pairs={(0, 1): 1.0, (1, 0): 1.0})
-    found = ends(plan)
-    assert found["c"] == pytest.approx(10.0 + found["a"] * factor / (1.0 + factor))
-    assert ends(plan, Model(traffic=False))["c"] == 10.0
-
-
-def test_kernels_of_one_lane_are_no_crowd() -> None:
-    plan = plan_of({"a": one(1.0, 0), "b": one(2.0, 0)}, {"c": (*OUT, 500)}, host(CROWDED))
-    assert ends(plan)["c"] == 10.0
-
-
-def test_a_crowd_and_the_memory_that_it_uses_add_up() -> None:
-    """a, b (1 s, shares 0.5 each) side by side: 1 / (1 + 2 · 1 + 1) of the rate, for a second."""
-    kernels = {"a": one(1.0, 50), "b": one(1.0, 50, "cuda:0/s1")}
-    plan = plan_of(kernels, {"c": (*OUT, 500)}, host({**CROWDED, "slowed_out": 2.0}), like=KNOWN)
-    assert ends(plan)["c"] == pytest.approx(1.0 + (500 - 50 / 4) / 50)
 
 
 # -- queues of blocks -----------------------------------------------------------------------------

@@ -211,7 +211,7 @@ def perturbed(plan: Plan, factors: list[float]) -> Timeline:
 
 
 FACTOR = st.floats(0.4, 2.5)
-ALL = replace(SMALL, cold_s=0.07, free_s=0.02, query_s=0.015, result_s=0.04)
+ALL = replace(SMALL, cold_s=0.07, free_s=0.02, query_s=0.015, result_s=0.04, yield_s=0.06)
 
 
 @given(seed=st.integers(0, 10_000), factors=st.lists(FACTOR, min_size=4, max_size=4))

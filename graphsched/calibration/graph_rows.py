@@ -1,0 +1,91 @@
+"""Rows of an operation as plans in graph mode: what it takes is measured where the plans of users are run.
+
+A row is a `Program`, so that its nodes are captured, launched and waited for by the executors' own calls, on their
+streams: nodes of a graph that is put together otherwise take other times.
+
+Not modelled: rows over several GPUs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from graphsched.calibration.fitting import median
+from graphsched.calibration.graph_replays import Replay
+from graphsched.executors.program import Program
+from graphsched.plan import Placement, build_plan
+from graphsched.platform import Device, Platform
+from graphsched.workload import Workload
+
+RUNS, COLD_RUNS = 5, 2
+TINY_ELEMENTS = 64
+
+Calls = Sequence[Callable[[], Any]]
+
+
+@dataclass(slots=True, eq=False)
+class _Step:
+    """The operation as a task of a number: what each returns is kept, as the results of a captured plan are."""
+
+    calls: Calls
+    kept: dict[int, Any] = field(default_factory=dict, repr=False)
+
+    def __call__(self, k: int) -> None:
+        self.kept[k] = self.calls[k % len(self.calls)]()
+
+    def __repr__(self) -> str:  # else every signature holds what the calls do
+        return "a row"
+
+
+def row_of(calls: Calls, length: int, device: int, lanes: int = 1) -> Program:
+    """A program in graph mode of `length` calls of an operation, going round `calls` and round `lanes`.
+
+    Raises:
+        TaskFailedError: It cannot be captured.
+    """
+    work, step, name = Workload("row"), _Step(calls), f"cuda:{device}"
+    for k in range(length):
+        work.task(step, k, name=f"t{k}", outputs=[], device=name)
+    names = [f"t{k}" for k in range(length)]
+    placed = {task: f"{name}/s{k % lanes}" for k, task in enumerate(names)}
+    here = Platform("here", (Device("cpu", "cpu"), Device(name, "cuda")))
+    plan = build_plan(work, here, None, Placement(names, placed), scheduler="calibration")
+    return Program(plan, mode="graph")
+
+
+def replay_of(row: Program, runs: int = RUNS) -> Replay:
+    """Seconds of a run of `row`: until all is issued, and until the thread sees the end; medians."""
+    samples = []
+    for _ in range(runs + COLD_RUNS):
+        whole_s = row.time_once()
+        samples.append((row.issue_s, whole_s))
+    hosts, wholes = zip(*samples[COLD_RUNS:], strict=True)
+    return Replay(median(hosts), median(wholes))
+
+
+def timed_s(row: Program, runs: int = RUNS) -> float:
+    """Seconds of a run of `row` with timing events around every call; median."""
+    return median([row.time_spans()[2] for _ in range(runs + COLD_RUNS)][COLD_RUNS:])
+
+
+def tiny_replay(device: int, length: int, lanes: int = 1) -> Replay:
+    """`replay_of` a row of tiny operations."""
+    with row_of([_tiny_call(device)], length, device, lanes) as row:
+        return replay_of(row, 2 * RUNS)
+
+
+def tiny_timed_s(device: int, length: int, lanes: int) -> float:
+    """`timed_s` of a row of tiny operations."""
+    with row_of([_tiny_call(device)], length, device, lanes) as row:
+        return timed_s(row)
+
+
+def _tiny_call(device: int) -> Callable[[], Any]:
+    import torch
+
+    x = torch.zeros(TINY_ELEMENTS, device=f"cuda:{device}")
+    torch.cuda.synchronize(device)
+    return partial(torch.neg, x)

@@ -1,0 +1,37 @@
+"""The thread's return from waiting: later or sooner, by what it was that ended last.
+
+A GPU's lanes are asked again and again whether they are done; where a plan has CPU lanes too, the thread lets these run
+between two questions, and so goes on half of that late on average. The end of a CPU lane's work is an event of its own.
+
+Not modelled: a CPU lane that ends while the thread lets others run for a GPU's sake, which sees it later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from graphsched.simulator.columns import Columns
+from graphsched.simulator.lane_costs import CPU
+
+NOTHING = -1  # all was over before the thread asked
+
+
+def return_s(columns: Columns, last: int) -> float:
+    """From the end of action `last` to the thread's going on, if it waited for that; of `NOTHING`, for a question."""
+    costs = columns.dispatch
+    if last == NOTHING:
+        return costs.sync_s
+    if columns.kind[last] == CPU:
+        return costs.result_s or costs.sync_s
+    return costs.sync_s + costs.yield_s / 2
+
+
+def last_over(end_s: Sequence[float], issued_s: float) -> int:
+    """The action that ends last, if that is after `issued_s`, from which on the thread waits; else `NOTHING`.
+
+    Example:
+        >>> last_over([1.0, 3.0, 2.0], 2.5), last_over([1.0, 3.0, 2.0], 3.0), last_over([], 0.0)
+        (1, -1, -1)
+    """
+    over_s = max(end_s, default=0.0)
+    return end_s.index(over_s) if over_s > issued_s else NOTHING

@@ -1,0 +1,133 @@
+"""Costs that were kept before operations were measured inside CUDA graphs: measured again for graph mode, and once."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from graphsched.calibration import cuda_operations, profile, profiling
+from graphsched.calibration.choosing import missing
+from graphsched.calibration.cost_cache import keep_costs, kept_costs
+from graphsched.calibration.graph_operations import UNKNOWN, InGraph
+from graphsched.calibration.host_costs import HostCosts
+from graphsched.costs import Costs, TaskCost
+from graphsched.errors import ScheduleError
+from graphsched.platform import Device, Platform
+from graphsched.schedulers import schedule
+from graphsched.workload import Task, Workload
+
+ONE = Platform("one", (Device("cpu", "cpu", "EPYC"), Device("cuda:0", "cuda", "H200")))
+OLD = TaskCost(1e-5)
+"""Of a time when there were no figures about graphs."""
+
+
+def product(device: str = "cuda") -> Workload:
+    """x ──▶ y"""
+    work = Workload()
+    x = work.input("x", torch.ones(2, 2), device="cuda:0" if device == "cuda" else "cpu")
+    work.task(torch.mm, x, x, name="y", device=device)
+    return work
+
+
+def costs_of(work: Workload, cost: TaskCost, model: str = "H200") -> Costs:
+    return Costs({(work["y"].signature, model): cost})
+
+
+@pytest.mark.parametrize(
+    ("known", "device", "wanted"),
+    [
+        (OLD, "cuda", {"cuda:0": ["y"]}),
+        (replace(OLD, graph_nodes=2), "cuda", {"cuda:0": ["y"]}),
+        (replace(OLD, graph_tried=True), "cuda", {}),
+        (replace(OLD, graph_s=9e-6), "cuda", {}),
+        (replace(OLD, graph_s=0.0), "cuda", {}),
+        (TaskCost(1e-3), "cuda", {}),
+        (OLD, "cpu", {}),
+    ],
+)
+def test_what_graph_mode_measures_again(known: TaskCost, device: str, wanted: dict[str, list[str]]) -> None:
+    """Nothing that is known, cannot be captured, takes a millisecond, or runs on a CPU; eager mode nothing at all."""
+    work = product(device)
+    costs = costs_of(work, known, "H200" if device == "cuda" else "EPYC")
+    found = missing(work, ONE, costs, "graph")
+    assert {name: [task.name for task in tasks] for name, tasks in found.items()} == wanted
+    assert missing(work, ONE, costs) == missing(work, ONE, costs, "eager") == {}
+
+
+def test_a_given_duration_is_not_measured_for_graphs() -> None:
+    work = Workload()
+    work.task(torch.rand, 4, name="y", device="cuda", duration_s=1e-5)
+    assert missing(work, ONE, costs_of(work, OLD), "graph") == {}
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
+    """Tasks that were measured, call by call; none can be captured. Costs are kept in a folder of their own."""
+    calls: list[list[str]] = []
+
+    def measure(work: Workload, platform: Platform, device: str, tasks: Sequence[Task], *_: Any) -> Costs:
+        calls.append([task.name for task in tasks])
+        model = platform.device(device).model
+        return Costs({(task.signature, model): TaskCost(2e-5, graph_tried=True) for task in tasks})
+
+    monkeypatch.setenv("GRAPHSCHED_CACHE", str(tmp_path))
+    monkeypatch.setattr(profiling, "check_is_here", lambda platform, name: None)
+    monkeypatch.setattr(profiling, "_measure_on", measure)
+    return calls
+
+
+def test_old_costs_are_measured_again_for_graph_mode_and_only_once(asked: list[list[str]]) -> None:
+    """What could not be captured is not tried again."""
+    work = product()
+    keep_costs(costs_of(work, OLD))
+    assert profile(work, ONE)[work["y"].signature, "H200"] == OLD
+    assert asked == []
+    for _ in range(2):
+        assert profile(work, ONE, mode="graph")[work["y"].signature, "H200"].device_s == 2e-5
+    assert asked == [["y"]]
+    assert kept_costs(ONE)[work["y"].signature, "H200"].graph_tried
+
+
+def test_a_plan_knows_its_mode(asked: list[list[str]]) -> None:
+    work = product()
+    keep_costs(costs_of(work, OLD))
+    for mode, calls in (("eager", 0), ("graph", 1)):
+        profile(schedule(work, ONE, mode=mode), concurrency=False)
+        assert len(asked) == calls
+
+
+def test_a_mode_that_does_not_exist() -> None:
+    with pytest.raises(ScheduleError, match="no mode 'graphs': there is eager, graph"):
+        profile(product(), ONE, mode="graphs")
+
+
+def test_that_it_was_tried_is_kept() -> None:
+    costs = Costs({("mm", "H200"): TaskCost(1.0, graph_tried=True)})
+    assert Costs.from_dict(json.loads(json.dumps(costs.to_dict()))) == costs
+    (row,) = costs.to_dict()
+    del row["graph_tried"]
+    assert not Costs.from_dict([row])["mm", "H200"].graph_tried
+
+
+@pytest.mark.parametrize("found", [UNKNOWN, InGraph(9e-6, 2)])
+def test_a_measurement_tries_whatever_comes_of_it(found: InGraph, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = HostCosts(**dict.fromkeys(HostCosts.__dataclass_fields__, 0.0))
+    for name, figure in {
+        "_workspace_bytes": 0, "_sets": 1, "_alone": [1e-5], "host_costs": host, "in_graph": found,
+    }.items():  # fmt: skip
+        monkeypatch.setattr(cuda_operations, name, lambda *_, figure=figure: figure)
+    monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    step: Any = SimpleNamespace(bound=lambda: print, task=SimpleNamespace(outputs=()))
+    spinner: Any = SimpleNamespace(device=0)
+    cost = cuda_operations.measure_on_cuda(step, spinner, 1, 1, concurrency=False)
+    assert cost.graph_tried
+    assert {name: asdict(cost)[name] for name in found._fields} == found._asdict()

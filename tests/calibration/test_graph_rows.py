@@ -1,0 +1,97 @@
+"""Rows of an operation as plans: who is called how often, on which lanes, and what of a run is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+
+from graphsched.calibration import graph_rows as module
+from graphsched.calibration.graph_replays import Replay
+from graphsched.calibration.graph_rows import replay_of, row_of, timed_s
+from graphsched.errors import TaskFailedError
+from tests.executors.fake_cuda import FakeCuda
+
+RUNS_BEFORE = 2  # of a plan before it is captured
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
+    fake = FakeCuda(1)
+    fake.install(monkeypatch)
+    return fake
+
+
+def counted(log: list[str], name: str) -> Any:
+    def call() -> torch.Tensor:
+        log.append(name)
+        return torch.zeros(2)
+
+    return call
+
+
+def test_a_row_is_a_plan_in_graph_mode(cuda: FakeCuda) -> None:
+    """Five calls that go round two sets of inputs and two lanes."""
+    log: list[str] = []
+    with row_of([counted(log, "a"), counted(log, "b")], 5, 0, lanes=2) as row:
+        assert log == ["a", "b", "a", "b", "a"] * (RUNS_BEFORE + 1)
+        assert [row.plan.lanes[lane].name for lane in row.plan.lane_of] == [f"cuda:0/s{k}" for k in (0, 1, 0, 1, 0)]
+        assert row.mode == "graph"
+        found = replay_of(row)
+    assert 0 < found.host_s < found.whole_s
+
+
+def test_what_calls_return_is_kept() -> None:
+    step = module._Step([lambda: "a", lambda: "b"])
+    for k in range(3):
+        step(k)
+    assert step.kept == {0: "a", 1: "b", 2: "a"}
+
+
+def test_rows_of_other_calls_are_named_alike(cuda: FakeCuda) -> None:
+    """Naming one would read through all that its calls hold."""
+    signatures = []
+    for size in (2, 3):
+        with row_of([partial(torch.zeros, size)], 1, 0) as row:
+            signatures.append(row.plan.work["t0"].signature)
+    assert signatures[0] == signatures[1]
+
+
+def test_what_cannot_be_captured_raises(cuda: FakeCuda) -> None:
+    def fails() -> None:
+        raise RuntimeError("no")
+
+    with pytest.raises(TaskFailedError, match="no"):
+        row_of([fails], 2, 0)
+
+
+class Runs:
+    """A program whose runs take so long, one after another."""
+
+    def __init__(self, *seconds: float) -> None:
+        self.left: Iterator[float] = iter(seconds)
+        self.issue_s = 0.0
+
+    def time_once(self) -> float:
+        whole_s = next(self.left)
+        self.issue_s = whole_s / 4
+        return whole_s
+
+    def time_spans(self) -> tuple[None, float, float]:
+        return None, 99.0, next(self.left)
+
+
+def test_cold_runs_do_not_count() -> None:
+    seconds = (100.0, 100.0, 4.0, 8.0, 6.0)
+    assert replay_of(Runs(*seconds), 3) == Replay(1.5, 6.0)  # type: ignore[arg-type]
+    assert timed_s(Runs(*seconds), 3) == 6.0  # type: ignore[arg-type]
+
+
+@pytest.mark.gpu
+def test_rows_on_this_gpu() -> None:
+    few, many = (module.tiny_replay(0, n).whole_s for n in (10, 110))
+    assert 3e-7 < (many - few) / 100 < 1e-5
+    assert module.tiny_timed_s(0, 40, 2) > module.tiny_replay(0, 40, 2).whole_s

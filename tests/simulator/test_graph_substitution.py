@@ -1,0 +1,131 @@
+"""Measured times in place of modelled ones where CUDA graphs hold the plan, or parts of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from graphsched.errors import CaptureError
+from graphsched.plan import OUTSIDE, Plan, check_capturable, segments_of
+from graphsched.simulator import predict
+from graphsched.simulator.substitution import TERMS, Substitution, Term
+from graphsched.timeline import Timeline
+from tests.builders import FREE, platform
+from tests.simulator.measured import as_measured, of_durations, slower_links, twin
+from tests.simulator.test_properties import random_plan
+from tests.simulator.test_substitution import ALL, FACTOR, perturbed
+
+GRAPHS = replace(
+    ALL, graph_launch_s=0.3, graph_launch_node_s=0.01, graph_starts=((1, 0.5), (10, 0.8), (40, 1.1)),
+    graph_lane_s=0.02, graph_wait_s=0.01, graph_fork_s=0.05, graph_event_s=0.1, graph_timed_edge_s=0.03,
+    graph_rates=((2, 0.2), (4, 0.1)), graph_event_rates=((2, 0.1), (4, 0.15)),
+)  # fmt: skip
+ONE = replace(FREE, graph_launch_s=3.0, launch_s=1.0, graph_event_s=0.5, sync_s=0.5)
+
+
+def in_graphs(seed: int) -> Plan:
+    """A random layered DAG on GPUs, CPU lanes and a worker, with waits and blocking copies: one segment or several."""
+    plan = replace(random_plan(seed, dispatch=GRAPHS), mode="graph")
+    try:
+        check_capturable(plan)
+    except CaptureError:
+        assume(False)
+    return plan
+
+
+@given(seed=st.integers(0, 10_000), factors=st.lists(FACTOR, min_size=4, max_size=4))
+@settings(max_examples=60, deadline=None)
+def test_all_classes_replaced_is_the_measured_run(seed: int, factors: list[float]) -> None:
+    measured = perturbed(in_graphs(seed), factors)
+    assert Substitution(measured).makespan_s(TERMS) == pytest.approx(measured.timed_makespan_s, rel=1e-6)
+
+
+@given(seed=st.integers(0, 10_000), starts=FACTOR, events=st.floats(0.05, 1.0))
+@settings(max_examples=40, deadline=None)
+def test_so_it_is_where_graphs_cost_something_else(seed: int, starts: float, events: float) -> None:
+    """Graphs that start sooner or later, and events that take another time."""
+    plan = in_graphs(seed)
+    slower = {"graph_starts": ((1, starts),), "graph_event_rates": ((2, events),), "graph_fork_s": events}
+    measured = twin(plan, dispatch=replace(GRAPHS, **slower))  # type: ignore[arg-type]
+    assert Substitution(measured).makespan_s(TERMS) == pytest.approx(measured.timed_makespan_s, rel=1e-6)
+
+
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=20, deadline=None)
+def test_a_perfect_prediction_is_changed_by_nothing(seed: int) -> None:
+    plan = in_graphs(seed)
+    line = predict(plan)
+    swap = Substitution(as_measured(line, plan))
+    alone: tuple[tuple[Term, ...], ...] = (("dispatch",), ("waits",))
+    for terms in (*alone, TERMS):
+        assert swap.makespan_s(terms) == pytest.approx(line.timed_makespan_s, rel=1e-6)
+
+
+def test_random_plans_are_cut_into_segments() -> None:
+    """The laws above are about more than one graph."""
+    plans = [replace(random_plan(seed, dispatch=GRAPHS), mode="graph") for seed in range(10)]
+    assert sum(len(segments_of(plan)) > 1 and OUTSIDE in segments_of(plan).of for plan in plans) >= 5
+
+
+# -- one class at a time --------------------------------------------------------------------------------
+
+
+def pair(**dispatch: Any) -> Plan:
+    """a ──▶ copy of 100 bytes, 1 s ──▶ b on another GPU, 2 s each."""
+    where = platform(dispatch=replace(ONE, **dispatch))
+    lanes = {"a": "cuda:0/s0", "b": "cuda:1/s0"}
+    return replace(of_durations({"a": 2.0, "b": 2.0}, [("a", "b", 100)], where, lanes), mode="graph")
+
+
+def changes(measured: Timeline) -> dict[Term, float]:
+    swap = Substitution(measured)
+    return {term: swap.makespan_s((term,)) - swap.makespan_s(()) for term in TERMS}
+
+
+def only(term: Term, seconds: float) -> dict[Term, object]:
+    return {name: pytest.approx(seconds if name == term else 0.0, abs=1e-9) for name in TERMS}
+
+
+def test_a_longer_launch_is_dispatch() -> None:
+    plan = pair()
+    assert changes(twin(plan, dispatch=replace(ONE, graph_launch_s=5.0))) == only("dispatch", 2.0)
+
+
+def test_a_later_start_behind_the_launch_is_waits() -> None:
+    plan = pair(graph_starts=((1, 4.0),))
+    assert changes(twin(plan, dispatch=replace(ONE, graph_starts=((1, 6.0),)))) == only("waits", 2.0)
+
+
+def test_an_earlier_start_shows_that_the_launch_was_earlier() -> None:
+    plan = pair(graph_starts=((1, 6.0),))
+    assert changes(twin(plan, dispatch=replace(ONE, graph_starts=((1, 4.0),)))) == only("dispatch", -2.0)
+
+
+def test_slower_links_are_transfers() -> None:
+    plan = pair()
+    assert changes(twin(plan, links=slower_links(plan.platform, 1.5))) == only("transfers", 0.5)
+
+
+def test_longer_edges_are_waits() -> None:
+    assert changes(twin(pair(), dispatch=replace(ONE, other_device_s=0.75))) == only("waits", 0.75)
+
+
+def test_what_events_of_other_lanes_cost_is_in_the_span() -> None:
+    """Two tasks side by side that are over together: the second's events wait 4 s by the model, 6 s measured."""
+    where = platform(gpus=1, dispatch=replace(ONE, graph_event_rates=((2, 2.0),)))
+    lanes = {"a": "cuda:0/s0", "b": "cuda:0/s1"}
+    plan = replace(of_durations({"a": 2.0, "b": 2.0}, [], where, lanes), mode="graph")
+    measured = twin(plan, dispatch=replace(ONE, graph_event_rates=((2, 3.0),)))
+    assert changes(measured) == only("compute", 2.0)
+
+
+def test_a_late_return_before_a_launch_is_waits() -> None:
+    """a in a graph; b on a CPU for 20 s, the thread waits for it, then c in a second graph. Each return 1 s later."""
+    lanes = {"a": "cuda:0/s0", "b": "cpu/w0", "c": "cuda:0/s0"}
+    durations = {"a": 2.0, "b": 20.0, "c": 2.0}
+    plan = of_durations(durations, [], platform(gpus=1, dispatch=ONE), lanes, wait_after=["b"])
+    assert changes(twin(replace(plan, mode="graph"), dispatch=replace(ONE, sync_s=1.5))) == only("waits", 2.0)

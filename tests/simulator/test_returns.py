@@ -1,0 +1,83 @@
+"""What the thread's return from a wait costs: it depends on what it was that ended last, and on whether it waited."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from graphsched.plan import Plan
+from graphsched.simulator import Model, predict
+from graphsched.simulator.path import chain
+from graphsched.simulator.predict import tabulated
+from graphsched.simulator.readings import Readings
+from graphsched.simulator.timing_events import run_with_events
+from tests.builders import FREE, planned, platform, workload
+from tests.simulator.measured import as_measured
+
+COSTS = replace(FREE, sync_s=0.5, yield_s=2.0, result_s=0.25)
+UNTIMED = Model(timing=False)
+
+
+def two(gpu_s: float, cpu_s: float, *, wait: bool = False, run_s: float = 0.0, result_s: float = 0.25) -> Plan:
+    """g on a GPU and c on a CPU lane, independent; with `wait`, a wait of the thread for both of them."""
+    costs = replace(COSTS, run_s=run_s, result_s=result_s)
+    work = workload({"c": cpu_s, "g": gpu_s})
+    lanes = {"c": "cpu/w0", "g": "cuda:0/s0"}
+    return planned(work, platform(dispatch=costs), lanes, wait_after=["g"] if wait else [])
+
+
+@pytest.mark.parametrize(
+    ("gpu_s", "cpu_s", "makespan_s"),
+    [(4.0, 1.0, 5.5), (1.0, 4.0, 4.25)],  # polled between two yields; told by an event
+)
+def test_the_end_of_a_run_is_seen_as_what_ends_last_is_waited_for(gpu_s: float, cpu_s: float, makespan_s: float):
+    """GPU lanes are polled with a yield between two questions: half of one on average. A CPU lane's end is an event."""
+    assert predict(two(gpu_s, cpu_s)).makespan_s == makespan_s
+
+
+def test_a_wait_for_a_cpu_lane_returns_as_one_for_its_results():
+    """c outlasts g: the wait is over 0.25 s after c, and the run 0.5 s (a question) later; g last: half a yield."""
+    line = predict(two(1.0, 4.0, wait=True), model=UNTIMED)
+    assert (line.end_s.max(), line.makespan_s) == (4.25, 4.75)
+    line = predict(two(4.0, 1.0, wait=True), model=UNTIMED)
+    assert (line.end_s.max(), line.makespan_s) == (5.5, 6.0)
+
+
+def test_what_is_over_when_it_is_asked_for_costs_no_yield():
+    """The thread needs 8 s to issue g, which is over by then, as c is."""
+    assert predict(two(0.0, 1.0, run_s=8.0), model=UNTIMED).makespan_s == 8.5
+    assert predict(two(0.0, 1.0, run_s=8.0, wait=True), model=UNTIMED).end_s.max() == 8.5
+
+
+def test_where_returns_from_cpu_lanes_are_not_known_they_are_those_from_a_gpu_without_yields():
+    assert predict(two(1.0, 4.0, result_s=0.0)).makespan_s == 4.5
+
+
+def test_without_cpu_lanes_or_without_gpus_nothing_is_yielded():
+    work = workload({"a": 1.0, "b": 0.0})
+    here = platform(dispatch=COSTS)
+    assert predict(planned(work, here, {"a": "cuda:0/s0", "b": "cuda:0/s1"})).makespan_s == 1.5
+    assert predict(planned(work, here, {"a": "cpu/w0", "b": "cpu/w1"})).makespan_s == 1.25
+
+
+@pytest.mark.parametrize("gpu_s", [0.0, 1.0, 4.0])
+@pytest.mark.parametrize("wait", [False, True])
+def test_chains_of_causes_and_readings_count_the_same(gpu_s: float, wait: bool):
+    """The chain adds up to the makespan; of a perfect prediction nothing is left for the thread's returns."""
+    plan = two(gpu_s, 2.0, wait=wait)
+    columns, _ = tabulated(plan, 1, UNTIMED)
+    _, engine, makespan_s = run_with_events(columns, plan)
+    assert sum(stretch.seconds for stretch in chain(columns, engine)) == pytest.approx(makespan_s)
+    found = Readings(plan, columns, as_measured(predict(plan), plan))
+    assert found.return_s == pytest.approx(0.0)
+
+
+def test_a_result_that_comes_while_the_thread_returns_from_another_holds_it_up_no_more():
+    """c (4 s) and d (4.125 s) -> g: the thread returns from c at 4.25, and d is there; readings have it so too."""
+    work = workload({"c": 4.0, "d": 4.125, "g": 1.0}, [("c", "g", 0), ("d", "g", 0)])
+    plan = planned(work, platform(dispatch=COSTS), {"c": "cpu/w0", "d": "cpu/w1", "g": "cuda:0/s0"})
+    line = predict(plan)
+    assert line.start_s.tolist()[-1] == 4.25
+    found = Readings(plan, tabulated(plan, 1, Model())[0], as_measured(line, plan))
+    assert list(found.pause_s.values()) == [0.0]
