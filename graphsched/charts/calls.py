@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 
@@ -18,6 +19,8 @@ from graphsched.gantt.fonts import drawable
 FIVE_LOOKS = (*LOOKS, ("#CC79A7", "v", (0, (1, 1.2))))
 Ways = Mapping[str, Sequence[float]]
 
+NOTE_WIDTH = 88  # characters below a panel
+
 
 def draw_calls(panels: Mapping[str, Ways], title: str, note: str = "") -> Figure:
     """The figure of `plot_calls`."""
@@ -27,7 +30,7 @@ def draw_calls(panels: Mapping[str, Ways], title: str, note: str = "") -> Figure
         draw_ways(axes, ways)
         axes.set_title(drawable(name), fontsize=10, loc="left")
     figure.suptitle(drawable(title), fontsize=11.5)
-    figure.supxlabel(drawable(note), fontsize=8.5)
+    figure.supxlabel(textwrap.fill(drawable(note), NOTE_WIDTH * len(panels)), fontsize=8.5)
     return figure
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from graphsched.charts import plot_calls
+from graphsched.charts.calls import draw_calls
 from graphsched.errors import OutputError
 
 WAYS = {"op by op": [0.1 * n for n in range(1, 301)], "compiled": [3.0 + 0.01 * n for n in range(1, 1001)]}
@@ -48,3 +49,12 @@ def test_nothing_to_draw(tmp_path: Path, panels: dict[str, dict[str, list[float]
 def test_a_wrong_suffix_is_told_first(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"ends in \.png"):
         plot_calls({"MLP": WAYS}, tmp_path / "a.txt")
+
+
+def test_a_long_note_stays_on_the_picture() -> None:
+    """With one panel a note of 140 characters takes two lines."""
+    figure = draw_calls({"net": {"a": [1.0, 2.0]}}, "title", "word " * 28)
+    figure.canvas.draw()
+    box = figure._supxlabel.get_window_extent()
+    assert box.x0 >= 0
+    assert box.x1 <= figure.bbox.width
