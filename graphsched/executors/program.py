@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -76,7 +77,7 @@ class Program:
             raise WorkloadError(f"workload {plan.work.name!r} has tasks without code: it can be predicted, not run")
         if mode == "graph":
             check_capturable(plan)
-        self.plan, self.mode = plan, mode
+        self.plan, self.mode = plan if mode == plan.mode else replace(plan, mode=mode), mode
         self._cuda = cuda_lanes(plan)
         self.buffers = Buffers(plan)
         self._cpu: dict[int, CpuLane] = {}

@@ -52,6 +52,16 @@ def test_replays_do_what_plain_pytorch_does(cuda: Callable[[int], FakeCuda], see
     gc.collect()
 
 
+def test_a_program_has_a_plan_of_its_mode(cuda: Callable[[int], FakeCuda]) -> None:
+    """So its timeline is drawn, explained and compared as what it is; the plan that was given stays as it was."""
+    cuda(1)
+    plan = fork_join()
+    with Program(plan, mode="graph") as program:
+        assert (program.plan.mode, plan.mode) == ("graph", "eager")
+    with Program(plan) as program:
+        assert program.plan is plan
+
+
 @pytest.mark.parametrize("second", ["cuda:0/s1", "cuda:1/s0"])
 def test_results_are_copies_that_later_runs_leave_alone(cuda: Callable[[int], FakeCuda], second: str) -> None:
     cuda(2)
