@@ -210,14 +210,14 @@ class Additions:
             began = time.perf_counter()
             gate = new_event()
             start, end = self._queue_additions(gate, hold_s)
-            marks = [queue_copies(way, count, gate) for way, count in zip(ways, counts, strict=True)]
+            marks = [_queue_copies(way, count, gate) for way, count in zip(ways, counts, strict=True)]
             in_time = time.perf_counter() - began < hold_s
             self._bench.settle()
             if in_time:
                 break
             hold_s *= 2.0  # some began before all were queued
         seconds = elapsed_s(start, end)
-        return Sample(seconds, tuple(copy_rate(way, row, seconds) for way, row in zip(ways, marks, strict=True)))
+        return Sample(seconds, tuple(_copy_rate(way, row, seconds) for way, row in zip(ways, marks, strict=True)))
 
     def _queue_additions(self, gate: Any, hold_s: float) -> tuple[Any, Any]:
         """Queue the chain behind a spin kernel and `gate`; timing events before and after it."""
@@ -235,7 +235,7 @@ class Additions:
         return start, end
 
 
-def queue_copies(way: Way, count: int, gate: Any) -> list[Any]:
+def _queue_copies(way: Way, count: int, gate: Any) -> list[Any]:
     """Queue `count` copies behind `gate`; a timing event before them and after each."""
     stream, marks = way.streams[-1], [new_event(timing=True) for _ in range(count + 1)]
     with ExitStack() as stack:
@@ -248,7 +248,7 @@ def queue_copies(way: Way, count: int, gate: Any) -> list[Any]:
     return marks
 
 
-def copy_rate(way: Way, marks: Sequence[Any], until_s: float) -> float:
+def _copy_rate(way: Way, marks: Sequence[Any], until_s: float) -> float:
     """Bytes per second of a way from its first copy's start, for `until_s`; the copy under way counts in part."""
     ends = [0.0, *(elapsed_s(marks[0], mark) for mark in marks[1:])]
     copies = float(np.interp(until_s, ends, range(len(ends))))
