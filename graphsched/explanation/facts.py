@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from graphsched.plan import Plan
-from graphsched.simulator.columns import BLOCKS, Columns, finish, tabulate
+from graphsched.simulator.columns import BLOCKS, Columns
 from graphsched.simulator.host_calls import with_events
 from graphsched.simulator.lane_costs import CPU, CUDA, WAIT
 from graphsched.simulator.model import EVERYTHING
+from graphsched.simulator.tabulating import finish, tabulate
 from graphsched.timeline import Timeline
 
 NOISE_S = 3e-6  # what a measured time may be off within one clock

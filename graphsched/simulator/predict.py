@@ -9,12 +9,13 @@ import numpy as np
 
 from graphsched.errors import DeadlockError, ScheduleError
 from graphsched.plan import Plan, check_capturable
-from graphsched.simulator.columns import Columns, finish, tabulate
+from graphsched.simulator.columns import Columns
 from graphsched.simulator.engine import Engine
 from graphsched.simulator.host_calls import warm
 from graphsched.simulator.interval import interval
 from graphsched.simulator.model import EVERYTHING, Model
 from graphsched.simulator.steps import repeat
+from graphsched.simulator.tabulating import finish, tabulate
 from graphsched.simulator.timing_events import run_with_events
 from graphsched.timeline import Timeline
 

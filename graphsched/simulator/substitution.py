@@ -21,12 +21,13 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Literal
 
-from graphsched.simulator.columns import ALONE, Columns, finish, tabulate
+from graphsched.simulator.columns import ALONE, Columns
 from graphsched.simulator.engine import Engine
 from graphsched.simulator.graph_mode import inside
 from graphsched.simulator.lane_costs import CUDA
 from graphsched.simulator.model import EVERYTHING, Model
 from graphsched.simulator.readings import Readings
+from graphsched.simulator.tabulating import finish, tabulate
 from graphsched.simulator.timing_events import run_with_events
 from graphsched.timeline import Timeline
 

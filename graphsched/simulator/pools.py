@@ -1,0 +1,94 @@
+"""Which actions share what: GPUs with several busy lanes, memory that copies and kernels use, cores of CPU lanes."""
+
+from __future__ import annotations
+
+from graphsched.costs import TaskCost
+from graphsched.plan import Plan
+from graphsched.simulator.columns import ALONE, NETWORK, Columns
+from graphsched.simulator.durations import Durations
+from graphsched.simulator.kinds import Kinds
+from graphsched.simulator.lane_costs import CPU
+from graphsched.simulator.model import Model
+from graphsched.simulator.traffic import couplings, memory_shares
+
+
+def share_devices(columns: Columns, costs: dict[int, TaskCost], plan: Plan, model: Model) -> None:
+    """Give tasks on a GPU with several busy compute lanes to that GPU's pool."""
+    busy: dict[str, dict[int, None]] = {}
+    for i in costs:
+        busy.setdefault(plan.lanes[columns.lane[i]].device, {})[columns.lane[i]] = None
+    crowded = [lanes for lanes in busy.values() if len(lanes) > 1]
+    pool_of = {lane: k for k, lanes in enumerate(crowded) for lane in lanes}
+    columns.pools = len(crowded) + 1
+    columns.block_queue = model.block_queue
+    if plan.mode == "graph":
+        columns.spacing_s = {k: columns.dispatch.graph_rate_s(len(lanes)) for k, lanes in enumerate(crowded)}
+    pairs = plan.costs.pairs if model.pairs and crowded else {}
+    kinds = Kinds(plan, {(key[side], key[2]) for key in pairs for side in (0, 1)})
+    for i, cost in costs.items():
+        pool = pool_of.get(columns.lane[i])
+        if pool is not None:
+            columns.resource[i] = pool
+            columns.curve_of[i] = kinds.place(i, columns.lane[i], cost)
+    columns.curves = kinds.costs
+    columns.pairs = {(a, b): pair for key, pair in pairs.items() for a, b in kinds.places(*key)}
+
+
+def share_memory(columns: Columns, costs: dict[int, TaskCost], durations: Durations, plan: Plan) -> None:
+    """Put tasks that copies slow, or that slow copies, into pools, alone there as they may be; say who slows whom."""
+    found = couplings(plan, durations.link)
+    if not found:
+        return
+    by_block = _placed_by_block(columns, costs)
+    pressed, slowing = ({device for both in found.values() for device, _ in both[side]} for side in (0, 1))
+    moved = {i: cost for i, cost in costs.items() if columns.resource[i] not in by_block}
+    columns.shares = memory_shares(plan, moved, pressed) | memory_shares(plan, costs, slowing)
+    pools = _memory_pools(columns, plan)
+    for i, (presses, slowed) in found.items():
+        felt = tuple((pools[k], x) for k, x in presses if k in pools and pools[k] not in by_block)
+        paid = tuple((pools[k], x) for k, x in slowed if k in pools)
+        if felt:
+            columns.pressures[i] = felt
+        if paid:
+            columns.slowed[i] = paid
+
+
+def _memory_pools(columns: Columns, plan: Plan) -> dict[str, int]:
+    """By device, the pool of its tasks that have a memory share: the one that they are in, or else one of their own."""
+    pools: dict[str, int] = {}
+    for i in columns.shares:
+        device = plan.lanes[columns.lane[i]].device
+        if device not in pools:
+            pools[device] = columns.resource[i]
+            if columns.resource[i] == ALONE:
+                pools[device] = columns.pools - 1
+                columns.pools, columns.lone = columns.pools + 1, columns.lone + 1
+        columns.resource[i] = pools[device]
+    return pools
+
+
+def _placed_by_block(columns: Columns, costs: dict[int, TaskCost]) -> set[int]:
+    """Pools whose kernels are placed block by block, for all of them are known: copies do not slow these."""
+    if not columns.block_queue:
+        return set()
+    unknown = {columns.resource[i] for i, cost in costs.items() if not (cost.kernels and cost.processors)}
+    return {columns.resource[i] for i in costs} - unknown - {ALONE}
+
+
+def share_cores(columns: Columns, plan: Plan) -> None:
+    """Give what CPU lanes do to the pool of the cores, if together they may want more than there are."""
+    threads = {
+        lane: plan.platform.device(plan.lanes[lane].device).threads if plan.lanes[lane].kind == "compute" else 1
+        for lane in dict.fromkeys(columns.lane)
+        if columns.lanes.kind[lane] == CPU
+    }
+    if sum(threads.values()) <= plan.platform.cores:
+        return
+    for i, kind in enumerate(columns.kind):
+        if kind == CPU:
+            columns.threads_of[i] = 1 if plan.kinds[i] == "copy" else threads[columns.lane[i]]
+            if i in columns.routes:
+                columns.resource[i] = NETWORK
+                columns.held[i] = None
+            else:
+                columns.resource[i] = columns.pools - 1

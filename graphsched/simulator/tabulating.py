@@ -1,0 +1,166 @@
+"""A plan and its costs put into columns: times of tasks and copies, and what the thread's waits add."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from graphsched.costs import TaskCost
+from graphsched.errors import PlanError
+from graphsched.plan import OUTSIDE, Plan, segments_of
+from graphsched.plan.segments import blocks
+from graphsched.platform import CapacityTable
+from graphsched.simulator.columns import ALONE, BLOCKS, NEEDS_CPU, NETWORK, SEVERAL, Columns
+from graphsched.simulator.durations import Durations
+from graphsched.simulator.graph_mode import copy_shift_s, in_graph, inside, launch_graphs
+from graphsched.simulator.host_calls import add_changes, call_kinds, copy_call_s, frees_s, with_cpu_lanes
+from graphsched.simulator.lane_costs import CPU, CUDA, lanes_of
+from graphsched.simulator.model import Model, switched
+from graphsched.simulator.network import tables_of
+from graphsched.simulator.pools import share_cores, share_devices, share_memory
+
+
+def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
+    """The columns of `plan` under `model`, and the names of tasks whose costs are estimates.
+
+    Raises:
+        CostError: A task has durations for other devices only.
+        PlatformError: A link does not exist.
+        PlanError: An action is of a kind that is not simulated yet.
+    """
+    segments = segments_of(plan) if plan.mode == "graph" else None
+    dispatch = plan.platform.dispatch
+    if segments is not None:
+        dispatch = in_graph(dispatch, whole=OUTSIDE not in segments.of)
+    dispatch = switched(dispatch, model)
+    lanes = lanes_of(plan, dispatch)
+    dispatch = with_cpu_lanes(dispatch, lanes.kind)
+    columns = Columns(
+        lanes=lanes,
+        dispatch=dispatch,
+        queue_depth=int(dispatch.queue_depth) if model.launch_queue and segments is None else None,
+        lane=list(plan.lane_of),
+        kind=[lanes.kind[lane] for lane in plan.lane_of],
+        call=call_kinds(plan) if dispatch.change_s or dispatch.changes or dispatch.start_s else [],
+        own_s=[0.0] * len(plan),
+        call_s=[0.0] * len(plan),
+        waits=plan.waits,
+        launches=[1] * len(plan),
+        work_s=[0.0] * len(plan),
+        flags=[0] * len(plan),
+        resource=[ALONE] * len(plan),
+        cores=plan.platform.cores,
+    )
+    durations = Durations(plan)
+    columns.after_s = frees_s(columns, plan)
+    costs = _fill_runs(columns, durations, plan, model)
+    if model.sharing:
+        share_devices(columns, costs, plan, model)
+    if model.traffic:
+        share_memory(columns, costs, durations, plan)
+    _fill_copies(columns, durations, plan, model)
+    if model.sharing:
+        share_cores(columns, plan)
+    if segments is not None:
+        launch_graphs(columns, segments)
+    return columns, tuple(durations.estimated)
+
+
+def _fill_runs(columns: Columns, durations: Durations, plan: Plan, model: Model) -> dict[int, TaskCost]:
+    """Times of tasks; returns the costs of those on GPUs."""
+    graph = plan.mode == "graph"
+    handoff_s, run_s = columns.dispatch.handoff_s, columns.dispatch.run_s
+    devices = [plan.platform.device(lane.device) if lane.kind == "compute" else None for lane in plan.lanes]
+    tasks = dict(plan.work.graph.nodes(data="task"))
+    costs: dict[int, TaskCost] = {}
+    for i, kind in enumerate(plan.kinds):
+        if kind == "run":
+            device = devices[columns.lane[i]]
+            if device is None:
+                raise PlanError(f"task {plan.names[i]!r} is on {plan.lanes[columns.lane[i]].name}, no compute lane")
+            cost = durations.task(tasks[plan.names[i]], device)
+            columns.work_s[i] = cost.device_s
+            if columns.kind[i] == CPU:
+                columns.call_s[i] = handoff_s
+                continue
+            costs[i] = cost
+            columns.own_s[i] = run_s
+            columns.call_s[i] = cost.dispatch_at(columns.dispatch.call_s) if model.dispatch and not graph else 0.0
+            if cost.company_s is not None:
+                pace = cost.pace_at(columns.dispatch.call_s)
+                columns.company_s[i] = cost.company_s * pace, cost.switching_s * pace
+            if cost.launches > 1:
+                columns.launches[i] = cost.launches
+                columns.flags[i] = 0 if graph else SEVERAL
+        elif kind == "collective":
+            raise PlanError(f"{plan.names[i]!r} is a collective, which cannot be predicted yet")
+    return costs
+
+
+def _fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Model) -> None:
+    """Times and blocking of copies; routes for those whose capacities other lanes use too."""
+    users: dict[str, set[int]] = {}
+    for i, copy in plan.copies.items():
+        for name in durations.link(copy).crosses:
+            users.setdefault(name, set()).add(columns.lane[i])
+    numbers = {name: k for k, name in enumerate(users)}
+    columns.capacities = [plan.platform.capacities[name] for name in users]
+    columns.tables = tables_of(plan.platform.tables if model.load else {}, numbers)
+    lanes_near = _lanes_near(users, plan.platform.tables if model.load else {})
+    for i, copy in plan.copies.items():
+        link = durations.link(copy)
+        on_cpu = columns.kind[i] == CPU
+        route = durations.route(copy, tuple(numbers[name] for name in link.crosses), on_cpu)
+        shift_s = 0.0 if blocks(plan, copy) else max(copy_shift_s(copy, link, plan), -route.latency_s)
+        if shift_s:
+            route = route._replace(latency_s=route.latency_s + shift_s)
+        columns.call_s[i] = columns.dispatch.handoff_s if on_cpu else copy_call_s(copy, plan, columns.dispatch)
+        if link.blocking and model.blocking and not on_cpu:
+            columns.flags[i] |= BLOCKS
+        if not model.contention:
+            columns.work_s[i] = link.duration_s(copy.read.value.nbytes) + shift_s
+            route = route._replace(crosses=())
+        else:
+            columns.work_s[i] = route.alone_s(columns.capacities)
+        shared = model.contention and any(len(lanes_near[name]) > 1 for name in link.crosses)
+        if shared or i in columns.pressures or i in columns.slowed:
+            columns.resource[i] = NETWORK
+        if columns.resource[i] == NETWORK or (on_cpu and model.contention):
+            columns.routes[i] = route
+
+
+def _lanes_near(users: dict[str, set[int]], tables: Mapping[str, CapacityTable]) -> dict[str, set[int]]:
+    """Lanes whose transfers change the rate of each capacity: those that cross it, and those its table counts."""
+    near = {name: set(lanes) for name, lanes in users.items()}
+    for name, table in tables.items():
+        for other in table.by:
+            if name in near and other in users:
+                near[name] |= users[other]
+    return near
+
+
+def finish(columns: Columns, joins: dict[int, tuple[int, ...]], model: Model) -> None:
+    """Fill what follows from the waits and the order of calls; then add `joins`, waits that cost the thread nothing."""
+    n, kind, waits, lane = len(columns), columns.kind, columns.waits, columns.lane
+    wait_s, record_s = columns.lanes.wait_s, columns.dispatch.record_s
+    columns.before_s = [0.0] * n
+    add_changes(columns)
+    recorded: set[int] = set()
+    for i, before in enumerate(waits):
+        for j in before:
+            if kind[j] == CUDA:
+                recorded.add(j)
+                if kind[i] == CUDA and not inside(columns, i):
+                    columns.before_s[i] += wait_s[lane[i]][lane[j]]
+            elif kind[j] == CPU and kind[i] == CUDA and model.blocking:
+                columns.flags[i] |= NEEDS_CPU
+    for j in recorded:
+        columns.after_s[j] += record_s
+    columns.previous = [-1] * n
+    last = [-1] * len(columns.lanes.kind)
+    for i, number in enumerate(lane):
+        columns.previous[i], last[number] = last[number], i
+    waited = {j for before in waits for j in before}
+    if columns.graphs is None:
+        columns.final = [i for i in last if i >= 0 and kind[i] == CUDA and i not in waited]
+    if joins:
+        columns.waits = [w + joins.get(i, ()) for i, w in enumerate(waits)]
