@@ -1,0 +1,17 @@
+"""What a task costs on a device: measured alone, given by the user, or estimated."""
+
+from graphsched.costs.checks import check_seconds
+from graphsched.costs.kernels import Kernel, Multiprocessors
+from graphsched.costs.operations import COMPANY_KINDS, Beside, CostSource, TaskCost
+from graphsched.costs.table import Costs
+
+__all__ = [
+    "COMPANY_KINDS",
+    "Beside",
+    "CostSource",
+    "Costs",
+    "Kernel",
+    "Multiprocessors",
+    "TaskCost",
+    "check_seconds",
+]

@@ -1,0 +1,58 @@
+"""What kernels take of a GPU, and what it has room for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from graphsched.costs.checks import check_seconds
+from graphsched.errors import CostError
+
+
+@dataclass(frozen=True, slots=True)
+class Multiprocessors:
+    """What a GPU places blocks of kernels on: how many there are, and what one of them has room for.
+
+    Attributes:
+        count: Multiprocessors of the device.
+        registers, threads, shared_bytes, blocks: Room on each.
+    """
+
+    count: int
+    registers: int
+    threads: int
+    shared_bytes: int
+    blocks: int
+
+    def __post_init__(self) -> None:
+        _check_counts(self, least=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One kernel of an operation: its blocks, and what each of them takes of a multiprocessor.
+
+    Attributes:
+        blocks: Blocks of its grid.
+        registers, threads, shared_bytes: Of one block, as they are allocated.
+        share: Its part of the operation's time on the device.
+    """
+
+    blocks: int
+    registers: int
+    threads: int
+    shared_bytes: int
+    share: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_counts(self, least=0)
+        if self.blocks < 1:
+            raise CostError(f"a kernel of {self.blocks!r} blocks: at least 1 is needed")
+        check_seconds(self.share, "share of a kernel")
+
+
+def _check_counts(sizes: Multiprocessors | Kernel, least: int) -> None:
+    for field in fields(sizes):
+        number = getattr(sizes, field.name)
+        if field.name != "share" and (isinstance(number, bool) or not isinstance(number, int) or number < least):
+            what = f"{field.name} of {type(sizes).__name__}"
+            raise CostError(f"{what} is {number!r}: a whole number, {least} or more, is needed")

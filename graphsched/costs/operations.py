@@ -1,0 +1,153 @@
+"""What one operation costs on one kind of device, and beside one other."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from graphsched.costs.checks import check_seconds
+from graphsched.costs.kernels import Kernel, Multiprocessors
+from graphsched.errors import CostError
+
+CostSource = Literal["measured", "given", "estimated"]
+
+COMPANY_KINDS = 12
+"""Other kinds of calls after which `TaskCost.company_s` is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """How an operation fares beside one other on the same device.
+
+    Attributes:
+        slowdown: Its time over its time alone, with the other beside it all the while.
+        in_flight: The part of that which is not waiting for room: how much longer its blocks take where
+            all blocks of both are placed. None: not told apart.
+        samples: Number of measurements behind the median.
+    """
+
+    slowdown: float
+    in_flight: float | None = None
+    samples: int = 0
+
+    def __post_init__(self) -> None:
+        check_seconds(self.slowdown, "slowdown beside another operation")
+        if self.in_flight is not None and not math.isfinite(self.in_flight):
+            raise CostError(f"in_flight is {self.in_flight!r}: a finite number is needed")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCost:
+    """The cost of one operation on one kind of device, alone on it.
+
+    Attributes:
+        device_s: Time on the device (on a CPU lane: of the worker thread), median.
+        dispatch_s: Host time of the call that launches it, median.
+        launches: Kernels launched.
+        workspace_bytes: Memory beyond outputs that is needed while it runs.
+        quartiles_s: First and third quartile of the device time.
+        samples: Number of measurements behind the medians.
+        concurrency: (k, slowdown) pairs: how many times longer it takes when k copies of it run
+            side by side on the device; empty: not measured.
+        kernels: Its kernels, in order; empty: not known.
+        processors: What the device places their blocks on; None: not known.
+        source: ``measured``, ``given`` or ``estimated``.
+        call_s: The yardstick when `dispatch_s` was measured, see `Dispatch.call_s`; 0 if unknown.
+        company_s: What the call takes the host longer after calls of `COMPANY_KINDS` other kinds, median; None: not
+            measured.
+        switching_s: What the call takes the host longer where its stream is another than the last call's, beyond
+            making that stream current, median.
+        graph_s: Time of one in a row inside a CUDA graph; None: not measured, or it cannot be captured.
+        graph_nodes: Nodes of a graph that it makes; 0: unknown, one a launch.
+        graph_tried: Whether `graph_s` and `graph_nodes` were to be measured, so that what is unknown stays so.
+    """
+
+    device_s: float
+    dispatch_s: float = 0.0
+    launches: int = 1
+    workspace_bytes: int = 0
+    quartiles_s: tuple[float, float] | None = None
+    samples: int = 0
+    concurrency: tuple[tuple[int, float], ...] = ()
+    source: CostSource = "measured"
+    kernels: tuple[Kernel, ...] = ()
+    processors: Multiprocessors | None = None
+    call_s: float = 0.0
+    company_s: float | None = None
+    switching_s: float = 0.0
+    graph_s: float | None = None
+    graph_nodes: int = 0
+    graph_tried: bool = False
+
+    def __post_init__(self) -> None:
+        if self.company_s is not None:
+            check_seconds(self.company_s, "company_s")
+        if self.graph_s is not None:
+            check_seconds(self.graph_s, "graph_s")
+        check_seconds(self.switching_s, "switching_s")
+        check_seconds(self.device_s, "device_s")
+        check_seconds(self.dispatch_s, "dispatch_s")
+        check_seconds(self.call_s, "call_s")
+        for name in ("launches", "workspace_bytes", "samples", "graph_nodes"):
+            number = getattr(self, name)
+            if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+                raise CostError(f"{name} is {number!r}: a whole number, 0 or more, is needed")
+        if not isinstance(self.graph_tried, bool):
+            raise CostError(f"graph_tried is {self.graph_tried!r}: true or false is needed")
+        if self.source not in get_args(CostSource):
+            raise CostError(f"source is {self.source!r}: one of {', '.join(get_args(CostSource))}")
+        for quartile in self.quartiles_s or ():
+            check_seconds(quartile, "quartile of device_s")
+        for _, slowdown in self.concurrency:
+            check_seconds(slowdown, "slowdown of a concurrency curve")
+        if [k for k, _ in self.concurrency] != sorted({k for k, _ in self.concurrency}):
+            raise CostError(f"concurrency curve {self.concurrency}: the numbers of copies must ascend")
+
+    def in_graph(self) -> TaskCost:
+        """This cost inside a CUDA graph: `device_s` and `launches` are those of its nodes, where they are known.
+
+        Example:
+            >>> TaskCost(6e-6, launches=2, graph_s=5e-6, graph_nodes=3).in_graph().device_s
+            5e-06
+            >>> TaskCost(6e-6).in_graph() == TaskCost(6e-6)
+            True
+        """
+        if self.graph_s is None and not self.graph_nodes:
+            return self
+        device_s = self.device_s if self.graph_s is None else self.graph_s
+        return replace(self, device_s=device_s, launches=self.graph_nodes or self.launches)
+
+    def dispatch_at(self, call_s: float) -> float:
+        """`dispatch_s` on a thread whose tiny operation takes `call_s` now; as measured where either is unknown.
+
+        Example:
+            >>> TaskCost(1.0, dispatch_s=1e-5, call_s=5e-6).dispatch_at(1e-5)
+            2e-05
+        """
+        return self.dispatch_s * self.pace_at(call_s)
+
+    def pace_at(self, call_s: float) -> float:
+        """How many times longer the host's calls take on a thread whose tiny operation takes `call_s`; else 1."""
+        return call_s / self.call_s if call_s and self.call_s else 1.0
+
+    def slowdown(self, k: int) -> float:
+        """Slowdown beside k - 1 others of its own kind, interpolated; without a curve: k (one device's work).
+
+        Example:
+            >>> TaskCost(1.0, concurrency=((1, 1.0), (2, 1.2), (4, 2.0))).slowdown(3)
+            1.6
+            >>> TaskCost(1.0).slowdown(3)
+            3.0
+        """
+        if k <= 1:
+            return 1.0
+        if not self.concurrency:
+            return float(k)
+        below = (1, 1.0)
+        for point in self.concurrency:
+            if point[0] >= k:
+                share = (k - below[0]) / (point[0] - below[0]) if point[0] > below[0] else 1.0
+                return below[1] + share * (point[1] - below[1])
+            below = point
+        return below[1] * k / below[0]
