@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from graphsched.cli.verifying import agreement_of
-from graphsched.comparison.profiler import Agreement
+from graphsched.comparison.profiler import TOLERANCE_S, Agreement
 from graphsched.errors import ExecutionError
 from graphsched.executors import execute
 from graphsched.executors.profiled import CLOCK_READINGS, ProfiledRun, run_profiled
@@ -158,7 +158,7 @@ def check_close(found: Agreement) -> None:
     assert found.clocks_agree, shown
     assert all(-3e-6 < seconds < 2e-5 for seconds in found.ends_s), shown
     assert all(seconds > -3e-6 for seconds in found.starts_s), shown
-    assert not found.starts_s or statistics.median(found.starts_s) < 2e-5, shown
+    assert not found.starts_s or statistics.median(found.starts_s) < TOLERANCE_S, shown
 
 
 ONE_GPU = {f"{row}{k}": f"cuda:0/s{n}" for n, row in enumerate("ab") for k in range(3)} | {"sum": "cuda:0/s1"}
