@@ -9,7 +9,7 @@ Not modelled: chains that slow each other by less than no contention explains (t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -20,7 +20,7 @@ MOST = 200.0
 ROUNDS = 40
 STEP = 0.7
 CLOSE = 1e-3
-COPIES_CHAIN = 24  # calls in each of two simulated chains of one operation
+COPIES_CHAIN, FEWEST_CALLS = 24, 8  # calls in each of two simulated chains of one operation, and of more
 LEAST_DONE = 0.02  # of a chain, beside the other: less is not told from none
 
 
@@ -83,32 +83,72 @@ def in_flight(costs: tuple[TaskCost, TaskCost], runs: tuple[PairRun, PairRun]) -
     return best
 
 
-def in_flight_of_copies(cost: TaskCost) -> float:
-    """Contention of an operation beside a copy of itself, so that the simulator gives its curve at two.
+def in_flight_of_copies(cost: TaskCost) -> tuple[tuple[int, float], ...]:
+    """(k, contention of an operation where k of it run side by side), so that the simulator gives its curve.
 
-    The curve is of chains of many calls; a pair of short ones says more about who came first.
+    The curve is of chains of many calls; a pair of short ones says more about who came first. Where so many of it
+    are never in flight together, the number before decides.
 
     Example:
         >>> from graphsched.costs import Kernel, Multiprocessors
         >>> device = Multiprocessors(count=4, registers=65536, threads=2048, shared_bytes=2**17, blocks=32)
-        >>> cost = TaskCost(1.0, concurrency=((2, 1.3),), kernels=(Kernel(4, 0, 1024, 0),), processors=device)
-        >>> round(in_flight_of_copies(cost), 2)
-        1.3
+        >>> curve = (1, 1.0), (2, 1.3), (4, 2.2)
+        >>> cost = TaskCost(1.0, concurrency=curve, kernels=(Kernel(4, 0, 512, 0),), processors=device)
+        >>> [(k, round(factor, 2)) for k, factor in in_flight_of_copies(cost)]
+        [(2, 1.3), (4, 1.68)]
     """
-    wanted = cost.slowdown(2)
-    if _of_copies(cost, 0.0) >= wanted:
+    found: list[tuple[int, float]] = []
+    for k, wanted in cost.concurrency:
+        if k > 1:
+            found.append((k, _factor(cost, k, wanted, found)))
+    return tuple(found)
+
+
+def _factor(cost: TaskCost, k: int, wanted: float, before: Sequence[tuple[int, float]]) -> float:
+    """The factor at `k` with which the simulator gives the slowdown that is `wanted`."""
+
+    def off(factor: float) -> float:
+        return _of_copies(cost, k, (*before, (k, factor))) - wanted
+
+    least = off(0.0)
+    if before and off(before[-1][1] + 1.0) - least < CLOSE * wanted:
+        return before[-1][1]
+    if least >= 0.0:
         return 0.0
-    low, high = 0.0, MOST
-    while high - low > CLOSE * (1.0 + low):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _of_copies(cost, middle) < wanted else (low, middle)
-    return (low + high) / 2
+    return _root(off, least, before[-1][1] if before else 1.0, CLOSE * wanted)
 
 
-def _of_copies(cost: TaskCost, factor: float) -> float:
-    """Slowdown of two equal chains of an operation."""
-    ends = ends_s([cost], [[0] * COPIES_CHAIN] * 2, {(0, 0): Beside(1.0, factor)})
-    return max(ends) / (COPIES_CHAIN * cost.device_s)
+def _root(off: Callable[[float], float], off_at_0: float, guess: float, close: float) -> float:
+    """Where `off`, which rises from below 0, is 0 within `close`, `MOST` at most: false position, Illinois's rule.
+
+    Example:
+        >>> round(_root(lambda x: x * x - 2.0, -2.0, 1.0, 1e-3), 2)
+        1.41
+    """
+    low, below, high, side = 0.0, off_at_0, max(guess, STEP), 0
+    above = off(high)
+    while above < 0.0 and high < MOST:
+        low, below, high = high, above, min(2.0 * high, MOST)
+        above = off(high)
+    for _ in range(ROUNDS):
+        if abs(above) <= close or above < 0.0:
+            break
+        middle = low + (high - low) * -below / (above - below)
+        there = off(middle)
+        if abs(there) <= close:
+            return middle
+        if there < 0.0:
+            low, below, above, side = middle, there, above / 2.0 if side < 0 else above, -1
+        else:
+            high, above, below, side = middle, there, below / 2.0 if side > 0 else below, 1
+    return high
+
+
+def _of_copies(cost: TaskCost, k: int, factors: Sequence[tuple[int, float]]) -> float:
+    """Slowdown of `k` equal chains of an operation."""
+    calls = max(FEWEST_CALLS, COPIES_CHAIN * 2 // k)
+    ends = ends_s([cost], [[0] * calls] * k, {(0, 0): Beside(1.0, copies=tuple(factors))})
+    return max(ends) / (calls * cost.device_s)
 
 
 def _simulated(costs: Sequence[TaskCost], factors: Sequence[float], way: int, run: PairRun) -> float:

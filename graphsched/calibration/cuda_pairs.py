@@ -12,12 +12,13 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from graphsched.calibration.contention import PairRun, in_flight, in_flight_of_copies, slowdown_beside
 from graphsched.calibration.cuda_clock import Spinner, elapsed_s, new_stream, on_streams
 from graphsched.calibration.fitting import median
+from graphsched.calibration.graph_operations import curve_in_graph
 from graphsched.calibration.sampling import MOST_LAUNCHES
 from graphsched.costs import Beside, TaskCost
 from graphsched.executors.clocks import new_event
@@ -61,14 +62,28 @@ def measure_pair(first: Operation, second: Operation, spinner: Spinner) -> tuple
         return None
     costs, runs = (first.cost, second.cost), (_run(there), _run(back))
     factors: tuple[float | None, float | None] = (None, None)
-    if all(cost.kernels and cost.processors for cost in costs):
+    if all(_is_known(cost) for cost in costs):
         factors = in_flight(costs, runs)
     return Beside(runs[0].slowdown, factors[0], SAMPLES), Beside(runs[1].slowdown, factors[1], SAMPLES)
 
 
+def _is_known(cost: TaskCost) -> bool:
+    return bool(cost.kernels and cost.processors)
+
+
 def _copies(cost: TaskCost) -> Beside:
-    known = bool(cost.kernels and cost.processors)
-    return Beside(cost.slowdown(2), in_flight_of_copies(cost) if known else None, SAMPLES)
+    if not _is_known(cost):
+        return Beside(cost.slowdown(2), None, SAMPLES)
+    found = in_flight_of_copies(cost)
+    return Beside(cost.slowdown(2), found[0][1], SAMPLES, found)
+
+
+def copies_in_graph(operation: Operation, beside: Beside, device: int) -> Beside:
+    """`beside`, what copies cost an operation, with what they do in a CUDA graph: as in streams, if that fails."""
+    cost = operation.cost.in_graph()
+    if _is_known(cost) and (curve := curve_in_graph(operation.calls, device, cost.device_s)):
+        return replace(beside, graph_copies=in_flight_of_copies(replace(cost, concurrency=curve)))
+    return replace(beside, graph_copies=beside.copies or ((2, beside.contention),))
 
 
 def _run(reading: _Reading) -> PairRun:

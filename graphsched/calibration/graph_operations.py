@@ -1,4 +1,4 @@
-"""An operation inside a CUDA graph: what one in a row takes there, and how many nodes it makes.
+"""An operation inside a CUDA graph: what one in a row takes there, how many nodes it makes, and what copies cost it.
 
 Inputs are those of the measurement in streams; every output is kept, as those of a plan that is captured are. Rows
 are plans of their own, see `calibration.graph_rows`.
@@ -16,12 +16,15 @@ from typing import Any, NamedTuple
 from graphsched.calibration.cuda_clock import Spinner
 from graphsched.calibration.graph_replays import captured, each_s
 from graphsched.calibration.graph_rows import Calls, replay_of, row_of
+from graphsched.calibration.sampling import slowdowns
 from graphsched.executors.lanes import stream_pool
 
 LONG_S = 1e-3
 ROW_S, LONGEST_ROW, SHORTEST_ROW = 1.5e-3, 120, 6
 ROW_BYTES = 10**9
 PART = 4  # of the longer row that the shorter one has
+LANE_S, LONGEST_LANE, SHORTEST_LANE = 1e-3, 32, 8
+COPIES = (1, 2, 4, 8)
 COUNTED = 1, 3  # calls of the graphs whose nodes are counted
 
 
@@ -68,11 +71,40 @@ def row_length(alone_s: float, returned_bytes: int) -> int:
 
 def _in_rows(calls: Calls, spinner: Spinner, few: int, many: int) -> InGraph:
     """From two rows; their launch and return are the same."""
-    seconds = []
-    for length in (few, many):
-        with row_of(calls, length, spinner.device) as row:
-            seconds.append(replay_of(row).whole_s)
+    seconds = [_whole_s(calls, length, spinner.device, 1) for length in (few, many)]
     return InGraph(each_s(seconds[0], seconds[1], many - few), _nodes_each(calls, spinner))
+
+
+def curve_in_graph(calls: Calls, device: int, alone_s: float) -> tuple[tuple[int, float], ...]:
+    """How many times longer one takes in a graph with k lanes of it, in (k, slowdown) pairs; empty where it fails.
+
+    Args:
+        calls: The same on different inputs.
+        device: Number of the GPU.
+        alone_s: What one in a row takes inside a graph: `TaskCost.graph_s`.
+    """
+    length = lane_length(alone_s)
+    try:
+        wholes_s = [_whole_s(calls, k * length, device, k) for k in COPIES]
+    except Exception:  # it has run in a stream: what it raises is about the capture, or about memory
+        return ()
+    around_s = wholes_s[0] - length * alone_s  # launch and return
+    return slowdowns([(k, whole_s - around_s) for k, whole_s in zip(COPIES, wholes_s, strict=True)])
+
+
+def lane_length(alone_s: float) -> int:
+    """Operations in each lane of a graph: as many as take 1 ms, from 8 to 32.
+
+    Example:
+        >>> lane_length(1e-6), lane_length(6e-5), lane_length(1.0)
+        (32, 16, 8)
+    """
+    return max(SHORTEST_LANE, min(LONGEST_LANE, int(LANE_S / max(alone_s, 1e-9))))
+
+
+def _whole_s(calls: Calls, length: int, device: int, lanes: int) -> float:
+    with row_of(calls, length, device, lanes) as row:
+        return replay_of(row).whole_s
 
 
 def _nodes_each(calls: Calls, spinner: Spinner) -> int:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphsched.costs import Costs
 from graphsched.plan import Plan
+
+SHORT_S = 1e-4
+"""Longer operations slow each other in CUDA graphs as they do in streams."""
 
 
 @dataclass(frozen=True)
@@ -18,12 +21,14 @@ class Meeting:
         model: Its model.
         signatures: Of the two, in order of the text; one operation beside itself: twice the same.
         work_s: Seconds of work, alone, of the tasks concerned, once for each time that two meet.
+        in_graph: Whether what copies of an operation cost it inside a CUDA graph is asked for too.
     """
 
     device: str
     model: str
     signatures: tuple[str, str]
     work_s: float
+    in_graph: bool = False
 
 
 def meetings(plan: Plan) -> list[Meeting]:
@@ -65,12 +70,22 @@ def unmeasured(plan: Plan, known: Costs) -> list[Meeting]:
         >>> unmeasured(build_plan(Workload(), platform, None, Placement([], {}), scheduler="by hand"), Costs())
         []
     """
-    return [
-        pair
-        for pair in meetings(plan)
-        if all((signature, pair.model) in known for signature in pair.signatures)
-        and known.get_pair(*pair.signatures, pair.model) is None
-    ]
+    found = []
+    for pair in meetings(plan):
+        if not all((signature, pair.model) in known for signature in pair.signatures):
+            continue
+        there = known.get_pair(*pair.signatures, pair.model)
+        in_graph = plan.mode == "graph" and _is_other_in_graphs(pair, known)
+        if there is None or (in_graph and not there.graph_copies):
+            found.append(replace(pair, in_graph=in_graph))
+    return found
+
+
+def _is_other_in_graphs(pair: Meeting, known: Costs) -> bool:
+    """Whether it is a short operation beside itself: lanes of such start their kernels otherwise than streams."""
+    first, second = pair.signatures
+    graph_s = known[first, pair.model].graph_s
+    return first == second and graph_s is not None and graph_s < SHORT_S
 
 
 def _encounters(plan: Plan) -> Iterator[tuple[str, str, str, float]]:

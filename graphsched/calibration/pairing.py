@@ -39,7 +39,7 @@ def _measured_on(
     import torch
 
     from graphsched.calibration.cuda_clock import Spinner
-    from graphsched.calibration.cuda_pairs import measure_pair
+    from graphsched.calibration.cuda_pairs import copies_in_graph, measure_pair
 
     index, found = int(device.partition(":")[2]), {}
     model = plan.platform.device(device).model
@@ -50,9 +50,13 @@ def _measured_on(
             if time.perf_counter() > until:
                 break
             first, second = pair.signatures
-            both = measure_pair(operations[first], operations[second], spinner)
-            if both is not None:
-                found[first, second, model], found[second, first, model] = both
+            mine, other = operations[first], operations[second]
+            both = measure_pair(mine, other, spinner)
+            if both is None:
+                continue
+            if pair.in_graph:
+                both = (copies_in_graph(mine, both[0], index),) * 2
+            found[first, second, model], found[second, first, model] = both
     return found
 
 

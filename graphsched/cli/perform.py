@@ -87,10 +87,13 @@ class Runner:
 
         When it is interrupted, the cases that are done are written nevertheless.
         """
+        from graphsched.executors.collector import left_alone
+
         outcomes: list[Outcome] = []
         try:
-            for outcome in self._outcomes():
-                outcomes.append(outcome)
+            with left_alone():
+                for outcome in self._outcomes():
+                    outcomes.append(outcome)
         finally:
             files = self.save(outcomes)
         return outcomes, files

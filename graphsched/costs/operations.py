@@ -25,16 +25,46 @@ class Beside:
         in_flight: The part of that which is not waiting for room: how much longer its blocks take where
             all blocks of both are placed. None: not told apart.
         samples: Number of measurements behind the median.
+        copies: Of an operation beside itself, (k, what it has for `in_flight` where k of it run side by side), so
+            that the simulator gives its curve; empty: `in_flight`, whatever their number.
+        graph_copies: The same inside a CUDA graph; empty: `copies`.
     """
 
     slowdown: float
     in_flight: float | None = None
     samples: int = 0
+    copies: tuple[tuple[int, float], ...] = ()
+    graph_copies: tuple[tuple[int, float], ...] = ()
 
     def __post_init__(self) -> None:
         check_seconds(self.slowdown, "slowdown beside another operation")
         if self.in_flight is not None and not math.isfinite(self.in_flight):
             raise CostError(f"in_flight is {self.in_flight!r}: a finite number is needed")
+        for name in ("copies", "graph_copies"):
+            points = getattr(self, name)
+            if [k for k, _ in points] != sorted({k for k, _ in points}) or not all(map(math.isfinite, sum(points, ()))):
+                raise CostError(f"{name} is {points!r}: ascending numbers of copies and finite factors are needed")
+
+    @property
+    def contention(self) -> float:
+        """How many times longer its blocks take with all of the other's in flight, as far as that is known.
+
+        Example:
+            >>> Beside(1.5).contention, Beside(1.5, 1.2).contention, Beside(1.5, 1.2, copies=((2, 1.3),)).contention
+            (1.5, 1.2, 1.3)
+        """
+        if self.copies:
+            return self.copies[0][1]
+        return self.slowdown if self.in_flight is None else self.in_flight
+
+    def in_graph(self) -> Beside:
+        """The same inside a CUDA graph.
+
+        Example:
+            >>> Beside(1.5, 1.2, copies=((2, 1.2),), graph_copies=((2, 1.3),)).in_graph().copies
+            ((2, 1.3),)
+        """
+        return replace(self, copies=self.graph_copies) if self.graph_copies else self
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,7 @@ class Costs:
                 _check_texts(row)
                 content = {k: v for k, v in row.items() if k not in ("signature", "model", "beside")}
                 if "beside" in row:
-                    pairs[row["signature"], row["beside"], row["model"]] = Beside(**content)
+                    pairs[row["signature"], row["beside"], row["model"]] = _beside(content)
                 else:
                     entries[row["signature"], row["model"]] = _task_cost(content)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError, CostError) as error:
@@ -133,10 +133,20 @@ def _check_texts(row: Mapping[str, Any]) -> None:
             raise TypeError(f"{key!r} is {row[key]!r}, text is needed")
 
 
+def _beside(content: dict[str, Any]) -> Beside:
+    made = dict(content)
+    made.update({name: _points(made[name]) for name in ("copies", "graph_copies") if name in made})
+    return Beside(**made)
+
+
+def _points(rows: Any) -> tuple[tuple[int, float], ...]:
+    return tuple((int(k), float(s)) for k, s in rows)
+
+
 def _task_cost(content: dict[str, Any]) -> TaskCost:
     made = dict(content)
     made["quartiles_s"] = tuple(made["quartiles_s"]) if made.get("quartiles_s") else None
-    made["concurrency"] = tuple((int(k), float(s)) for k, s in made.get("concurrency", ()))
+    made["concurrency"] = _points(made.get("concurrency", ()))
     made["kernels"] = tuple(Kernel(**kernel) for kernel in made.get("kernels", ()))
     made["processors"] = Multiprocessors(**made["processors"]) if made.get("processors") else None
     return TaskCost(**made)

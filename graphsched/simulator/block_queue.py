@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from graphsched.costs import TaskCost
 from graphsched.simulator.blocks import Floor, shape_of
 from graphsched.simulator.fluid import Timer
-from graphsched.simulator.pressure import slower
+from graphsched.simulator.pressure import NONE, Copies, slower
 from graphsched.simulator.running import Running
 
 Contention = Mapping[tuple[int, int], float]
@@ -53,6 +53,7 @@ class BlockQueue:
         work_s: Mapping[int, float],
         contention: Contention,
         timer: Timer,
+        copies: Copies = NONE,
     ) -> None:
         """`kind_of`, `work_s`: place in `kinds` and seconds alone of each action; `kinds` know their kernels."""
         mine = dict.fromkeys(kind_of[action] for action in work_s)
@@ -60,6 +61,7 @@ class BlockQueue:
         self._shapes = {kind: [shape_of(kernel, processors) for kernel in kinds[kind].kernels] for kind in mine}
         self._kind_of, self._work_s, self._timer = kind_of, work_s, timer
         self._excess = {pair: factor - 1.0 for pair, factor in contention.items()}
+        self._copies = copies
         self._floor = Floor(processors)
         self._flying: list[Running] = []  # with blocks in flight, in order of arrival
         self._queue: deque[Running] = deque()  # with none yet, in order of arrival
@@ -171,5 +173,5 @@ class BlockQueue:
         """How many times longer blocks take than alone."""
         flying = self._flying
         kinds, parts = [running.kind for running in flying], [running.part for running in flying]
-        for running, factor in zip(flying, slower(kinds, parts, self._excess), strict=True):
+        for running, factor in zip(flying, slower(kinds, parts, self._excess, self._copies), strict=True):
             running.factor = factor

@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Protocol
 
+import numpy as np
+
 from graphsched.costs import Beside, TaskCost
 from graphsched.simulator.block_queue import BlockQueue
 from graphsched.simulator.fluid import Progress, Timer, ended
@@ -221,7 +223,8 @@ def device_resource(
     mine = dict.fromkeys(kind_of[action] for action in work_s)
     known = {pair: beside for pair, beside in pairs.items() if pair[0] in mine and pair[1] in mine}
     if queue and mine and all(kinds[kind].kernels and kinds[kind].processors for kind in mine):
-        return BlockQueue(kinds, kind_of, work_s, contention(kinds, list(mine), known), timer)
+        found = contention(kinds, list(mine), known)
+        return BlockQueue(kinds, kind_of, work_s, found, timer, among_copies(list(mine), known))
     if known:
         slowdowns = {pair: beside.slowdown for pair, beside in known.items()}
         return Pool(PairSharing(kinds, kind_of, slowdowns), work_s, timer)
@@ -241,8 +244,25 @@ def contention(
     for kind in mine:
         for other in mine:
             pair = pairs.get((kind, other))
-            if pair is None:
-                found[kind, other] = kinds[kind].slowdown(2)
-            else:
-                found[kind, other] = pair.slowdown if pair.in_flight is None else pair.in_flight
+            found[kind, other] = kinds[kind].slowdown(2) if pair is None else pair.contention
+    return found
+
+
+def among_copies(mine: Sequence[int], pairs: Mapping[tuple[int, int], Beside]) -> dict[int, list[float]]:
+    """Contention in flight, less 1, of each of `mine` beside itself, by how many of it there are, as far as measured.
+
+    Between measured numbers it changes evenly.
+
+    Example:
+        >>> {kind: [round(x, 2) for x in row] for kind, row in among_copies(
+        ...     [0, 1], {(0, 0): Beside(1.2, copies=((2, 1.2), (4, 1.4))), (1, 1): Beside(1.5)}
+        ... ).items()}
+        {0: [0.2, 0.2, 0.2, 0.3, 0.4]}
+    """
+    found = {}
+    for kind in mine:
+        points = pairs[kind, kind].copies if (kind, kind) in pairs else ()
+        if len(points) > 1:
+            numbers, factors = zip(*points, strict=True)
+            found[kind] = [float(x) - 1.0 for x in np.interp(range(numbers[-1] + 1), numbers, factors)]
     return found

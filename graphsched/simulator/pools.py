@@ -31,6 +31,8 @@ def share_devices(columns: Columns, costs: dict[int, TaskCost], plan: Plan, mode
             columns.resource[i] = pool
             columns.curve_of[i] = kinds.place(i, columns.lane[i], cost)
     columns.curves = kinds.costs
+    if plan.mode == "graph":
+        pairs = {key: pair.in_graph() for key, pair in pairs.items()}
     columns.pairs = {(a, b): pair for key, pair in pairs.items() for a, b in kinds.places(*key)}
 
 

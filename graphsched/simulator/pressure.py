@@ -11,17 +11,26 @@ RELIEF = 0.5
 """Time of a block with next to none of its kind in flight, over its time with all of them there."""
 LEAST = 0.05  # no block goes faster than its time alone times this
 ROUNDS = 8
+PAIR = 2
+
+Copies = Mapping[int, Sequence[float]]
+"""Of a kind the contention less 1 beside itself, by how many of it are in flight; more than listed: as the last."""
+
+NONE: Copies = {}
 
 _Row = tuple[int, float, list[tuple[int, float, float, float]]]
 
 
-def slower(kinds: Sequence[int], parts: Sequence[float], excess: Mapping[tuple[int, int], float]) -> list[float]:
+def slower(
+    kinds: Sequence[int], parts: Sequence[float], excess: Mapping[tuple[int, int], float], copies: Copies = NONE
+) -> list[float]:
     """How many times longer the blocks of each take than alone.
 
     Args:
         kinds: Kinds of those in flight.
         parts: Of each, its blocks in flight over those in flight when it is alone.
         excess: Contention less 1, by (kind, kind beside it).
+        copies: Of kinds beside themselves, where three or more of one are in flight.
 
     Each adds to the others what it costs them as a pair, times its speed now over its speed as one of
     that pair: who is held up presses less.
@@ -36,15 +45,17 @@ def slower(kinds: Sequence[int], parts: Sequence[float], excess: Mapping[tuple[i
     if len(kinds) == 1:
         return [max(RELIEF, parts[0])]
     if len(kinds) != 2:
-        return _several(kinds, parts, excess)
+        return _several(kinds, parts, excess, copies)
     (a, b), (part_a, part_b) = kinds, parts
     slower_a = max(RELIEF, part_a) + part_b * excess.get((a, b), 0.0)
     slower_b = max(RELIEF, part_b) + part_a * excess.get((b, a), 0.0)
     return [max(LEAST, slower_a), max(LEAST, slower_b)]
 
 
-def _several(kinds: Sequence[int], parts: Sequence[float], excess: Mapping[tuple[int, int], float]) -> list[float]:
-    rows = _rows(kinds, parts, excess)
+def _several(
+    kinds: Sequence[int], parts: Sequence[float], excess: Mapping[tuple[int, int], float], copies: Copies
+) -> list[float]:
+    rows = _rows(kinds, parts, excess, _among_copies(kinds, copies))
     factors = [max(LEAST, own + sum([cost for _, cost, _, _ in row])) for _, own, row in rows]
     for _ in range(ROUNDS):
         pressed = factors.copy()
@@ -57,7 +68,22 @@ def _several(kinds: Sequence[int], parts: Sequence[float], excess: Mapping[tuple
     return factors
 
 
-def _rows(kinds: Sequence[int], parts: Sequence[float], excess: Mapping[tuple[int, int], float]) -> list[_Row]:
+def _among_copies(kinds: Sequence[int], copies: Copies) -> dict[int, float]:
+    """Contention less 1 beside itself, of each kind of which three or more are in flight and it is known."""
+    found = {}
+    for kind in copies:
+        number = kinds.count(kind)
+        if number > PAIR:
+            found[kind] = copies[kind][min(number, len(copies[kind]) - 1)]
+    return found
+
+
+def _rows(
+    kinds: Sequence[int],
+    parts: Sequence[float],
+    excess: Mapping[tuple[int, int], float],
+    among: Mapping[int, float],
+) -> list[_Row]:
     """Of each: its own factor, and of each that costs it something (place, cost, factor in that pair, product)."""
     own = [part if part > RELIEF else RELIEF for part in parts]
     rows = []
@@ -65,6 +91,8 @@ def _rows(kinds: Sequence[int], parts: Sequence[float], excess: Mapping[tuple[in
         row = []
         for b, other in enumerate(kinds):
             cost = excess.get((kind, other), 0.0)
+            if kind == other:
+                cost = among.get(kind, cost)
             if b != a and cost:
                 cost *= parts[b]
                 pair = own[b] + parts[a] * excess.get((other, kind), 0.0)

@@ -12,8 +12,10 @@ import torch
 from graphsched.calibration import graph_operations as module
 from graphsched.calibration import graph_replays
 from graphsched.calibration.cuda_clock import Spinner
-from graphsched.calibration.graph_operations import UNKNOWN, in_graph, nodes_of
+from graphsched.calibration.graph_operations import UNKNOWN, curve_in_graph, in_graph, nodes_of
 from graphsched.calibration.graph_replays import Replay, captured, device_s, return_s
+
+SHARED_S = {1: 5e-6, 2: 3e-6, 4: 2e-6, 8: 2e-6}  # of a call, by lanes
 
 
 class Current:
@@ -29,8 +31,8 @@ class Current:
 class Row:
     """A program of so many calls."""
 
-    def __init__(self, length: int) -> None:
-        self.length = length
+    def __init__(self, length: int, lanes: int) -> None:
+        self.length, self.lanes = length, lanes
 
     def __enter__(self) -> Row:
         return self
@@ -40,17 +42,17 @@ class Row:
 
 
 class Played:
-    """Calls are counted; a run takes 100 µs and 5 µs a call; a call makes three nodes."""
+    """Calls are counted; a run takes 100 µs and 5 µs a call, less where lanes share it; a call makes three nodes."""
 
     def __init__(self, patch: pytest.MonkeyPatch, *, nodes: int = 3, fails_at: int = -1) -> None:
         self.issued: list[int] = []
-        self.rows: list[tuple[int, int]] = []
+        self.rows: list[tuple[int, ...]] = []
         self.fails_at = fails_at
         patch.setattr(module, "stream_pool", lambda device: ["the lane's"])
         patch.setattr(module, "_new_graph", lambda: SimpleNamespace())
         patch.setattr(module, "captured", self._captured)
         patch.setattr(module, "row_of", self._row)
-        patch.setattr(module, "replay_of", lambda row: Replay(1e-6, 1e-4 + 5e-6 * row.length))
+        patch.setattr(module, "replay_of", lambda row: Replay(1e-6, 1e-4 + row.length * SHARED_S[row.lanes]))
         patch.setattr(module, "nodes_of", lambda graph: nodes * len(graph) + bool(nodes))
 
     def calls(self, number: int) -> list[Callable[[], int]]:
@@ -62,10 +64,10 @@ class Played:
             raise RuntimeError("operation not permitted when stream is capturing")
         return k
 
-    def _row(self, calls: Any, length: int, device: int) -> Row:
-        self.rows.append((length, device))
+    def _row(self, calls: Any, length: int, device: int, lanes: int) -> Row:
+        self.rows.append((length, device) if lanes == 1 else (length, device, lanes))
         calls[0]()
-        return Row(length)
+        return Row(length, lanes)
 
     def _captured(self, lanes: Any, issue: Callable[[], object], graph: Any) -> list[int]:
         assert lanes == ["the lane's"]
@@ -84,6 +86,16 @@ def test_the_difference_of_two_rows_is_one_operation(monkeypatch: pytest.MonkeyP
     assert found.graph_nodes == 3
     assert cuda.rows == [(3, 0), (15, 0)]
     assert cuda.issued == [0, 1, 0]  # the sets of inputs are gone round
+
+
+def test_lanes_of_it_are_compared_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls of 5 µs in one lane, of 6, 8 and 16 µs in two, four and eight of as many calls each; 100 µs around them."""
+    cuda = Played(monkeypatch)
+    curve = curve_in_graph(cuda.calls(2), 3, 5e-6)
+    assert cuda.rows == [(32, 3), (64, 3, 2), (128, 3, 4), (256, 3, 8)]
+    assert [k for k, _ in curve] == [1, 2, 4, 8]
+    assert [slowdown for _, slowdown in curve] == pytest.approx([1.0, 1.2, 1.6, 3.2])
+    assert curve_in_graph(Played(monkeypatch, fails_at=3).calls(1), 3, 5e-6) == ()
 
 
 def test_nodes_that_cannot_be_counted_are_unknown(monkeypatch: pytest.MonkeyPatch) -> None:

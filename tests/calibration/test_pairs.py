@@ -13,7 +13,7 @@ import torch
 
 from graphsched.calibration import contention, cuda_kernels, cuda_pairs, pairing, profile, profiling
 from graphsched.calibration.contention import PairRun, in_flight, in_flight_of_copies, slowdown_beside
-from graphsched.calibration.cuda_pairs import Operation, chain_lengths, measure_pair
+from graphsched.calibration.cuda_pairs import Operation, chain_lengths, copies_in_graph, measure_pair
 from graphsched.calibration.kernels import BLOCKS, Launched, kernel_of, launched_between, multiprocessors
 from graphsched.calibration.meeting import Meeting, meetings, unmeasured
 from graphsched.costs import Beside, Costs, Kernel, Multiprocessors, TaskCost
@@ -91,6 +91,22 @@ def test_what_is_known_is_not_measured_again() -> None:
     assert unmeasured(plan, plan.costs) == both
     assert unmeasured(plan, known) == both[1:]
     assert unmeasured(plan, Costs()) == []
+
+
+@pytest.mark.parametrize(("graph_s", "wanted"), [(5e-6, True), (None, False), (5e-4, False)])
+def test_copies_of_short_operations_are_measured_in_graphs_too(graph_s: float | None, wanted: bool) -> None:
+    """a0, a1 on two lanes: known of streams, and in a graph only where it is short there."""
+    work = Workload()
+    for name in ("a0", "a1"):
+        work.task(kernel, 1, name=name, outputs=[], device="cuda:0")
+    key = (work["a0"].signature, "GPU")
+    costs = Costs({key: TaskCost(6e-6, graph_s=graph_s)}, {(key[0], *key): Beside(1.5)})
+    plan = planned(work, platform(), {"a0": "cuda:0/s0", "a1": "cuda:0/s1"}, costs=costs)
+    assert unmeasured(plan, costs) == []
+    pairs = unmeasured(replace(plan, mode="graph"), costs)
+    assert [pair.in_graph for pair in pairs] == [True] * wanted
+    done = costs.merged(Costs(pairs={(key[0], *key): Beside(1.5, graph_copies=((2, 1.1),))}))
+    assert unmeasured(replace(plan, mode="graph"), done) == []
 
 
 # -- what operations launch -----------------------------------------------------------------------
@@ -180,13 +196,24 @@ def test_waiting_is_not_contention() -> None:
     assert in_flight((cost, cost), (run, run))[0] == 1.0
 
 
-@pytest.mark.parametrize(("threads", "slowdown"), [(1, 1.0), (1, 1.7), (5, 2.0)])
-def test_copies_are_as_slow_as_the_curve_says(threads: int, slowdown: float) -> None:
-    """Of kernels that fit together, and of some that do not and take turns."""
-    cost = replace(wide(4, threads), concurrency=((2, slowdown),))
-    contention = in_flight_of_copies(cost)
-    ends = ends_s([cost], [[0] * 40] * 2, {(0, 0): Beside(1.0, contention)})
-    assert max(ends) / (40 * cost.device_s) == pytest.approx(slowdown, rel=0.03)
+@pytest.mark.parametrize(
+    ("threads", "curve"),
+    [(1, (1.0, 1.0, 1.0)), (1, (1.7, 2.0, 5.0)), (1, (1.2, 2.5, 6.0)), (5, (2.0, 4.0, 8.0)), (2, (1.5, 3.0, 6.0))],
+)
+def test_copies_are_as_slow_as_the_curve_says(threads: int, curve: tuple[float, ...]) -> None:
+    """Of kernels that fit together, of some that do not and take turns, and of some of which four fit."""
+    cost = replace(wide(4, threads), concurrency=((1, 1.0), *zip((2, 4, 8), curve, strict=True)))
+    copies = in_flight_of_copies(cost)
+    assert [k for k, _ in copies] == [2, 4, 8]
+    for k, slowdown in zip((2, 4, 8), curve, strict=True):
+        ends = ends_s([cost], [[0] * 40] * k, {(0, 0): Beside(1.0, copies=copies)})
+        assert max(ends) / (40 * cost.device_s) == pytest.approx(slowdown, rel=0.03)
+
+
+def test_more_copies_than_ever_fly_together_have_what_fewer_have() -> None:
+    """Of kernels that need half of the device each, two are in flight however many wait."""
+    cost = replace(wide(4, 4), concurrency=((1, 1.0), (2, 1.4), (4, 2.8), (8, 5.6)))
+    assert len({factor for _, factor in in_flight_of_copies(cost)}) == 1
 
 
 def test_what_was_done_beside_the_other_counts_where_that_ended_first() -> None:
@@ -289,6 +316,28 @@ def test_a_copy_of_itself_is_not_measured_where_there_is_a_curve(monkeypatch: py
     assert same.in_flight == pytest.approx(1.5, rel=0.01)
     bare = operation(TaskCost(1e-5, concurrency=((2, 1.5),)))
     assert measure_pair(bare, bare, None)[0].in_flight is None  # type: ignore[arg-type,index]
+
+
+def test_copies_in_a_graph_have_a_curve_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1.2 times as long beside one in streams, 1.5 times in a graph; as in streams where that cannot be measured."""
+    known = operation(replace(wide(4, 1, 1e-5), concurrency=((2, 1.2),), graph_s=8e-6))
+    asked = []
+
+    def curve(calls: Any, device: int, alone_s: float) -> Any:
+        asked.append((device, alone_s))
+        return ((1, 1.0), (2, 1.5))
+
+    monkeypatch.setattr(cuda_pairs, "curve_in_graph", curve)
+    both = measure_pair(known, known, None)  # type: ignore[arg-type,misc]
+    assert both is not None
+    found = copies_in_graph(known, both[0], 3)
+    assert asked == [(3, 8e-6)]
+    assert found.copies == both[0].copies
+    assert found.in_graph().contention == pytest.approx(1.5, rel=0.01)
+    monkeypatch.setattr(cuda_pairs, "curve_in_graph", lambda *_: ())
+    assert copies_in_graph(known, both[0], 3).graph_copies == both[0].copies
+    bare = operation(TaskCost(1e-5))
+    assert copies_in_graph(bare, Beside(1.7), 3).graph_copies == ((2, 1.7),)
 
 
 def test_what_cannot_be_queued_in_time_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -408,9 +457,13 @@ def test_pairs_are_measured_while_there_is_time(monkeypatch: pytest.MonkeyPatch)
         seen.append((first, second))
         return None if len(seen) > 1 else (Beside(1.5), Beside(2.5))
 
+    def in_graph(operation: Operation, beside: Beside, device: int) -> Beside:
+        return replace(beside, graph_copies=((2, 9.0),))
+
     from graphsched.calibration import cuda_clock, serial_run
 
     monkeypatch.setattr(cuda_pairs, "measure_pair", measure)
+    monkeypatch.setattr(cuda_pairs, "copies_in_graph", in_graph)
     monkeypatch.setattr(cuda_clock, "Spinner", lambda index: None)
     monkeypatch.setattr(serial_run, "torch_device", lambda name: torch.device("cpu"))
     monkeypatch.setattr(torch.cuda, "device", lambda index: pytest.MonkeyPatch.context())
@@ -419,6 +472,10 @@ def test_pairs_are_measured_while_there_is_time(monkeypatch: pytest.MonkeyPatch)
     found = pairing.measure_meetings(plan, [*wanted, *wanted], costs)
     first, second = wanted[0].signatures
     assert dict(found.pairs) == {(first, second, "GPU"): Beside(1.5), (second, first, "GPU"): Beside(2.5)}
+    seen.clear()
+    alone = [replace(wanted[0], signatures=(first, first), in_graph=True)]
+    same = pairing.measure_meetings(plan, alone, costs)
+    assert dict(same.pairs) == {(first, first, "GPU"): Beside(1.5, graph_copies=((2, 9.0),))}
     assert torch.equal(seen[0][0].calls[0](), seen[0][0].calls[1]())
     assert seen[0][0].calls[0].args[0] is not seen[0][0].calls[1].args[0]  # type: ignore[attr-defined]
 

@@ -74,13 +74,13 @@ def slowdown(operation: str, beside: str) -> float:
     return cost(operation).slowdown(2) if operation == beside else pair_run(operation, beside).slowdown
 
 
-def fitted() -> dict[str, float]:
-    """Contention in flight of all pairs, by ``operation|beside``."""
+def fitted() -> dict[str, list[list[float]]]:
+    """Contention in flight of all pairs, by ``operation|beside``: numbers of copies, each with its factor."""
     found = {f"{a}|{a}": in_flight_of_copies(cost(a)) for a in operations()}
     for a, b in combinations(operations(), 2):
         both = in_flight((cost(a), cost(b)), (pair_run(a, b), pair_run(b, a)))
-        found[f"{a}|{b}"], found[f"{b}|{a}"] = both
-    return {key: round(found[key], 4) for key in load("pairs")["pairs"]}
+        found[f"{a}|{b}"], found[f"{b}|{a}"] = (((2, factor),) for factor in both)
+    return {key: [[k, round(factor, 4)] for k, factor in found[key]] for key in load("pairs")["pairs"]}
 
 
 @cache
@@ -88,9 +88,10 @@ def costs() -> Costs:
     """Costs of all operations and pairs, filed under the signatures of `tests.builders.kernel`."""
     signatures = _signatures()
     pairs = {}
-    for key, contention in load("contention").items():
+    for key, points in load("contention").items():
         a, b = key.split("|")
-        pairs[signatures[a], signatures[b], MODEL] = Beside(slowdown(a, b), contention)
+        copies = tuple((k, factor) for k, factor in points)
+        pairs[signatures[a], signatures[b], MODEL] = Beside(slowdown(a, b), copies=copies)
     return Costs({(signatures[a], MODEL): cost(a) for a in operations()}, pairs)
 
 

@@ -176,6 +176,27 @@ def test_who_is_held_up_by_others_presses_less() -> None:
     assert slower([0, 1, 2], [1.0] * 3, excess) == pytest.approx([factor] * 3, rel=0.01)
 
 
+def test_copies_of_an_operation_cost_by_their_number() -> None:
+    """a0 to a3, all in flight: 1.2 times as long beside one other; among four by what is measured of four."""
+    kind, pairs = cost(4, 1, 2.0), {(0, 0): Beside(9.0, copies=((2, 1.2), (4, 1.5)))}
+    assert ends_s([kind], [[0]] * 2, pairs) == pytest.approx([2.4] * 2)
+    among_four = slower([0] * 4, [1.0] * 4, {(0, 0): 0.2}, {0: [0.2, 0.2, 0.2, 0.35, 0.5]})[0]
+    assert ends_s([kind], [[0]] * 4, pairs) == pytest.approx([2.0 * among_four] * 4)
+    assert among_four > slower([0] * 4, [1.0] * 4, {(0, 0): 0.2})[0]
+
+
+def test_more_copies_than_were_measured_cost_as_much_each_as_the_most() -> None:
+    three, nine = (slower([0] * n, [1.0] * n, {(0, 0): 0.5})[0] for n in (3, 9))
+    table = {0: [0.5, 0.5, 0.5, 0.5]}
+    assert [slower([0] * n, [1.0] * n, {(0, 0): 0.5}, table)[0] for n in (3, 9)] == pytest.approx([three, nine])
+
+
+def test_another_kind_among_copies_leaves_their_number() -> None:
+    """Two of a and one of b: a pair of a's, whatever three would cost."""
+    excess = {(0, 0): 0.2, (0, 1): 0.0, (1, 0): 0.0}
+    assert slower([0, 1, 0], [1.0] * 3, excess, {0: [0.2] * 3 + [9.0]})[0] == pytest.approx(1.2)
+
+
 def test_no_contention_never_stops_a_task() -> None:
     assert min(slower([0, 1], [1.0, 1.0], {(0, 1): -5.0})) > 0
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from graphsched.calibration.contention import in_flight_of_copies
 from graphsched.simulator import predict
 from tests.simulator.mixes import (
     HALVES,
@@ -54,7 +56,14 @@ def test_a_kernel_waits_until_those_before_it_are_placed() -> None:
 def test_contention_comes_from_the_pairs(a: str, b: str) -> None:
     kept = load("contention")
     found = in_flight((cost(a), cost(b)), (pair_run(a, b), pair_run(b, a)))
-    assert found == pytest.approx((kept[f"{a}|{b}"], kept[f"{b}|{a}"]), abs=1e-3)
+    assert found == pytest.approx((kept[f"{a}|{b}"][0][1], kept[f"{b}|{a}"][0][1]), abs=1e-3)
+
+
+@pytest.mark.parametrize("a", ["mm:512", "sum:4"])
+def test_contention_of_copies_comes_from_the_curve(a: str) -> None:
+    found = in_flight_of_copies(cost(a))
+    assert [k for k, _ in found] == [2, 3, 4, 8]
+    assert found == pytest.approx(np.array(load("contention")[f"{a}|{a}"]), abs=1e-3)
 
 
 def test_a_slowdown_with_the_other_gone_early_is_put_right() -> None:
@@ -65,4 +74,4 @@ def test_a_slowdown_with_the_other_gone_early_is_put_right() -> None:
 
 def test_every_pair_has_its_contention() -> None:
     assert len(costs().pairs) == 14 * 14
-    assert all(pair.in_flight is not None and pair.in_flight >= 0 for pair in costs().pairs.values())
+    assert all(pair.copies and pair.contention >= 0 for pair in costs().pairs.values())
