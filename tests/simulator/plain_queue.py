@@ -22,6 +22,7 @@ ROUNDS = 8
 SAME_WAVE = 0.05
 
 Contention = Mapping[tuple[int, int], float]
+Copies = Mapping[int, Sequence[float]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,6 +153,7 @@ class PlainQueue:
         work_s: Mapping[int, float],
         contention: Contention,
         timer: Timer,
+        copies: Copies | None = None,
     ) -> None:
         """`kind_of`, `work_s`: place in `kinds` and seconds alone of each action; `kinds` know their kernels."""
         mine = dict.fromkeys(kind_of[action] for action in work_s)
@@ -159,6 +161,7 @@ class PlainQueue:
         self._shapes = {kind: [shape_of(kernel, processors) for kernel in kinds[kind].kernels] for kind in mine}
         self._kind_of, self._work_s, self._timer = kind_of, work_s, timer
         self._excess = {pair: factor - 1.0 for pair, factor in contention.items()}
+        self._copies = copies or {}
         self._floor = Floor(processors)
         self._queue: dict[int, _Running] = {}  # in order of arrival
         self._factors: dict[int, float] = {}
@@ -234,19 +237,28 @@ class PlainQueue:
         """How many times longer blocks take than alone, by action with blocks in flight."""
         present = [(action, running) for action, running in self._queue.items() if running.resident]
         kinds, parts = [running.kind for _, running in present], [running.part for _, running in present]
-        factors = slower(kinds, parts, self._excess)
+        factors = slower(kinds, parts, self._excess, self._copies)
         return {action: factor for (action, _), factor in zip(present, factors, strict=True)}
 
 
-def slower(kinds: Sequence[int], parts: Sequence[float], excess: Contention) -> list[float]:
+def slower(kinds: Sequence[int], parts: Sequence[float], excess: Contention, copies: Copies) -> list[float]:
     """How many times longer the blocks of each take than alone."""
     own = [max(RELIEF, part) for part in parts]
     several = range(len(kinds))
-    costs = [[parts[b] * excess.get((kinds[a], kinds[b]), 0.0) if a != b else 0.0 for b in several] for a in several]
+
+    def cost(a: int, b: int, number: int) -> float:
+        """What b costs a, with so many of their kind there if they are of one."""
+        each = excess.get((kinds[a], kinds[b]), 0.0)
+        if kinds[a] == kinds[b] and kinds[a] in copies and number > 2:
+            known = copies[kinds[a]]
+            each = known[min(number, len(known) - 1)]
+        return parts[b] * each if a != b else 0.0
+
+    costs = [[cost(a, b, kinds.count(kinds[a])) for b in several] for a in several]
     factors = [max(LEAST, own[a] + sum(costs[a])) for a in several]
     if len(kinds) < 3:
         return factors
-    pair = [[max(LEAST, own[b] + costs[b][a]) for b in several] for a in several]
+    pair = [[max(LEAST, own[b] + cost(b, a, 2)) for b in several] for a in several]
     for _ in range(ROUNDS):
         pressed = [
             max(LEAST, own[a] + sum(costs[a][b] * min(1.0, pair[a][b] / factors[b]) for b in several)) for a in several

@@ -33,6 +33,7 @@ class Scene:
 
     kinds: Sequence[TaskCost]
     contention: Mapping[tuple[int, int], float]
+    copies: Mapping[int, Sequence[float]]
     chains: Sequence[Sequence[int]]
     starts_s: Sequence[float]
     pauses_s: Sequence[float]
@@ -48,6 +49,7 @@ def scene(seed: int) -> Scene:
     return Scene(
         kinds,
         {(a, b): rng.choice((1.0, rng.uniform(0.7, 4.0))) for a in most for b in most},
+        {a: [rng.uniform(-0.3, 3.0) for _ in range(rng.randint(3, 9))] for a in most if rng.random() < 0.5},
         [[rng.choice(most) for _ in range(rng.randint(1, 12))] for _ in lanes],
         [rng.choice((0.0, rng.uniform(0, 9))) for _ in lanes],
         [rng.choice((0.0, rng.uniform(0, 2))) for _ in lanes],
@@ -81,7 +83,7 @@ def ends(queue: type[BlockQueue] | type[PlainQueue], what: Scene) -> tuple[list[
     work_s = {i: what.kinds[kind].device_s for i, kind in enumerate(kind_of)}
     events: list[tuple[float, int, int]] = []  # time, action that comes or -1, token
     timer = lambda time, _, token: heapq.heappush(events, (time, -1, token))  # noqa: E731
-    resource = queue(what.kinds, dict(enumerate(kind_of)), work_s, what.contention, timer)
+    resource = queue(what.kinds, dict(enumerate(kind_of)), work_s, what.contention, timer, what.copies)
     for c, start in enumerate(what.starts_s):
         heapq.heappush(events, (start, chain_of.index(c), 0))
     found, timers = [0.0] * len(kind_of), 0
@@ -137,7 +139,7 @@ def test_whole_waves_pass_without_a_timer() -> None:
     """1000 waves' worth (simulated as 32) of a large kernel, and one small block beside it."""
     large = TaskCost(20.0, kernels=(Kernel(40_000, 0, 1, 0),), processors=DEVICES[0])
     small = TaskCost(0.3, kernels=(Kernel(1, 0, 1, 0),), processors=DEVICES[0])
-    drawn = Scene([large, small], dict.fromkeys([(0, 0), (0, 1), (1, 0), (1, 1)], 1.0), [[0], [1]], [0, 0], [0, 0])
+    drawn = Scene([large, small], dict.fromkeys([(0, 0), (0, 1), (1, 0), (1, 1)], 1.0), {}, [[0], [1]], [0, 0], [0, 0])
     found, timers = ends(BlockQueue, drawn)
     plain, plain_timers = ends(PlainQueue, drawn)
     assert found == pytest.approx(plain, rel=CLOSE)
