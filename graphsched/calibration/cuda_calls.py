@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from graphsched.calibration import tiny_plans
@@ -31,10 +32,13 @@ from graphsched.calibration.tiny_plans import (
 )
 from graphsched.executors.collector import no_collector
 from graphsched.executors.program import Program
+from graphsched.executors.watch import Watch
 from graphsched.platform import Dispatch
 
 ROUNDS = 25
 FIRST_CALLS = 6
+CALLS = 200  # of a question whether a lane is done
+LONGEST_S = 60.0  # of waiting for what is over
 SHORT, LONG = 64, 1536  # rows of products of some microseconds, and of more than 100
 RECORD_SHARE = 0.5  # of what a wait and the record that it waits for take together
 
@@ -98,8 +102,12 @@ def call_figures(gpus: Sequence[int]) -> dict[str, Any]:
         "free_s": free_s,
         "copy_s": seconds["copies in"],
         "copy_out_s": seconds["copies out"],
+        "blocking_in_s": seconds["blocking in"],
+        "blocking_out_s": seconds["blocking out"],
+        "fresh_out_s": seconds["fresh out"],
         "cold_s": waits,
         "query_s": _query_s(gpus[0]),
+        "asked_s": _asked_s(gpus[0]),
     }
     if len(gpus) > 1:
         figures |= {
@@ -201,13 +209,24 @@ def _beside_kernels_s(program: Program) -> float:
 
 def _query_s(gpu: int) -> float:
     """Host seconds of asking a stream that is done whether it is."""
-    query, calls = new_stream(gpu).query, 200
+    return _repeated_s(new_stream(gpu).query)
+
+
+def _asked_s(gpu: int) -> float:
+    """Host seconds of waiting for a stream that is done, as the executors wait."""
+    watch, query = Watch(LONGEST_S), new_stream(gpu).query
+    watch.begin()
+    return _repeated_s(partial(watch.poll, query, "a stream that is done"))
+
+
+def _repeated_s(call: Callable[[], Any]) -> float:
+    """Seconds of one of many calls in a row."""
     samples = []
     for _ in range(ROUNDS):
         began = time.perf_counter()
-        for _ in range(calls):
-            query()
-        samples.append((time.perf_counter() - began) / calls)
+        for _ in range(CALLS):
+            call()
+        samples.append((time.perf_counter() - began) / CALLS)
     return median(samples)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any
 
-from graphsched.calibration.cuda_calls import Yardstick, call_figures
+from graphsched.calibration.cuda_calls import call_figures
 from graphsched.calibration.cuda_clock import (
     CALL_S,
     Spinner,
@@ -17,16 +17,14 @@ from graphsched.calibration.cuda_clock import (
     poll_s,
 )
 from graphsched.calibration.cuda_graphs import graph_figures
+from graphsched.calibration.cuda_single_runs import single_figures
 from graphsched.calibration.fitting import median
-from graphsched.calibration.tiny_plans import one_task, program_of
 from graphsched.executors.clocks import new_event
-from graphsched.executors.collector import no_collector
 
 CHAIN = 50
 SLOW_CALL_S = 1e-3
 TINY_ELEMENTS, SHORT_ELEMENTS = 64, 2**23  # of additions of about 2 and 15 µs
 COPIED_BYTES, COPIES = 2**26, 4  # of about 1.2 ms each, beside chains of 1 to 2 ms
-SINGLE_RUNS = 40
 SPIN_FOR_QUEUE_S = 0.1
 MOST_LAUNCHES = 5000
 
@@ -35,7 +33,8 @@ def cuda_dispatch(spinners: Sequence[Spinner]) -> dict[str, float]:
     """Fields of `Dispatch` measured on the first GPU (those between GPUs on the first two), in seconds."""
     first = spinners[0]
     figures = call_figures([spinner.device for spinner in spinners]) | chain_figures(spinners) | idle_figures(first)
-    figures |= {"first_s": first_s(first, figures)} | graph_figures(first)
+    figures |= single_figures(spinners, figures | {"tiny_s": chain_s(first, [new_stream(first.device)])})
+    figures |= graph_figures(first)
     depth = queue_depth(first)
     return figures | ({"queue_depth": depth} if depth else {})
 
@@ -189,21 +188,6 @@ def idle_figures(spinner: Spinner, repeats: int = 200) -> dict[str, float]:
             ends.append(poll_s(stream.query) - issued)
     sync_s = median(returns[20:]) / 2
     return {"sync_s": sync_s, "launch_s": max(0.0, median(ends[20:]) - tiny_s - sync_s)}
-
-
-def first_s(spinner: Spinner, known: Mapping[str, float]) -> float:
-    """What a run of one tiny operation, after one like it, takes beyond its call, launch, work and return."""
-    device_s = known["launch_s"] + chain_s(spinner, [new_stream(spinner.device)]) + known["sync_s"]
-    shares = []
-    with ExitStack() as stack:
-        stack.enter_context(no_collector())
-        yardstick = stack.enter_context(closing(Yardstick(spinner.device)))
-        program = stack.enter_context(program_of(one_task, (spinner.device,)))
-        for _ in range(SINGLE_RUNS + 1):
-            unit_s = yardstick.sample_s()
-            program.time_once()
-            shares.append((program.time_once() - device_s) / unit_s)
-    return max(0.0, median(shares[1:]) * known["call_s"] - known["call_s"] - known["switch_s"])
 
 
 def queue_depth(spinner: Spinner) -> int:

@@ -5,6 +5,7 @@ Rows of tiny operations are plans, run as those of users are (`calibration.graph
 - rows in one lane, of several lengths: a node, and all that a launch takes beyond its nodes
 - rows side by side: how close nodes of several lanes follow each other, and what starting more lanes takes
 - the same with timing events around every node: how close these follow each other
+- rows in one lane with stamps around every node: a stamp
 
 The rest comes from graphs that differ in one thing:
 
@@ -17,14 +18,15 @@ Not modelled: starts on several GPUs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 from graphsched.calibration.cuda_clock import Spinner
 from graphsched.calibration.graph_copies import copy_figures
 from graphsched.calibration.graph_replays import captured, device_s, each_s, return_s
-from graphsched.calibration.graph_rows import tiny_replay, tiny_timed_s
+from graphsched.calibration.graph_rows import stamped_s, tiny_replay, tiny_timed_s
+from graphsched.errors import ExecutionError
 from graphsched.executors.clocks import new_event
 from graphsched.executors.lanes import stream_pool
 
@@ -43,6 +45,7 @@ def graph_figures(spinner: Spinner) -> dict[str, Any]:
     device, back_s = spinner.device, return_s(bench.streams[0])
     launch = launch_figures(device, back_s)
     found = edge_figures(bench) | launch | lane_figures(device, launch, back_s)
+    found["graph_stamp_s"] = stamp_figure(bench.rows(), device, launch)
     return found | {"graph_event_rates": event_rates(device)} | copy_figures(spinner, bench.streams[0])
 
 
@@ -111,6 +114,10 @@ class GraphBench:
         event.record(stream)
         self._events.append(event)  # it lives as long as the graph
 
+    def rows(self) -> list[Callable[[], Any]]:
+        """A tiny operation and a short one, each to be called again and again."""
+        return [partial(tensor.add_, 1) for tensor in (self._tiny[0], self._short)]
+
     def timed_row_s(self, *, short: bool, timed: bool) -> float:
         """Device seconds a node of a chain of short operations, or of tiny ones."""
         tensor = self._short if short else None
@@ -167,6 +174,28 @@ def lane_figures(device: int, launch: dict[str, Any], back_s: float) -> dict[str
     alone_s = Dispatch(graph_starts=launch["graph_starts"]).graph_start_s(lanes * few) + back_s
     more_s = short_s - alone_s - few * max(launch["graph_node_s"], lanes * rate_s)
     return {"graph_rates": tuple(rates), "graph_lane_s": max(0.0, more_s / (lanes - 1))}
+
+
+def stamp_figure(calls: Sequence[Callable[[], Any]], device: int, launch: dict[str, Any]) -> float:
+    """A stamp in its lane, seconds: mean over rows of each of `calls`; 0 where there can be none.
+
+    A row with stamps has three nodes for one, so that it starts later as the figures of the `launch` say.
+    """
+    from graphsched.platform import Dispatch
+
+    start_s = Dispatch(graph_starts=launch["graph_starts"]).graph_start_s
+    more = TIMED_NODES[1] - TIMED_NODES[0]
+    found = []
+    for call in calls:
+        added_s = []
+        for nodes in TIMED_NODES:
+            try:
+                plain_s, with_s = stamped_s(call, nodes, device)
+            except ExecutionError:
+                return 0.0
+            added_s.append(with_s - plain_s - start_s(3 * nodes) + start_s(nodes))
+        found.append(each_s(added_s[0], added_s[1], 2 * more))
+    return sum(found) / len(found)
 
 
 def event_rates(device: int) -> tuple[tuple[int, float], ...]:

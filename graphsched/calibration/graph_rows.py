@@ -17,11 +17,12 @@ from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_replays import Replay
 from graphsched.executors.program import Program
 from graphsched.plan import Placement, build_plan
-from graphsched.platform import Device, Platform
+from graphsched.platform import Device, Dispatch, Platform
 from graphsched.workload import Workload
 
 RUNS, COLD_RUNS = 5, 2
 TINY_ELEMENTS = 64
+EVENTS, STAMPS = Dispatch(), Dispatch(graph_stamp_s=1e-6)  # of rows that are timed by these
 
 Calls = Sequence[Callable[[], Any]]
 
@@ -40,8 +41,15 @@ class _Step:
         return "a row"
 
 
-def row_of(calls: Calls, length: int, device: int, lanes: int = 1) -> Program:
+def row_of(calls: Calls, length: int, device: int, lanes: int = 1, dispatch: Dispatch = EVENTS) -> Program:
     """A program in graph mode of `length` calls of an operation, going round `calls` and round `lanes`.
+
+    Args:
+        calls: The same on different inputs.
+        length: Of them in all lanes.
+        device: Number of the GPU.
+        lanes: Side by side.
+        dispatch: Of its platform: says whether events or stamps time it.
 
     Raises:
         TaskFailedError: It cannot be captured.
@@ -51,7 +59,7 @@ def row_of(calls: Calls, length: int, device: int, lanes: int = 1) -> Program:
         work.task(step, k, name=f"t{k}", outputs=[], device=name)
     names = [f"t{k}" for k in range(length)]
     placed = {task: f"{name}/s{k % lanes}" for k, task in enumerate(names)}
-    here = Platform("here", (Device("cpu", "cpu"), Device(name, "cuda")))
+    here = Platform("here", (Device("cpu", "cpu"), Device(name, "cuda")), dispatch=dispatch)
     plan = build_plan(work, here, None, Placement(names, placed), scheduler="calibration")
     return Program(plan, mode="graph")
 
@@ -81,6 +89,16 @@ def tiny_timed_s(device: int, length: int, lanes: int) -> float:
     """`timed_s` of a row of tiny operations."""
     with row_of([_tiny_call(device)], length, device, lanes) as row:
         return timed_s(row)
+
+
+def stamped_s(call: Callable[[], Any], length: int, device: int) -> tuple[float, float]:
+    """Seconds of a run of a row of `call`, and of one with stamps around every call; medians.
+
+    Raises:
+        ExecutionError: There are no stamps here.
+    """
+    with row_of([call], length, device, dispatch=STAMPS) as row:
+        return replay_of(row, 2 * RUNS).whole_s, timed_s(row)
 
 
 def _tiny_call(device: int) -> Callable[[], Any]:

@@ -12,6 +12,8 @@ from typing import Any
 from graphsched.executors.program import Program
 from graphsched.plan import Placement, build_plan
 from graphsched.platform import Device, Link, Platform
+from graphsched.platform.dispatch import BLOCKING_BYTES
+from graphsched.platform.parts import LinkMemory
 from graphsched.workload import Value, Workload
 
 ACTIONS = 240
@@ -30,6 +32,9 @@ def plans_on(gpus: tuple[int, ...]) -> dict[str, tuple[Build, tuple[int, ...]]]:
         "to and fro": (_chain_over(2), first),
         "copies in": (_copies_in, first),
         "copies out": (_copies_out, first),
+        "blocking in": (_blocking_in, first),
+        "blocking out": (_blocking_out(fresh=False), first),
+        "fresh out": (_blocking_out(fresh=True), first),
         **{kind: (_mixed([kind]), first) for kind in KINDS},
         **{f"{count} kinds": (_mixed(KINDS[:count]), first) for count in MIXED},
         "company": (_company, gpus),
@@ -52,10 +57,14 @@ def program_of(build: Build, gpus: tuple[int, ...]) -> Program:
     lanes = build(work, inputs)
     devices = (Device("cpu", "cpu"), *(Device(name, "cuda") for name in names))
     ends = [(a, b) for a in ("cpu", *names) for b in ("cpu", *names) if a != b]
-    links = tuple(Link(a, b, "pinned" if "cpu" in (a, b) else "peer", 1e-5, 1e10) for a, b in ends)
+    links = tuple(Link(a, b, memory, 1e-5, 1e10) for a, b in ends for memory in _memories(a, b))
     here = Platform("here", devices, links)
     placement = Placement([task.name for task in work.tasks], lanes)
     return Program(build_plan(work, here, None, placement, scheduler="calibration"))
+
+
+def _memories(source: str, target: str) -> Sequence[LinkMemory]:
+    return ("pinned", "pageable", "fresh") if "cpu" in (source, target) else ("peer",)
 
 
 def plain_row(work: Workload, inputs: list[Value]) -> dict[str, str]:
@@ -68,6 +77,24 @@ def one_task(work: Workload, inputs: list[Value]) -> dict[str, str]:
     device = _device(inputs[0])
     _add_task(work, KINDS[0], inputs[0], "t0")
     return {"t0": f"{device}/s0"}
+
+
+def one_copy_in(work: Workload, inputs: list[Value]) -> dict[str, str]:
+    """A copy of pinned host memory to the GPU."""
+    work.copy(_page(work, "cpu"), to=_device(inputs[0]), pinned=True, name="c0")
+    return {}
+
+
+def one_copy_out(work: Workload, inputs: list[Value]) -> dict[str, str]:
+    """A copy from the GPU to pinned host memory."""
+    work.copy(_page(work, _device(inputs[0])), to="cpu", pinned=True, name="c0")
+    return {}
+
+
+def one_copy_across(work: Workload, inputs: list[Value]) -> dict[str, str]:
+    """A copy to another GPU."""
+    work.copy(_page(work, _device(inputs[0])), to=_device(inputs[1]), name="c0")
+    return {}
 
 
 def _two_lanes(work: Workload, inputs: list[Value]) -> dict[str, str]:
@@ -235,6 +262,33 @@ def _copies_out(work: Workload, inputs: list[Value]) -> dict[str, str]:
     for i in range(ACTIONS):
         work.copy(inputs[0], to="cpu", pinned=True, name=f"c{i}")
     return {}
+
+
+def _blocking_in(work: Workload, inputs: list[Value]) -> dict[str, str]:
+    """Copies to the GPU, each from the memory that a copy to the host has just written, pageable memory both."""
+    device = _device(inputs[0])
+    there = work.copy(_page(work, device), to="cpu", name="out")
+    for i in range(ACTIONS):
+        work.copy(there, to=device, name=f"c{i}")
+    return {}
+
+
+def _blocking_out(*, fresh: bool) -> Build:
+    """Copies from the GPU to pageable memory, which `fresh` makes new for each."""
+
+    def build(work: Workload, inputs: list[Value]) -> dict[str, str]:
+        page = _page(work, _device(inputs[0]))
+        for i in range(ACTIONS):
+            work.copy(page, to="cpu", fresh=fresh, name=f"c{i}")
+        return {}
+
+    return build
+
+
+def _page(work: Workload, device: str) -> Value:
+    import torch
+
+    return work.input("page", torch.ones(BLOCKING_BYTES, dtype=torch.uint8), device=device)
 
 
 def _copies_across(work: Workload, inputs: list[Value]) -> dict[str, str]:

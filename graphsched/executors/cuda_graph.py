@@ -5,8 +5,8 @@ others and joins them again. A plan that only GPUs work on is one graph, replaye
 copies through pageable memory cut it into segments, each one graph, between which they run as in eager mode
 (`plan.segments_of` says where). Results lie in memory that belongs to the graphs, so that nothing is given back while
 they live; inputs and states are the program's own, and replays read what lies there. A wait of the thread becomes
-a wait of every lane where only one segment is concerned. Spans come from timing events inside the graphs, in graphs
-of their own, so that they cost nothing where none are asked for.
+a wait of every lane where only one segment is concerned. Spans come from timing events inside the graphs, or from
+stamps (`plan.stamped` says which), in graphs of their own, so that they cost nothing where none are asked for.
 
 Random numbers come from torch's generators of the GPUs, which are told of the graphs: every replay draws new ones.
 
@@ -87,6 +87,7 @@ class GraphCompiler:
         """Capture the plan, with timing events if `stamps` are given; the calls of a run.
 
         Raises:
+            ExecutionError: The plan is timed by stamps, whose kernel cannot be loaded.
             TaskFailedError: A task failed, or cannot be captured.
         """
         if not self._rehearsed:

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from graphsched.errors import ScheduleError
-from graphsched.executors.clocks import DeviceClock
+from graphsched.executors.clocks import MEETINGS, DeviceClock, StampClock
 from graphsched.executors.collector import no_collector
 from graphsched.executors.obedience import check_obedience
 from graphsched.executors.program import Program
+from graphsched.executors.stamp_kernel import Stamp, StampMemory
 from graphsched.executors.stamps import Stamps
-from graphsched.plan import OUTSIDE, Plan, segments_of
+from graphsched.plan import OUTSIDE, Plan, segments_of, stamped
 from graphsched.timeline import Timeline
 
 TIMED_RUNS = 3
@@ -39,10 +40,10 @@ def execute(
     """Run `plan` for real and measure it.
 
     After `warmup` runs, `repeats` runs without timing events give the makespan (their median; all
-    samples are kept); three more with timing events give the spans: those of the run whose makespan
-    is the median. States and torch's random numbers are as before afterwards. Once the repeats have
-    taken `at_most_s` seconds, five are enough. `between` is called before the repeats and after every
-    fifth of them, all devices idle.
+    samples are kept); three more with timing events, or stamps in their place, give the spans: those of
+    the run whose makespan is the median. States and torch's random numbers are as before afterwards.
+    Once the repeats have taken `at_most_s` seconds, five are enough. `between` is called before the
+    repeats and after every fifth of them, all devices idle.
 
     Raises:
         TaskFailedError: A task raised.
@@ -79,14 +80,9 @@ def _nothing() -> None:
 
 
 def _timed(program: Program, samples: list[float]) -> Timeline:
-    clocks: dict[int, DeviceClock] = {}
-    for lane in program._cuda.values():
-        device = lane.stream.device.index
-        if device not in clocks:
-            clocks[device] = DeviceClock(lane.stream)
+    clocks = _Clocks(program)
     stamps, began, seconds = program.time_spans()
-    for clock in clocks.values():
-        clock.finish()
+    clocks.finish()
     start, end = _on_host_clock(program, stamps, clocks)
     return Timeline(
         plan=program.plan,
@@ -98,15 +94,47 @@ def _timed(program: Program, samples: list[float]) -> Timeline:
         makespan_s=statistics.median(samples),
         timed_makespan_s=seconds,
         samples_s=tuple(samples),
-        clock_uncertainty_s=max((c.uncertainty_s for c in clocks.values()), default=0.0),
+        clock_uncertainty_s=clocks.uncertainty_s,
     )
 
 
-def _on_host_clock(program: Program, stamps: Stamps, clocks: dict[int, DeviceClock]) -> tuple[Any, Any]:
+class _Clocks:
+    """Of each GPU of a program the clock of its events, and that of its stamps where it has any."""
+
+    def __init__(self, program: Program) -> None:
+        streams: dict[int, Any] = {}
+        for lane in program._cuda.values():
+            streams.setdefault(lane.stream.device.index, lane.stream)
+        self._events = {device: DeviceClock(stream) for device, stream in streams.items()}
+        self._stamps = {
+            device: StampClock(self._events[device], stream, StampMemory(device, MEETINGS))
+            for device, stream in (streams if stamped(program.plan) else {}).items()
+        }
+
+    def finish(self) -> None:
+        """After the run."""
+        for device, clock in self._events.items():
+            clock.finish()
+            if device in self._stamps:
+                self._stamps[device].finish()
+
+    def host_s(self, device: int, moment: Any) -> float:
+        """Host time of an event or a stamp."""
+        clock: Any = (self._stamps if isinstance(moment, Stamp) else self._events)[device]
+        return float(clock.host_s(moment))
+
+    @property
+    def uncertainty_s(self) -> float:
+        """Of the worst clock."""
+        events, stamps = self._events.values(), self._stamps.values()
+        return max([0.0, *(clock.uncertainty_s for clock in events), *(clock.uncertainty_s for clock in stamps)])
+
+
+def _on_host_clock(program: Program, stamps: Stamps, clocks: _Clocks) -> tuple[Any, Any]:
     start, end = np.array(stamps.start), np.array(stamps.end)
     for i, (first, last) in stamps.events.items():
-        clock = clocks[program._cuda[program.plan.lane_of[i]].stream.device.index]
-        start[i], end[i] = clock.host_s(first), clock.host_s(last)
+        device = program._cuda[program.plan.lane_of[i]].stream.device.index
+        start[i], end[i] = clocks.host_s(device, first), clocks.host_s(device, last)
     reached = 0.0
     joins = _waits_of_lanes(program)
     for i in (i for i, kind in enumerate(program.plan.kinds) if kind == "wait"):

@@ -5,6 +5,7 @@ Not modelled: graphs of one plan that run side by side; all are launched on one 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -14,9 +15,10 @@ from graphsched.executors.calls import Call, copy_call
 from graphsched.executors.clocks import new_event
 from graphsched.executors.eager import EagerCompiler
 from graphsched.executors.lanes import CpuLane, CudaLane, is_cuda
+from graphsched.executors.stamp_kernel import StampMemory, side_streams
 from graphsched.executors.stamps import Calls, Stamps
 from graphsched.executors.watch import Watch
-from graphsched.plan import OUTSIDE, Copy, Plan, segments_of
+from graphsched.plan import OUTSIDE, Copy, Plan, segments_of, stamped
 
 GRAPH = -1  # owner of calls that are no action's
 
@@ -30,6 +32,7 @@ class SegmentCompiler(EagerCompiler):
         ends: Events of the ends of segments.
         kept: Results of copies outside that graphs read, by slot: each run writes them again.
         in_turn: Whether a segment is launched only once the one before it is over.
+        stamps: Where the stamps of each GPU go that take the place of timing events in graphs; empty: events do.
     """
 
     def __init__(
@@ -41,6 +44,8 @@ class SegmentCompiler(EagerCompiler):
         self.origin = next(iter(cuda.values())).stream
         self.ends = [new_event() for _ in range(len(self.segments))]
         self.in_turn = False
+        self.stamps: dict[int, StampMemory] = {}
+        self._sides: dict[int, Any] = {}
         outside = [i for i, segment in enumerate(self.segments.of) if segment == OUTSIDE]
         self.events.update({i: new_event() for i in outside if plan.lane_of[i] in cuda})
         self._ending = set(self.segments.after.values())
@@ -48,7 +53,13 @@ class SegmentCompiler(EagerCompiler):
     # -- what is captured ------------------------------------------------------------------------------
 
     def inside(self, stamps: Stamps | None = None) -> list[Calls]:
-        """The calls of each segment; with `stamps`, timing events stand around every action."""
+        """The calls of each segment; with `stamps`, timing events stand around every action, or stamps of the GPU.
+
+        Raises:
+            ExecutionError: The kernel of stamps cannot be loaded.
+        """
+        if stamps and stamped(self.plan):
+            self._make_stamps()
         found = [Calls() for _ in range(len(self.segments))]
         current: dict[int, int] = {}
         for i, segment in enumerate(self.segments.of):
@@ -151,8 +162,19 @@ class SegmentCompiler(EagerCompiler):
         """What GPUs hold stays, for graphs read and write it."""
         return super()._free(i) if self.plan.lane_of[i] in self.cpu else _nothing
 
+    def _make_stamps(self) -> None:
+        """Memory for two stamps of each action that graphs hold, and a stream of high priority beside each lane."""
+        of = zip(self.plan.lane_of, self.segments.of, strict=True)
+        number = Counter(_device(self.cuda[lane]) for lane, k in of if k != OUTSIDE and lane in self.cuda)
+        self.stamps = {device: StampMemory(device, 2 * actions) for device, actions in number.items()}
+        free = {device: iter(side_streams(device)) for device in number}
+        self._sides = {n: next(free[_device(lane)]) for n, lane in self.cuda.items() if _device(lane) in free}
+
     def _timing_event(self, i: int) -> Any:
-        return new_event(timing=True, external=self.segments.of[i] != OUTSIDE)
+        inside, lane = self.segments.of[i] != OUTSIDE, self.plan.lane_of[i]
+        if inside and self.stamps:
+            return self.stamps[_device(self.cuda[lane])].stamp(self._sides[lane])
+        return new_event(timing=True, external=inside)
 
     def _over(self, i: int) -> bool:
         segment = self.segments.of[i]
@@ -192,6 +214,10 @@ def _copy_into_same(name: str, copy: Copy, buffers: Buffers, kept: dict[int, Any
         slots[output] = here
 
     return call
+
+
+def _device(lane: CudaLane) -> int:
+    return int(lane.stream.device.index)
 
 
 def _nothing() -> None:

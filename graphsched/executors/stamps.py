@@ -11,7 +11,7 @@ from graphsched.executors.calls import Call
 
 @dataclass
 class Stamps:
-    """Times of a timed run: columns of host seconds, and timing events of CUDA actions."""
+    """Times of a timed run: columns of host seconds; of CUDA actions timing events, or stamps in their place."""
 
     size: int
     issue_start: list[float] = field(init=False)

@@ -15,9 +15,10 @@ Not modelled: collectives; work that a task launches from threads of its own whi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from graphsched.executors.stamp_kernel import KERNEL
 from graphsched.formats.elimination import Wanted, eliminate
 from graphsched.formats.graph_nodes import Works, by_nodes
 from graphsched.formats.launch_ranges import launched_in, ranges_of
@@ -80,6 +81,7 @@ def match_launches(trace: ProfilerTrace, measured: Timeline, tolerance_s: float)
 def match_replay(trace: ProfilerTrace, measured: Timeline, eager: Matching, tolerance_s: float) -> Matching:
     """Match a run of the plan's graphs: `trace` holds that alone, `eager` tells what each action launches."""
     plan = measured.plan
+    trace = replace(trace, work=tuple(piece for piece in trace.work if piece.name != KERNEL))  # stamps are no action's
     segment_of, there = segments_of(plan).of, _on_devices(plan)
     held = {i for i in there if segment_of[i] != OUTSIDE}
     ranges = {i: span for i, span in ranges_of(trace, plan).items() if i not in held}

@@ -5,6 +5,7 @@ from graphsched.plan.check import check, known
 from graphsched.plan.graph_mode import check_capturable
 from graphsched.plan.model import HOST_LANE, Action, Copy, Lane, Plan, copy_lane
 from graphsched.plan.segments import OUTSIDE, Segments, segments_of
+from graphsched.plan.stamping import stamped
 
 __all__ = [
     "HOST_LANE",
@@ -23,4 +24,5 @@ __all__ = [
     "known",
     "lies_pageable",
     "segments_of",
+    "stamped",
 ]

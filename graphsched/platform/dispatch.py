@@ -40,6 +40,8 @@ class Dispatch:
         call_s: The yardstick: issuing one tiny operation in a row, when these figures were measured; 0 if unknown.
         run_s: Own time of the executor for one task beside the task's calls.
         copy_s, copy_out_s: Issuing one copy from the host to a GPU; to the host (0: unknown, as from it).
+        blocking_in_s, blocking_out_s, fresh_out_s: A copy of 4 KiB that blocks the thread, from its call to its return:
+            from pageable memory, to it, to new memory; 0: unknown, it is the call, a launch and the link's time.
         peer_copy_s: Issuing one copy between GPUs.
         change_s: What a call takes longer after one of another kind than after one of its own.
         changes: The same by the number of other kinds that were called in between, ascending: (kinds, seconds);
@@ -62,8 +64,11 @@ class Dispatch:
         queue_depth: Launches that a device's queue holds before the thread blocks.
         start_s: What the first calls of a timed run take longer, for the processor's caches are cold.
         first_s: What a run that follows one like it takes longer than its first call, launch and return add up to.
+        first_in_s, first_out_s, first_peer_s: The same of a run that begins with a copy to a GPU, to the host, between
+            GPUs; 0: unknown, as one that begins with a task.
         cold_s: What returning from a long wait and the call after it take longer than after a short one.
         query_s: Asking once whether a lane is done, when it is.
+        asked_s: The thread's return from waiting for what is over already; 0: unknown, as `sync_s`.
         launch_s: From a launch being issued to its start on an idle lane.
         item_s: Host time of one launch inside a task of several.
         graph_launch_s, graph_launch_node_s: Launching a CUDA graph (host); what each node adds to that.
@@ -74,6 +79,8 @@ class Dispatch:
         graph_wait_s: An edge of a graph to another lane where the lanes' nodes are one chain.
         graph_fork_s: An edge of a graph where a branch leaves a lane, or comes back to one.
         graph_event_s: What a timing event takes in a lane of a graph; 0: unknown, `timed_gap_s` counts for two.
+        graph_stamp_s: What a stamp takes in a lane of a graph: a kernel in the place of a timing event, which writes
+            down the GPU's clock; 0: unknown, there are events.
         graph_timed_edge_s: What an edge of `graph_fork_s` takes longer where timing events stand around its ends.
         graph_rates: Device seconds a node where tiny nodes run in so many lanes of a graph at once: (lanes,
             seconds), ascending; empty: they do not hold each other up.
@@ -87,6 +94,9 @@ class Dispatch:
     run_s: float = 2e-6
     copy_s: float = 8e-6
     copy_out_s: float = 0.0
+    blocking_in_s: float = 0.0
+    blocking_out_s: float = 0.0
+    fresh_out_s: float = 0.0
     peer_copy_s: float = 2.5e-5
     change_s: float = 0.0
     changes: tuple[tuple[int, float], ...] = ()
@@ -110,8 +120,12 @@ class Dispatch:
     queue_depth: int = 1024
     start_s: float = 0.0
     first_s: float = 0.0
+    first_in_s: float = 0.0
+    first_out_s: float = 0.0
+    first_peer_s: float = 0.0
     cold_s: float = 0.0
     query_s: float = 0.0
+    asked_s: float = 0.0
     launch_s: float = 4e-6
     item_s: float = 4e-6
     graph_launch_s: float = 1e-5
@@ -122,6 +136,7 @@ class Dispatch:
     graph_wait_s: float = 2e-7
     graph_fork_s: float = 0.0
     graph_event_s: float = 0.0
+    graph_stamp_s: float = 0.0
     graph_timed_edge_s: float = 0.0
     graph_rates: tuple[tuple[int, float], ...] = ()
     graph_event_rates: tuple[tuple[int, float], ...] = ()
@@ -231,6 +246,10 @@ TABLES = {"changes": "kinds", "graph_starts": "nodes", "graph_rates": "lanes", "
 
 HOST_CALLS = (
     "run_s", "copy_s", "copy_out_s", "peer_copy_s", "change_s", "free_s", "record_s", "wait_s", "device_wait_s",
-    "switch_s", "device_switch_s", "timed_record_s", "handoff_s", "start_s", "first_s", "cold_s", "query_s",
+    "switch_s", "device_switch_s", "timed_record_s", "handoff_s", "start_s", "first_s", "cold_s", "query_s", "asked_s",
+    "blocking_in_s", "blocking_out_s", "fresh_out_s", "first_in_s", "first_out_s", "first_peer_s",
 )  # fmt: skip
 """Fields of `Dispatch` that are host time of the dispatching thread's calls."""
+
+BLOCKING_BYTES = 4096
+"""What the copies of `Dispatch.blocking_in_s` and its like carry."""

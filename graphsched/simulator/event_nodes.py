@@ -1,4 +1,4 @@
-"""Timing events inside CUDA graphs: nodes that delay the start, and pass one after another on a device.
+"""Timing events inside CUDA graphs, or stamps in their place: nodes that delay the start.
 
 An action has an event before and one behind it. A device serves such nodes of all its lanes one by one, while kernels
 of other lanes run. The event behind an action and the one before the next on its lane are taken as one stop, at
@@ -9,7 +9,11 @@ the end of the action's work: there it waits for those of other lanes before it,
     lane 0   |--work--|==|--work--|   |==|
     lane 1   |--work--|  |==|--work--|   |==|       == : two events of one lane at a time
 
-Not modelled: events that hold up kernels of other lanes; the two of a stop coming apart.
+Stamps are kernels of one thread: they take their time on their lane, and start after nodes of other lanes as any node
+does (`simulator.gate`), two more for each action.
+
+Not modelled: events that hold up kernels of other lanes; the two of a stop coming apart; the part of a multiprocessor
+that a stamp takes, and its wait for room; stamps around copies, which keep no node of other lanes waiting.
 """
 
 from __future__ import annotations
@@ -23,18 +27,28 @@ from graphsched.simulator.lane_costs import CUDA
 if TYPE_CHECKING:
     from graphsched.simulator.columns import Columns
 
-EVENTS = 2  # around each action
+EVENTS = 2  # around each action, or stamps
 
 
 def with_event_nodes(columns: Columns) -> Columns:
-    """`columns` of a run with timing events: graphs have more nodes and start later, events pass in turn."""
+    """`columns` of a timed run: graphs have more nodes and start later; events pass in turn, stamps as nodes do."""
     if columns.graphs is None:
         return columns
     held = [i for i, kind in enumerate(columns.kind) if kind == CUDA and inside(columns, i)]
+    later = replace(columns.graphs, later_s=_later_s(columns, held))
+    if columns.dispatch.graph_stamp_s:
+        return replace(columns, graphs=later, launches=_with_stamps(columns, held))
     spacing_s = _spacing_s(columns, held)
     gates = {i: device for i in held if (device := _device(columns, i)) in spacing_s}
-    later = replace(columns.graphs, later_s=_later_s(columns, held))
     return replace(columns, graphs=later, event_gates=gates, event_spacing_s=spacing_s)
+
+
+def _with_stamps(columns: Columns, held: list[int]) -> list[int]:
+    """Nodes of each action, its stamps included."""
+    nodes = list(columns.launches)
+    for i in held:
+        nodes[i] += EVENTS
+    return nodes
 
 
 def _later_s(columns: Columns, held: list[int]) -> list[float]:

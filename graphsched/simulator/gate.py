@@ -1,6 +1,7 @@
 """Nodes of a CUDA graph that are ready start one after another on a device, whatever their lanes.
 
-Not modelled: nodes of one task, which are let in together and keep the gate as long as all of them.
+Not modelled: nodes of one task, and stamps around it, which are let in together and keep the gate as long as all of
+them.
 """
 
 from __future__ import annotations

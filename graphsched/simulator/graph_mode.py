@@ -7,7 +7,8 @@ another, at measured least distances. Copies take longer or shorter than in a st
 on a CPU cut a plan into are graphs that follow one another, see `plan.segments`; between them the thread works as it
 does in eager mode.
 
-Timing events are nodes too, see `simulator.event_nodes`.
+Timing events are nodes too, and so are the stamps that take their place (`plan.stamped` says where), see
+`simulator.event_nodes`.
 
 Not modelled: starts on several GPUs, which take longer than on one.
 """
@@ -31,11 +32,17 @@ SMALL_BYTES = 4096  # of the copies whose time in a graph is measured
 CHAINED = 8  # flag: the action and the one on another lane that it waits for are links of one chain
 
 
-def in_graph(costs: Dispatch, *, whole: bool) -> Dispatch:
-    """Costs of dispatch where CUDA graphs hold actions, all of them if it is the `whole` plan: calls are free then."""
+def in_graph(costs: Dispatch, *, whole: bool, stamps: bool) -> Dispatch:
+    """Costs of dispatch where CUDA graphs hold actions, all of them if it is the `whole` plan: calls are free then.
+
+    With `stamps` there are no timing events in graphs, without them `graph_stamp_s` is 0.
+    """
     found = replace(costs, same_device_s=max(costs.graph_wait_s, costs.graph_fork_s))
     if whole:
         found = replace(found, **dict.fromkeys(HOST_CALLS, 0.0), changes=())  # type: ignore[arg-type]
+    if stamps:
+        return replace(found, timed_gap_s=2 * costs.graph_stamp_s, timed_edge_s=0.0, graph_event_rates=())
+    found = replace(found, graph_stamp_s=0.0)
     if costs.graph_event_s:
         found = replace(found, timed_gap_s=2 * costs.graph_event_s, timed_edge_s=costs.graph_timed_edge_s)
     return found

@@ -3,7 +3,8 @@
 That no call of an operation is colder than after `COMPANY_KINDS` other kinds was settled with a recording on four GPUs
 in view (caps of half, one, one and a half and none were compared), which is therefore no test of it.
 
-Not modelled: calls of CPU lanes; what the arguments of a call take that no cache holds.
+Not modelled: calls of CPU lanes; what the arguments of a call take that no cache holds; that of a small copy that
+blocks some is the device's, which is as fast whatever the thread's speed.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 from graphsched.costs import COMPANY_KINDS
 from graphsched.plan import Copy, Plan
 from graphsched.platform import Dispatch
+from graphsched.platform.dispatch import BLOCKING_BYTES
 from graphsched.simulator.call_distance import call_distances
 from graphsched.simulator.event_nodes import with_event_nodes
 from graphsched.simulator.lane_costs import CPU, CUDA
@@ -46,12 +48,25 @@ def frees_s(columns: Columns, plan: Plan) -> list[float]:
 
 
 def copy_call_s(copy: Copy, plan: Plan, costs: Dispatch) -> float:
-    """Host time of issuing a copy."""
+    """Host time of issuing a copy: of one that blocks, what it takes beyond its launch and the link's time."""
+    link = plan.platform.link(copy.source, copy.target, copy.memory)
+    whole_s = _blocking_s(copy, costs) if link.blocking else 0.0
+    if whole_s and costs.copy_s:
+        return max(0.0, whole_s - costs.launch_s - link.duration_s(BLOCKING_BYTES))
     ends = (copy.source, copy.target)
     between = copy.source != copy.target and all(plan.platform.device(end).kind == "cuda" for end in ends)
     if between:
         return costs.peer_copy_s
     return costs.copy_out_s or costs.copy_s if copy.target == "cpu" else costs.copy_s
+
+
+def _blocking_s(copy: Copy, costs: Dispatch) -> float:
+    """A copy of `BLOCKING_BYTES` from its call to its return; 0 if unknown, or if neither end is the host's memory."""
+    if copy.source == copy.target or "cpu" not in (copy.source, copy.target):
+        return 0.0
+    if copy.source == "cpu":
+        return costs.blocking_in_s
+    return costs.fresh_out_s if copy.memory == "fresh" else costs.blocking_out_s
 
 
 def add_changes(columns: Columns) -> None:
@@ -90,11 +105,10 @@ def queries_s(columns: Columns, end_s: Sequence[float]) -> float:
 
 def warm(columns: Columns) -> Columns:
     """`columns` of a run that follows one like it: its first calls find the processor's caches as that left them."""
-    dispatch = columns.dispatch
-    if CUDA not in columns.kind or dispatch.start_s == dispatch.first_s:
+    if CUDA not in columns.kind:
         return columns
-    before_s = list(columns.before_s)
-    before_s[columns.kind.index(CUDA)] += dispatch.first_s - dispatch.start_s
+    first, before_s = columns.kind.index(CUDA), list(columns.before_s)
+    before_s[first] += columns.lanes.first_s[columns.lane[first]] - columns.dispatch.start_s
     return replace(columns, before_s=before_s)
 
 

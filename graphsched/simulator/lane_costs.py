@@ -24,6 +24,7 @@ class Lanes:
         wait_s: ``wait_s[a][b]``: host time of making lane a wait for an event of lane b.
         latency_s: ``latency_s[a][b]``: latency of a wait on lane a for an action of lane b.
         chained_s: Likewise inside a CUDA graph, where the two are links of one chain.
+        first_s: What a run that follows one like it takes longer where its first action is on this lane.
         queue: Which launch queue a lane's launches go through.
         queues: Number of launch queues.
     """
@@ -36,6 +37,7 @@ class Lanes:
     queue: list[int]
     queues: int
     chained_s: list[list[float]] = field(default_factory=list)
+    first_s: list[float] = field(default_factory=list)
 
 
 def lanes_of(plan: Plan, costs: Dispatch) -> Lanes:
@@ -54,6 +56,7 @@ def lanes_of(plan: Plan, costs: Dispatch) -> Lanes:
                for lane, kind in zip(plan.lanes, kinds, strict=True)],
         queues=len(queues),
         chained_s=_chained_s(plan, kinds, costs) if plan.mode == "graph" else [],
+        first_s=[_first_s(lane, plan, costs) for lane in plan.lanes],
     )  # fmt: skip
 
 
@@ -72,6 +75,13 @@ def _switch_s(lane: Lane, before: Lane | None, plan: Plan, costs: Dispatch) -> f
     if _joins_gpus(lane, plan):
         return costs.switch_s + costs.device_switch_s
     return costs.switch_s if before is None or before.device == lane.device else costs.device_switch_s
+
+
+def _first_s(lane: Lane, plan: Plan, costs: Dispatch) -> float:
+    """What a run that begins on `lane` takes longer; no copy does where copies cost the thread nothing."""
+    kinds = {"h2d": costs.first_in_s, "d2h": costs.first_out_s}
+    known_s = costs.first_peer_s if _joins_gpus(lane, plan) else kinds.get(lane.kind, 0.0)
+    return known_s if known_s and costs.copy_s else costs.first_s
 
 
 def _lane_kind(lane: Lane, plan: Plan) -> int:

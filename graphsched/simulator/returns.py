@@ -2,6 +2,7 @@
 
 A GPU's lanes are asked again and again whether they are done; where a plan has CPU lanes too, the thread lets these run
 between two questions, and so goes on half of that late on average. The end of a CPU lane's work is an event of its own.
+What is over when the thread comes to ask for it, as after a copy that blocks, takes a question and no wait.
 
 Not modelled: a CPU lane that ends while the thread lets others run for a GPU's sake, which sees it later.
 """
@@ -20,7 +21,7 @@ def return_s(columns: Columns, last: int) -> float:
     """From the end of action `last` to the thread's going on, if it waited for that; of `NOTHING`, for a question."""
     costs = columns.dispatch
     if last == NOTHING:
-        return costs.sync_s
+        return min(costs.asked_s, costs.sync_s) if costs.asked_s else costs.sync_s
     if columns.kind[last] == CPU:
         return costs.result_s or costs.sync_s
     return costs.sync_s + costs.yield_s / 2

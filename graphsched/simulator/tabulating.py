@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from graphsched.costs import TaskCost
 from graphsched.errors import PlanError
-from graphsched.plan import OUTSIDE, Plan, segments_of
+from graphsched.plan import OUTSIDE, Plan, segments_of, stamped
 from graphsched.plan.segments import blocks
 from graphsched.platform import CapacityTable
 from graphsched.simulator.columns import ALONE, BLOCKS, NEEDS_CPU, NETWORK, SEVERAL, Columns
@@ -30,7 +30,7 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
     segments = segments_of(plan) if plan.mode == "graph" else None
     dispatch = plan.platform.dispatch
     if segments is not None:
-        dispatch = in_graph(dispatch, whole=OUTSIDE not in segments.of)
+        dispatch = in_graph(dispatch, whole=OUTSIDE not in segments.of, stamps=stamped(plan))
     dispatch = switched(dispatch, model)
     lanes = lanes_of(plan, dispatch)
     dispatch = with_cpu_lanes(dispatch, lanes.kind)

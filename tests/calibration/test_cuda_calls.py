@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from graphsched.calibration import cuda_calls as module
 from graphsched.calibration import tiny_plans
 from graphsched.calibration.cuda_calls import Taken, call_figures, tiny_call_s
-from graphsched.calibration.tiny_plans import KINDS, company_actions, company_order
+from graphsched.calibration.tiny_plans import KINDS, company_actions, company_order, plans_on, program_of
 from graphsched.platform import Dispatch
+from graphsched.platform.dispatch import BLOCKING_BYTES
 from graphsched.platform.parts import HOST_CALLS
 from tests.executors.fake_cuda import FakeCuda
 
 MICROSECOND = 1e-6
 CALLS = {"call": 5.0, "switch": 1.0, "device switch": 2.0, "wait": 1.5, "far wait": 4.0, "record": 1.5, "free": 0.75}
 COPIES = {"copies in": 7.0, "copies out": 9.0, "copies across": 12.0}
+BLOCKING = {"blocking in": 20.0, "blocking out": 14.0, "fresh out": 17.0}
 CHANGES = {1: 0.5, 5: 1.5, 11: 2.0}
 COMPANY = 4.0
 
@@ -26,7 +30,12 @@ def played(gpus: int) -> Taken:
     """Seconds of an action of each plan, if every call took what `CALLS`, `COPIES` and `CHANGES` say."""
     c = CALLS
     plans = {"row": c["call"], "lanes": c["call"] + c["switch"], "chain": c["call"] + c["free"]}
-    plans |= dict.fromkeys(KINDS, 6.0) | COPIES | {f"{others + 1} kinds": 6.0 + us for others, us in CHANGES.items()}
+    plans |= (
+        dict.fromkeys(KINDS, 6.0)
+        | COPIES
+        | BLOCKING
+        | {f"{others + 1} kinds": 6.0 + us for others, us in CHANGES.items()}
+    )
     plans |= {"to and fro": plans["lanes"] + c["wait"] + c["record"] + c["free"], "company": in_company(gpus)}
     if gpus > 1:
         change = Dispatch(changes=tuple(CHANGES.items())).change_after_s(3)
@@ -56,6 +65,7 @@ def test_figures_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_in_turns", lambda plans: played(2))
     monkeypatch.setattr(module, "_long_waits", lambda gpu: 6e-6)
     monkeypatch.setattr(module, "_query_s", lambda gpu: 5e-7)
+    monkeypatch.setattr(module, "_asked_s", lambda gpu: 9e-7)
     found = call_figures([0, 1])
     changes = [(others, seconds / MICROSECOND) for others, seconds in found.pop("changes")]
     assert changes == [(1, pytest.approx(0.5)), (5, pytest.approx(1.5)), (11, pytest.approx(2)), (29, pytest.approx(4))]
@@ -63,7 +73,8 @@ def test_figures_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
         {
             "call_s": 5, "start_s": 30, "timed_record_s": 2, "switch_s": 1, "record_s": 1.5, "wait_s": 1.5,
             "change_s": 0.5, "free_s": 0.75, "copy_s": 7, "copy_out_s": 9, "cold_s": 6, "query_s": 0.5,
-            "device_switch_s": 2, "peer_copy_s": 12, "device_wait_s": 4,
+            "device_switch_s": 2, "peer_copy_s": 12, "device_wait_s": 4, "asked_s": 0.9,
+            "blocking_in_s": 20, "blocking_out_s": 14, "fresh_out_s": 17,
         }
     )  # fmt: skip
 
@@ -75,6 +86,7 @@ def test_more_kinds_never_cost_less(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_in_turns", lambda plans: low)
     monkeypatch.setattr(module, "_long_waits", lambda gpu: 0.0)
     monkeypatch.setattr(module, "_query_s", lambda gpu: 0.0)
+    monkeypatch.setattr(module, "_asked_s", lambda gpu: 0.0)
     changes = call_figures([0])["changes"]
     assert [others for others, _ in changes] == [1, 5, 11, 13]
     assert [seconds / MICROSECOND for _, seconds in changes] == pytest.approx([0.5, 1.5, 1.5, 4.0])
@@ -117,6 +129,41 @@ def test_the_second_of_two_runs_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert module._issue_s(Row()) == 2.0  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(("query_s", "poll_s"), [(2.0, 0.5), (0.0, 0.25)])
+def test_asking_for_what_is_over_is_a_question_and_the_loop_around_it(
+    monkeypatch: pytest.MonkeyPatch, query_s: float, poll_s: float
+) -> None:
+    """A stream that answers in 2 s, asked by a loop that takes 0.5 s more."""
+    now = [0.0]
+
+    class Done:
+        def query(self) -> bool:
+            now[0] += query_s
+            return True
+
+    class Loop(module.Watch):
+        def poll(self, done: Callable[[], bool], what: str) -> None:
+            now[0] += poll_s
+            super().poll(done, what)
+
+    monkeypatch.setattr(module, "new_stream", lambda gpu: Done())
+    monkeypatch.setattr(module, "Watch", Loop)
+    monkeypatch.setattr(module.time, "perf_counter", lambda: now[0])
+    assert module._query_s(0) == query_s
+    assert module._asked_s(0) == query_s + poll_s
+
+
+def test_copies_that_block_are_of_the_size_that_the_model_takes_them_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """x -> host -> 240 times back; x -> 240 times to the host, into memory of the plan's or of the copy's own."""
+    monkeypatch.setattr(tiny_plans, "Program", lambda plan: plan)
+    for name, memory in (("blocking in", "pageable"), ("blocking out", "pageable"), ("fresh out", "fresh")):
+        plan: Any = program_of(*plans_on((0,))[name])
+        copies = [copy for i, copy in plan.copies.items() if plan.names[i] != "out"]
+        assert len(copies) == tiny_plans.ACTIONS
+        assert {(copy.memory, copy.read.value.nbytes) for copy in copies} == {(memory, BLOCKING_BYTES)}
+        assert {copy.target == "cpu" for copy in copies} == {name != "blocking in"}
+
+
 @pytest.mark.parametrize("gpus", [1, 2])
 def test_the_plans_can_be_run(monkeypatch: pytest.MonkeyPatch, gpus: int) -> None:
     monkeypatch.setattr(tiny_plans, "ACTIONS", 12)
@@ -127,7 +174,10 @@ def test_the_plans_can_be_run(monkeypatch: pytest.MonkeyPatch, gpus: int) -> Non
     monkeypatch.setattr(module, "new_stream", lambda gpu: played.pools[gpu][0])
     found = call_figures(range(gpus))
     Dispatch(**found)
-    names = set(HOST_CALLS) - {"run_s", "handoff_s", "first_s"} | {"call_s", "changes"}
+    names = {name for name in HOST_CALLS if not name.startswith("first")} - {"run_s", "handoff_s"} | {
+        "call_s",
+        "changes",
+    }
     assert set(found) == (names if gpus > 1 else names - {"device_switch_s", "device_wait_s", "peer_copy_s"})
     assert found["call_s"] > 0
 

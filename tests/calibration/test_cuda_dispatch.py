@@ -10,9 +10,7 @@ import pytest
 import torch
 
 from graphsched.calibration import cuda_dispatch as module
-from graphsched.calibration.cuda_dispatch import COPIED_BYTES, COPIES, SHORT_ELEMENTS, chain_figures, copies_in, first_s
-from graphsched.calibration.tiny_plans import one_task
-from graphsched.workload import Workload
+from graphsched.calibration.cuda_dispatch import COPIED_BYTES, COPIES, SHORT_ELEMENTS, chain_figures, copies_in
 from tests.calibration.streams import Event, Stream
 
 TINY_S, SHORT_S, GAP_S, SAME_S, EDGE_S, FAR_S = 2.0, 16.0, 3.0, 0.25, 6.0, 5.0
@@ -55,29 +53,6 @@ def test_copies_start_at_the_event_and_outlast_the_chain(monkeypatch: pytest.Mon
     queue(event)
     assert stream.time_s == 7.0
     assert [(source.numel() * 2**20, lets_go) for source, lets_go in copied] == [(COPIED_BYTES, True)] * COPIES
-
-
-@pytest.mark.parametrize(("more_s", "pace"), [(2.0, 1.0), (2.0, 1.5), (-1.0, 1.0)])
-def test_what_a_run_of_one_task_takes_beyond_its_parts(
-    monkeypatch: pytest.MonkeyPatch, more_s: float, pace: float
-) -> None:
-    """In a run that follows one like it: 6 (call) + 1 (switch) + `more_s`, at the core's pace, and 8 on the device."""
-    runs = iter([99.0, 8.0 + pace * (7.0 + more_s)] * 100)
-    program = SimpleNamespace(time_once=lambda: next(runs))
-    yardstick = SimpleNamespace(sample_s=lambda: 6.0 * pace, close=lambda: None)
-    monkeypatch.setattr(module, "program_of", lambda build, gpus: contextlib.nullcontext(program))
-    monkeypatch.setattr(module, "Yardstick", lambda device: yardstick)
-    monkeypatch.setattr(module, "new_stream", Stream)
-    monkeypatch.setattr(module, "chain_s", lambda spinner, lanes: 1.5)
-    known = {"call_s": 6.0, "switch_s": 1.0, "launch_s": 4.0, "sync_s": 2.5}
-    assert first_s(SPINNERS[0], known) == pytest.approx(max(0.0, more_s))  # type: ignore[arg-type]
-
-
-def test_the_plan_of_one_task_has_one() -> None:
-    work = Workload()
-    x = work.input("x", torch.ones(8, 8), device="cuda:0")
-    assert one_task(work, [x]) == {"t0": "cuda:0/s0"}
-    assert [task.name for task in work.tasks] == ["t0"]
 
 
 @pytest.mark.gpu

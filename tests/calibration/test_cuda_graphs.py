@@ -15,6 +15,7 @@ from graphsched.calibration import graph_copies
 from graphsched.calibration.cuda_clock import Spinner
 from graphsched.calibration.cuda_graphs import LANES, SIZES, graph_figures
 from graphsched.calibration.graph_replays import Replay
+from graphsched.errors import ExecutionError
 from graphsched.platform import Dispatch
 from graphsched.simulator.graph_edges import chained
 from graphsched.simulator.lane_costs import CUDA
@@ -33,6 +34,7 @@ class Played:
     event_edge: float = 0.5  # on top of a fork where there are events
     rate: float = 0.5
     event_rate: float = 1.25
+    stamp: float = 0.75
     lane: float = 4.0
     host: float = 5.0
     host_node: float = 0.125
@@ -79,6 +81,7 @@ class FakeGraphs:
         patch.setattr(module, "device_s", lambda graph, spinner, stream: self._device_us(graph) * 1e-6)
         patch.setattr(module, "tiny_replay", lambda device, length, lanes=1: self._replay(length, lanes))
         patch.setattr(module, "tiny_timed_s", lambda device, length, lanes: self._timed_s(length, lanes))
+        patch.setattr(module, "stamped_s", self._stamped_s)
         patch.setattr(module, "return_s", lambda stream: times.back * 1e-6)
         patch.setattr(module, "copy_figures", lambda spinner, stream: {"graph_copy_in_s": 7e-6})
         patch.setattr(module, "new_event", lambda *, timing, external: self._event(timing, external))
@@ -128,6 +131,15 @@ class FakeGraphs:
         whole = t.before(length) + t.lane * (lanes - 1) + self._device_us(nodes) + t.back
         return Replay((t.host + t.host_node * length) * 1e-6, whole * 1e-6)
 
+    def _stamped_s(self, call: Callable[[], Any], length: int, device: int) -> tuple[float, float]:
+        """A row of `call` in one lane, without stamps and with two more nodes for each."""
+        t = self.times
+        node = t.node * (SHORT if call().numel() > 64 else 1)
+        if t.stamp < 0:
+            raise ExecutionError("no driver")
+        plain, stamped = t.before(length) + length * node, t.before(3 * length) + length * (node + 2 * t.stamp)
+        return (plain + t.back) * 1e-6, (stamped + t.back) * 1e-6
+
     def _timed_s(self, length: int, lanes: int) -> float:
         t = self.times
         device = max(length // lanes * (t.node + 2 * t.event), 2 * length * t.event_rate)
@@ -156,6 +168,17 @@ def test_every_term_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [(k, s * 1e6) for k, s in figures["graph_rates"]] == [(k, pytest.approx(max(0.5, 2 / k))) for k in LANES]
     assert [(k, s * 1e6) for k, s in figures["graph_event_rates"]] == [(k, pytest.approx(1.25)) for k in LANES]
     assert figures["graph_copy_in_s"] == 7e-6
+    assert figures["graph_stamp_s"] * 1e6 == pytest.approx(0.75)
+
+
+def test_a_graph_that_starts_later_for_its_stamps_is_no_stamp(monkeypatch: pytest.MonkeyPatch) -> None:
+    """0.1 µs a node from 40 nodes to 100, where rows with stamps are longer and those without are not."""
+    figures = found(monkeypatch, before=lambda nodes: 10.0 + 0.1 * min(60, max(0, nodes - 40)))
+    assert figures["graph_stamp_s"] * 1e6 == pytest.approx(0.75, abs=0.02)
+
+
+def test_where_there_are_no_stamps_the_figure_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found(monkeypatch, stamp=-1.0)["graph_stamp_s"] == 0.0
 
 
 def test_the_figures_are_those_of_dispatch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -251,5 +274,7 @@ def test_figures_of_this_gpu_are_of_the_right_size() -> None:
     for name in ("graph_wait_s", "graph_fork_s", "graph_event_s", "graph_timed_edge_s", "graph_lane_s"):
         assert 0 <= figures[name] < 5e-5, name
     assert dispatch.graph_event_s > 1e-7
+    print(f"a stamp {dispatch.graph_stamp_s * 1e6:.2f} µs, an event {dispatch.graph_event_s * 1e6:.2f} µs")
+    assert 1e-7 < dispatch.graph_stamp_s < 5e-6
     assert 1e-6 < dispatch.graph_copy_in_s < 1e-4
     assert 1e-6 < dispatch.graph_copy_out_s < 1e-4

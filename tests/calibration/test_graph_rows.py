@@ -11,9 +11,11 @@ import torch
 
 from graphsched.calibration import graph_rows as module
 from graphsched.calibration.graph_replays import Replay
-from graphsched.calibration.graph_rows import replay_of, row_of, timed_s
+from graphsched.calibration.graph_rows import EVENTS, STAMPS, replay_of, row_of, stamped_s, timed_s
 from graphsched.errors import TaskFailedError
-from tests.executors.fake_cuda import FakeCuda
+from graphsched.executors.stamp_kernel import Stamp
+from graphsched.platform import Dispatch
+from tests.executors.fake_cuda import Event, FakeCuda
 
 RUNS_BEFORE = 2  # of a plan before it is captured
 
@@ -66,6 +68,20 @@ def test_what_cannot_be_captured_raises(cuda: FakeCuda) -> None:
 
     with pytest.raises(TaskFailedError, match="no"):
         row_of([fails], 2, 0)
+
+
+@pytest.mark.parametrize(("dispatch", "kind"), [(EVENTS, Event), (STAMPS, Stamp)])
+def test_the_platform_says_what_times_a_row(cuda: FakeCuda, dispatch: Dispatch, kind: type) -> None:
+    with row_of([lambda: None], 3, 0, dispatch=dispatch) as row:
+        stamps = row.time_spans()[0]
+    assert {type(mark) for both in stamps.events.values() for mark in both} == {kind}
+    assert len(stamps.events) == 3
+
+
+def test_a_row_runs_without_stamps_and_with_them(cuda: FakeCuda) -> None:
+    plain_s, with_s = stamped_s(lambda: None, 4, 0)
+    assert min(plain_s, with_s) > 0
+    assert cuda.stamps == 2 * 4 * (module.RUNS + module.COLD_RUNS)
 
 
 class Runs:

@@ -3,7 +3,8 @@
 Kernels are real CPU operations in dispatch order; streams and events only keep vector clocks. Memory
 goes back to the stream that it was allocated under and is given out again at once, as torch's caching
 allocator does. A read or write that is not ordered after the accesses before it is a race, and raises.
-CPU lanes do their jobs when these are handed over, by clocks of their own.
+CPU lanes do their jobs when these are handed over, by clocks of their own. Stamps tell a time that goes on by a
+microsecond with each of them.
 
 Not modelled: temporaries inside a task.
 """
@@ -15,17 +16,31 @@ import ctypes
 import weakref
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from graphsched.executors import buffers, calls, capture, clocks, cuda_graph, eager, lanes, program, segments
+from graphsched.executors import (
+    buffers,
+    calls,
+    capture,
+    clocks,
+    cuda_graph,
+    eager,
+    lanes,
+    program,
+    segments,
+    stamp_kernel,
+)
 from graphsched.executors.lanes import is_cuda
 from graphsched.plan import Plan
 
 Clock = dict[Any, int]
+SIDE = 100  # number of the first stream for stamps
+STAMP_NS = 1000  # from one stamp to the next
 
 
 def merge(into: Clock, other: Clock) -> None:
@@ -172,6 +187,8 @@ class FakeCuda:
         self.refuses = False  # whether tasks may not wait for a GPU
         self.numbers: dict[int, torch.Tensor] = {}  # where the random numbers of GPUs stand
         self.captured: set[Stream] = set()  # streams of the present capture
+        self.sides = [[Stream(self, d, SIDE + k) for k in range(32)] for d in range(devices)]
+        self.stamps = 0
         self.told: list[list[int]] = []  # devices whose random numbers a graph was told of
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
@@ -181,13 +198,16 @@ class FakeCuda:
         cpu = torch.device("cpu")
         for module in (buffers, calls):
             patch.setattr(module, "torch_device", lambda name: cpu)
-        for module in (calls, eager, clocks, cuda_graph, segments):
+        for module in (calls, eager, clocks, cuda_graph, segments, stamp_kernel):
             patch.setattr(module, "new_event", lambda timing=False, external=False: Event(self))
         real = buffers.new_tensor
         patch.setattr(buffers, "new_tensor", lambda spec, device, pinned=False: real(spec, device))
         patch.setattr(calls, "new_tensor", lambda spec, device: real(spec, "cpu"))
         patch.setattr(calls, "allow_access", lambda source, target: None)
         patch.setattr(calls, "driver_copy", lambda: self.copy_bytes)
+        patch.setattr(segments, "side_streams", lambda device: self.sides[device])
+        patch.setattr(stamp_kernel, "stamp_launch", lambda device: partial(self.stamp, device))
+        patch.setattr(stamp_kernel, "new_places", lambda device, places: torch.zeros(places, dtype=torch.int64))
         patch.setattr(lanes, "device_index", lambda name: int(name.partition(":")[2]))
         patch.setattr(lanes, "stream_pool", lambda device: self.pools[device])
         patch.setattr(program, "cpu_lanes", self.cpu_lanes)
@@ -260,6 +280,8 @@ class FakeCuda:
         try:
             yield
             assert self.current[self.device] is stream, "a capture must end on the stream it began on"
+            loose = [s for s in self.captured if stream.clock.get(s, 0) < s.clock.get(s, 0)]
+            assert not loose, f"a capture must end with all streams joined: {loose}"
         finally:
             self.device, self.current, self.captured = *before, set()
 
@@ -305,6 +327,18 @@ class FakeCuda:
         assert self.current[self.device].cuda_stream == stream
         ctypes.memmove(target, source, nbytes)
         self.waits, self.raw_copies = False, self.raw_copies + 1
+
+    def stamp(self, device: int, address: int, stream: tuple[int, int]) -> None:
+        """The kernel that writes down the time; a capture runs none."""
+        at, number = stream
+        here = self.sides[device][number - SIDE] if number >= SIDE else self.pools[device][number]
+        assert at == device, "a kernel belongs to the device that it was loaded on"
+        assert not self.captured or here in self.captured, "a stamp beside the capture would be in no replay"
+        here.step()
+        self.log.append(f"stamp on {here}")
+        if not self.captured:
+            self.stamps += 1
+            ctypes.c_int64.from_address(address).value = self.stamps * STAMP_NS
 
     # -- what actions do to memory -----------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from graphsched.executors.stamp_kernel import KERNEL
 from graphsched.formats.kernel_matching import (
     AMBIGUOUS,
     LOST,
@@ -134,6 +135,18 @@ def test_nodes_in_the_order_of_the_plan_tell_all() -> None:
     assert found.method == "graph nodes"
     assert starts(found) == {0: [10, 15], 1: [32], 2: [63], 3: [64]}
     assert (found.ranges, found.missing, found.strays) == ({}, {}, ())
+
+
+def test_stamps_in_the_graph_are_no_actions() -> None:
+    """Two around each action, between the nodes of actions; and one before the graph, for the clock."""
+    nodes = {"fill": 12, "a": 13, "copy": 16, "b": 19, "c": 22}
+    marks = [kernel(KERNEL, 1 + k, 1, 50, stream=7, node=11 + k) for k in range(14) if 11 + k not in nodes.values()]
+    known = replayed(replay(**nodes))
+    found = replayed([*replay(**nodes), *marks, kernel(KERNEL, 0, 1, 49)])
+    assert (found.method, found.strays, found.missing) == ("graph nodes", (), {})
+    assert starts(found) == starts(known)
+    without = [kernel(KERNEL, 1 + k, 1, 50, stream=7) for k in range(9)]
+    assert replayed([*replay(), *without]) == replayed(replay())
 
 
 def test_kernels_before_the_graph_are_not_of_it() -> None:

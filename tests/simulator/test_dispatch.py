@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from graphsched.costs import Costs, TaskCost
+from graphsched.platform import Link
 from graphsched.simulator import Model, predict
 from graphsched.simulator.dispatch import UNKNOWN, LaunchQueue
 from graphsched.timeline import Timeline
@@ -274,6 +275,28 @@ def test_a_run_that_follows_one_like_it_takes_something_longer_too():
     assert (predict(both).makespan_s, predict(both).timed_makespan_s) == (2.5, 5)
 
 
+@pytest.mark.parametrize(
+    ("first", "known", "more_s"),
+    [
+        ("in", {"first_in_s": 0.25}, 0.25),
+        ("out", {"first_in_s": 0.25}, 0.5),
+        ("out", {"first_out_s": 0.125, "first_peer_s": 2.0}, 0.125),
+        ("peer", {"first_peer_s": 2.0}, 2.0),
+        ("peer", {"first_out_s": 2.0}, 0.5),
+    ],
+)
+def test_what_a_run_takes_longer_depends_on_what_it_begins_with(first: str, known: dict[str, float], more_s: float):
+    """x -> first, a copy of no bytes; where it is unknown, as a run that begins with a task."""
+    source, target = {"in": ("cpu", "cuda:0"), "out": ("cuda:0", "cpu"), "peer": ("cuda:0", "cuda:1")}[first]
+    work = Workload()
+    work.copy(work.input("x", TensorSpec((0,)), device=source), to=target, pinned=True, name="first")
+    costs = replace(FREE, copy_s=4.0, peer_copy_s=4.0, first_s=0.5, **known)
+    plan = planned(work, platform(dispatch=costs), {})
+    line = predict(plan)
+    assert (line.makespan_s, line.timed_makespan_s) == (4 + more_s, 4)
+    assert predict(plan, model=Model(dispatch=False)).makespan_s == 0
+
+
 @pytest.mark.parametrize(("out_s", "taken_s"), [(0.0, 4), (5.0, 5)])
 def test_issuing_a_copy_to_the_host_has_a_time_of_its_own(out_s: float, taken_s: float):
     """i to the GPU, o to the host, of no bytes; where that is unknown both take the same."""
@@ -284,6 +307,36 @@ def test_issuing_a_copy_to_the_host_has_a_time_of_its_own(out_s: float, taken_s:
     plan = planned(work, platform(dispatch=replace(FREE, copy_s=4.0, copy_out_s=out_s)), {})
     assert [s.issue_end_s - s.issue_start_s for s in predict(plan, model=UNTIMED)] == [4, taken_s]
     assert predict(plan, model=Model(dispatch=False)).makespan_s == 0
+
+
+@pytest.mark.parametrize(
+    ("direction", "known", "taken_s"),
+    [
+        ("in", {}, 4 + 1 + 9),  # the call, a launch, 1 s and 8 s on the link
+        ("in", {"blocking_in_s": 8.0}, 8 + 7),  # the launch, 1 s and 1 s on the link are in those 8
+        ("in", {"blocking_out_s": 8.0}, 4 + 1 + 9),
+        ("out", {"blocking_out_s": 8.0, "fresh_out_s": 5.0}, 8 + 7),
+        ("new", {"blocking_out_s": 8.0, "fresh_out_s": 5.0}, 5 + 7),
+        ("out", {"blocking_out_s": 1.5}, 1 + 9),  # no call takes less than nothing
+    ],
+)
+def test_a_small_copy_that_blocks_takes_what_it_took_from_call_to_return(
+    direction: str, known: dict[str, float], taken_s: float
+):
+    """x -> y over a link of 1 s and 4096 B/s that blocks, 32 KiB: of the link, what is beyond 4 KiB comes on top."""
+    work = Workload()
+    x = work.input("x", TensorSpec((8 * 4096,), "uint8"), device="cuda:0")
+    y = work.copy(x, to="cpu", fresh=direction == "new", name="y")
+    if direction == "in":
+        work.copy(y, to="cuda:0", name="z")
+    costs = replace(FREE, copy_s=4.0, launch_s=1.0, **known)
+    here = platform(dispatch=costs, latency_s=1.0, bandwidth=4096.0, blocking=True)
+    here = replace(here, links=(*here.links, Link("cuda:0", "cpu", "fresh", 1.0, 4096.0, (), True)))
+    line = predict(planned(work, here, {}), model=UNTIMED)
+    last = line[len(line) - 1]
+    assert last.issue_end_s - last.issue_start_s == taken_s
+    free = predict(planned(work, here, {}), model=Model(dispatch=False))
+    assert free.makespan_s == 9 * len(line)
 
 
 def test_estimates_are_named():

@@ -10,13 +10,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphsched.costs import Costs, TaskCost
+from graphsched.costs import Costs, Kernel, Multiprocessors, TaskCost
 from graphsched.plan import Plan
 from graphsched.simulator import Model, predict
 from graphsched.workload import TensorSpec, Workload
 from tests.builders import FREE, layered, planned, platform
 
 ALONE = Model(sharing=False)
+CURVES = Model(pairs=False, block_queue=False)
 LAUNCH_S, EVENT_S = 4.0, 1.0  # until the first node; an event in its own lane
 GRAPH = replace(FREE, graph_launch_s=3.0, launch_s=1.0, graph_wait_s=0.25, graph_event_s=EVENT_S)
 
@@ -93,6 +94,64 @@ def test_where_it_is_unknown_no_event_waits(dispatch: dict[str, Any]) -> None:
 
 def test_without_timing_there_are_no_events() -> None:
     assert predict(rows(3.0, [8.0], [8.0]), model=Model(sharing=False, timing=False)).timed_makespan_s == 12
+
+
+def with_stamps(plan: Plan, **dispatch: Any) -> Plan:
+    """The same on a platform that knows stamps, with kernels known to leave room for them."""
+    small, where = (Kernel(1, 32, 32, 0),), Multiprocessors(4, 65536, 2048, 233472, 32)
+    curve = ((1, 1.0), (2, 1.0))
+    known = {key: replace(plan.costs[key], kernels=small, processors=where, concurrency=curve) for key in plan.costs}
+    costs = Costs(known)
+    here = replace(plan.platform, dispatch=replace(plan.platform.dispatch, graph_stamp_s=0.5, **dispatch))
+    return replace(plan, costs=costs, platform=here)
+
+
+def test_stamps_take_their_time_on_their_lane_and_do_not_wait() -> None:
+    """Two lanes of three tasks of 1 s, each between two stamps of 0.5 s; events would pass 3 s apart."""
+    plan = with_stamps(rows(3.0, [1.0] * 3, [1.0] * 3))
+    assert ends(plan) == {f"{lane}.{k}": LAUNCH_S + 2 * (k + 1) for lane in range(2) for k in range(3)} | {"": 10}
+    assert predict(plan, model=ALONE).makespan_s == LAUNCH_S + 3
+    assert predict(plan, model=Model(sharing=False, timing=False)).timed_makespan_s == LAUNCH_S + 3
+
+
+@pytest.mark.parametrize("seconds", [0.25, 3.0])
+def test_stamps_start_after_nodes_of_other_lanes(seconds: float) -> None:
+    """Tasks of one node in two lanes, nodes 0.5 s apart: three nodes of each, so one task comes every 1.5 s at most."""
+    line = predict(with_stamps(rows(3.0, [seconds] * 4, [seconds] * 4), graph_rates=((2, 0.5),)), model=CURVES)
+    each_s = max(seconds + 1, 2 * 3 * 0.5)
+    assert line.end_s.reshape(4, 2).max(axis=1)[-1] == LAUNCH_S + 1.5 + 3 * each_s + seconds + 1
+    assert line.makespan_s == LAUNCH_S + 0.5 + 4 * max(seconds, 1.0) - (max(seconds, 1.0) - seconds)
+
+
+def test_stamps_are_nodes_that_a_graph_starts_later_for() -> None:
+    """Two tasks of one node, four stamps: it starts after 14 s in place of 10 s."""
+    plan = with_stamps(rows(3.0, [1.0, 1.0]), graph_starts=((2, 10.0), (6, 14.0)))
+    line = predict(plan, model=ALONE)
+    assert (line.makespan_s, line.timed_makespan_s) == (12.0, 18.0)
+    assert line.start_s.tolist() == [14.0, 16.0]
+
+
+def test_edges_are_no_longer_with_stamps() -> None:
+    """a ──▶ b and c; c on a lane of its own, to which a fork of 2 s leads."""
+    work = Workload()
+    a = work.task(torch.neg, work.input("x", TensorSpec((2, 2)), device="cuda:0"), name="a")
+    for name in "bc":
+        work.task(torch.neg, a, name=name)
+    costs = replace(GRAPH, graph_fork_s=2.0, graph_timed_edge_s=50.0, timed_edge_s=50.0)
+    lanes = {"a": "cuda:0/s0", "b": "cuda:0/s0", "c": "cuda:0/s1"}
+    plan = planned(work, platform(gpus=1, dispatch=costs), lanes)
+    plan = replace(plan, costs=Costs({(work["a"].signature, "GPU"): TaskCost(1.0)}), mode="graph")
+    found = ends(with_stamps(plan))
+    assert (found["b"], found["c"]) == (LAUNCH_S + 4, LAUNCH_S + 2 + 2 + 2)
+    assert ends(plan)["c"] > 50
+
+
+@pytest.mark.parametrize("unknown", ["costs", "graph_stamp_s"])
+def test_without_stamps_there_are_events(unknown: str) -> None:
+    """Where kernels are not known, or no stamp was measured."""
+    plan, known = rows(3.0, [8.0], [8.0]), with_stamps(rows(3.0, [8.0], [8.0]))
+    back = replace(known, costs=plan.costs) if unknown == "costs" else replace(known, platform=plan.platform)
+    assert ends(back) == ends(plan) != ends(known)
 
 
 def test_tasks_that_share_the_gpu_leave_it_before_their_events() -> None:

@@ -12,6 +12,7 @@ from graphsched.simulator.path import chain
 from graphsched.simulator.predict import tabulated
 from graphsched.simulator.readings import Readings
 from graphsched.simulator.timing_events import run_with_events
+from graphsched.workload import TensorSpec, Workload
 from tests.builders import FREE, planned, platform, workload
 from tests.simulator.measured import as_measured
 
@@ -48,6 +49,16 @@ def test_what_is_over_when_it_is_asked_for_costs_no_yield():
     """The thread needs 8 s to issue g, which is over by then, as c is."""
     assert predict(two(0.0, 1.0, run_s=8.0), model=UNTIMED).makespan_s == 8.5
     assert predict(two(0.0, 1.0, run_s=8.0, wait=True), model=UNTIMED).end_s.max() == 8.5
+
+
+@pytest.mark.parametrize(("asked_s", "taken_s"), [(0.0, 0.5), (0.125, 0.125), (4.0, 0.5)])
+def test_what_is_over_when_it_is_asked_for_takes_a_question(asked_s: float, taken_s: float):
+    """x -> y -> host, a copy that blocks for 1 s: the run ends with a question, which takes no longer than a wait."""
+    work = Workload()
+    work.copy(work.input("x", TensorSpec((100,), "uint8"), device="cuda:0"), to="cpu", name="y")
+    plan = planned(work, platform(dispatch=replace(COSTS, asked_s=asked_s), blocking=True), {})
+    assert predict(plan).makespan_s == 1.0 + taken_s
+    assert predict(plan, model=Model(dispatch=False)).makespan_s == 1.0
 
 
 def test_where_returns_from_cpu_lanes_are_not_known_they_are_those_from_a_gpu_without_yields():
