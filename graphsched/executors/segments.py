@@ -15,7 +15,7 @@ from graphsched.executors.calls import Call, copy_call
 from graphsched.executors.clocks import new_event
 from graphsched.executors.eager import EagerCompiler
 from graphsched.executors.lanes import CpuLane, CudaLane, is_cuda
-from graphsched.executors.stamp_kernel import StampMemory, side_streams
+from graphsched.executors.stamp_kernel import StampMemory
 from graphsched.executors.stamps import Calls, Stamps
 from graphsched.executors.watch import Watch
 from graphsched.plan import OUTSIDE, Copy, Plan, segments_of, stamped
@@ -45,7 +45,6 @@ class SegmentCompiler(EagerCompiler):
         self.ends = [new_event() for _ in range(len(self.segments))]
         self.in_turn = False
         self.stamps: dict[int, StampMemory] = {}
-        self._sides: dict[int, Any] = {}
         outside = [i for i, segment in enumerate(self.segments.of) if segment == OUTSIDE]
         self.events.update({i: new_event() for i in outside if plan.lane_of[i] in cuda})
         self._ending = set(self.segments.after.values())
@@ -163,17 +162,15 @@ class SegmentCompiler(EagerCompiler):
         return super()._free(i) if self.plan.lane_of[i] in self.cpu else _nothing
 
     def _make_stamps(self) -> None:
-        """Memory for two stamps of each action that graphs hold, and a stream of high priority beside each lane."""
+        """Memory for two stamps of each action that graphs hold."""
         of = zip(self.plan.lane_of, self.segments.of, strict=True)
         number = Counter(_device(self.cuda[lane]) for lane, k in of if k != OUTSIDE and lane in self.cuda)
         self.stamps = {device: StampMemory(device, 2 * actions) for device, actions in number.items()}
-        free = {device: iter(side_streams(device)) for device in number}
-        self._sides = {n: next(free[_device(lane)]) for n, lane in self.cuda.items() if _device(lane) in free}
 
     def _timing_event(self, i: int) -> Any:
         inside, lane = self.segments.of[i] != OUTSIDE, self.plan.lane_of[i]
         if inside and self.stamps:
-            return self.stamps[_device(self.cuda[lane])].stamp(self._sides[lane])
+            return self.stamps[_device(self.cuda[lane])].stamp()
         return new_event(timing=True, external=inside)
 
     def _over(self, i: int) -> bool:

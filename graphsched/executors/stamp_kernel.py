@@ -1,7 +1,6 @@
 """Stamps: a kernel of one thread that writes down a GPU's clock, in the place of a timing event inside a CUDA graph.
 
-It is loaded by the CUDA driver, which compiles it for the GPU. A stamp is issued on a stream of high priority beside
-its lane, which waits for the lane and for which the lane waits: so it finds room before the kernels of other lanes.
+It is loaded by the CUDA driver, which compiles it for the GPU. `plan.stamped` says where it finds room.
 
 Not modelled: GPUs whose clock (PTX's ``globaltimer``) moves in steps of a microsecond and more, as older ones' does.
 """
@@ -15,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphsched.errors import ExecutionError
-from graphsched.executors.clocks import new_event
 
 KERNEL = "graphsched_stamp"
 """Name of the kernel, as a profiler tells it."""
@@ -38,13 +36,9 @@ PTX = f"""\
 EVENTS = "set graph_stamp_s of the platform to 0, so that timing events take their place"
 
 NBYTES = 8  # of a stamp
-HIGH = -5  # priority, or the highest that there is
-STREAMS = 32  # of a priority, after which torch repeats them
 
 Launch = Callable[[int, int], None]
 """Launches a stamp: (address, stream)."""
-
-_sides: dict[int, list[Any]] = {}
 
 
 class StampMemory:
@@ -60,10 +54,10 @@ class StampMemory:
         self._tensor = new_places(device, places)
         self._taken = 0
 
-    def stamp(self, side: Any) -> Stamp:
-        """A stamp at the next free place, issued on `side`."""
+    def stamp(self) -> Stamp:
+        """A stamp at the next free place."""
         self._taken += 1
-        return Stamp(self, self._taken - 1, side)
+        return Stamp(self, self._taken - 1)
 
     def write(self, place: int, stream: Any) -> None:
         """Issue the stamp of `place` on `stream`."""
@@ -76,38 +70,14 @@ class StampMemory:
 
 @dataclass(frozen=True, eq=False)
 class Stamp:
-    """Stands where a timing event would: each replay writes the GPU's clock to the place again.
-
-    Attributes:
-        side: The stream that it is issued on, of high priority; no other lane's.
-    """
+    """Stands where a timing event would: each replay writes the GPU's clock to the place again."""
 
     memory: StampMemory
     place: int
-    side: Any
 
     def record(self, stream: Any) -> None:
         """Put the stamp behind all that `stream` has, and before all that comes."""
-        _follow(self.side, stream)
-        self.memory.write(self.place, self.side)
-        _follow(stream, self.side)
-
-
-def _follow(stream: Any, other: Any) -> None:
-    event = new_event()
-    event.record(other)
-    stream.wait_event(event)
-
-
-def side_streams(device: int) -> list[Any]:
-    """Distinct streams of high priority on CUDA device `device`, which all programs of this process share."""
-    import torch
-
-    if device not in _sides:
-        make: Any = torch.cuda.Stream
-        made = [make(device, priority=HIGH) for _ in range(2 * STREAMS)]
-        _sides[device] = list({stream.cuda_stream: stream for stream in made}.values())
-    return _sides[device]
+        self.memory.write(self.place, stream)
 
 
 def new_places(device: int, places: int) -> Any:

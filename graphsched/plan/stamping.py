@@ -1,38 +1,36 @@
 """Whether the spans of a plan in graph mode come from stamps, which are kernels, or from timing events.
 
 A stamp is a kernel of one thread that writes down a GPU's clock. It costs less than an event, and those of several
-lanes do not wait for each other, but it needs room on a multiprocessor: while the blocks of other lanes fill all of
-them, it starts only when a block ends. So there are stamps where that is soon or never.
+lanes do not wait for each other, but it stands in the queue of blocks like any kernel: behind a kernel of another lane
+that waits for room it waits too. So there are stamps where no kernel ever waits for room.
 
-Not modelled: that lanes of a plan may have no kernels at the same time; multiprocessors that kernels of few blocks
-leave empty.
+Not modelled: that lanes of a plan may have no kernels at the same time. Priority, which would let stamps pass the
+queue: a graph of two priorities was launched many times more slowly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
+from math import ceil
 
-from graphsched.costs import Kernel, Multiprocessors, TaskCost
+from graphsched.costs import Kernel, Multiprocessors
 from graphsched.estimates import task_cost
 from graphsched.plan.model import Plan
 from graphsched.plan.segments import captured
 from graphsched.workload import Task
 
-SHORT_BLOCK_S = 3e-6  # a stamp waits no longer than this for a block to end
-STAMP = (1024, 32, 1024, 1)  # registers, threads, shared bytes and places of a block: one warp, with some to spare
-MOST_MIXES = 10_000  # of blocks on a multiprocessor, beyond which events are taken
-
 Room = tuple[int, ...]
-"""Registers, threads, shared bytes and places for blocks."""
+"""Registers, threads, shared bytes and places for blocks of a multiprocessor."""
+
+STAMP: Room = (1024, 32, 1024, 1)  # of a block: one warp, with some to spare
+NOTHING: Room = (0, 0, 0, 0)
 
 
 def stamped(plan: Plan) -> bool:
     """Whether stamps stand around the actions that CUDA graphs hold, in the place of timing events.
 
     That takes graph mode and a platform on which a stamp was measured. On a GPU with one lane in use stamps always
-    have room. With several all kernels there must be known, and each either have blocks of `SHORT_BLOCK_S` at most,
-    or leave room for a stamp beside any mix of blocks that are longer.
+    have room. With several all kernels there must be known, and the largest of every lane have room together.
 
     Example:
         >>> from dataclasses import replace
@@ -62,83 +60,59 @@ def stamped(plan: Plan) -> bool:
 
 
 def _has_room(plan: Plan, device: str, lanes: set[int]) -> bool:
-    """Whether a stamp on a GPU with these `lanes` in use soon finds room, whatever they are at."""
-    here, long = plan.platform.device(device), dict[Multiprocessors, dict[Room, int]]()
-    for task in _tasks(plan, lanes):
+    """Whether a stamp finds room on a GPU with these `lanes` in use, whatever they are at."""
+    here, kernels = plan.platform.device(device), dict[int, list[Kernel]]()
+    processors: Multiprocessors | None = None
+    for lane, task in _tasks(plan, lanes):
         cost = task_cost(task, here, plan.costs).in_graph()
-        processors = cost.processors
-        if processors is None or not cost.kernels:
-            if cost.launches:
-                return False
-            continue
-        for kernel in cost.kernels:
-            if block_s(cost, kernel, processors) > SHORT_BLOCK_S:
-                of, need = long.setdefault(processors, {}), _need(kernel, processors)
-                of[need] = max(kernel.blocks, of.get(need, 0))
-    return all(leaves_room(_room(where), tuple(of.items()), len(lanes)) for where, of in long.items())
+        if cost.processors is not None and cost.kernels:
+            processors = cost.processors
+            kernels.setdefault(lane, []).extend(cost.kernels)
+        elif cost.launches:
+            return False
+    return processors is None or leaves_room(processors, list(kernels.values()))
 
 
-def _tasks(plan: Plan, lanes: set[int]) -> Iterable[Task]:
-    """One task of each operation on `lanes`."""
+def _tasks(plan: Plan, lanes: set[int]) -> Iterable[tuple[int, Task]]:
+    """On each of `lanes` one task of each operation."""
     tasks = dict(plan.work.graph.nodes(data="task"))
     here = (
-        tasks[name]
+        (lane, tasks[name])
         for name, lane, kind in zip(plan.names, plan.lane_of, plan.kinds, strict=True)
         if kind == "run" and lane in lanes
     )
-    return {task.signature: task for task in here}.values()
+    return {(lane, task.signature): (lane, task) for lane, task in here}.values()
 
 
-def block_s(cost: TaskCost, kernel: Kernel, processors: Multiprocessors) -> float:
-    """How long a block of one of the operation's kernels takes, alone on the device.
+def leaves_room(processors: Multiprocessors, lanes: Sequence[Sequence[Kernel]]) -> bool:
+    """Whether kernels of every one of `lanes` fit at once and leave room for a stamp.
+
+    So it is where there is a multiprocessor for each of their blocks and one more. Else blocks are spread evenly, and
+    what is the most that a lane's kernels take of a multiprocessor must fit for all lanes together.
 
     Example:
         >>> processors = Multiprocessors(4, 65536, 2048, 233472, 32)
-        >>> block_s(TaskCost(6.0), Kernel(24, 32768, 128, 0), processors)  # eight at a time
-        2.0
-        >>> block_s(TaskCost(6.0), Kernel(3, 32768, 128, 0, share=0.5), processors)
-        3.0
+        >>> wide, small = Kernel(8, 16384, 128, 0), Kernel(1, 65536, 1024, 0)
+        >>> leaves_room(processors, [[small], [small], [small]]), leaves_room(processors, [[small]] * 4)
+        (True, False)
+        >>> leaves_room(processors, [[wide], []]), leaves_room(processors, [[wide], [wide]])
+        (True, False)
     """
-    at_once = _fit(_room(processors), _need(kernel, processors)) * processors.count
-    return cost.device_s * kernel.share / max(1.0, kernel.blocks / at_once)
+    if sum(max((k.blocks for k in kernels), default=0) for kernels in lanes) < processors.count:
+        return True
+    used = [_most([_on_each(kernel, processors) for kernel in kernels]) for kernels in lanes]
+    return all(sum(takes) <= free for free, *takes in zip(_room(processors), STAMP, *used, strict=True))
 
 
-@lru_cache(maxsize=1024)
-def leaves_room(room: Room, kernels: tuple[tuple[Room, int], ...], lanes: int) -> bool:
-    """Whether any mix of blocks that fits into `room` leaves a stamp its own.
+def _on_each(kernel: Kernel, processors: Multiprocessors) -> Room:
+    """What a kernel takes of the multiprocessor that has most of its blocks."""
+    blocks = ceil(kernel.blocks / processors.count)
+    return tuple(blocks * one for one in (kernel.registers, kernel.threads, kernel.shared_bytes, 1))
 
-    Args:
-        room: Of a multiprocessor.
-        kernels: What a block of each takes, and how many it has.
-        lanes: How many kernels there may be at once.
 
-    Example:
-        >>> leaves_room((65536, 2048, 233472, 32), (((40000, 1024, 100000, 1), 132),), 2)
-        True
-        >>> leaves_room((65536, 2048, 233472, 32), (((32768, 128, 0, 1), 132),), 2)  # two take all registers
-        False
-    """
-    left = {(room, 0)}
-    for need, blocks in kernels:
-        for free, mixed in tuple(left):
-            most = min(_fit(free, need), lanes * blocks) if mixed < lanes else 0
-            for number in range(1, most + 1):
-                left.add((tuple(f - number * n for f, n in zip(free, need, strict=True)), mixed + 1))
-        if len(left) > MOST_MIXES or any(not _fit(free, STAMP) for free, _ in left):
-            return False
-    return True
+def _most(rooms: Sequence[Room]) -> Room:
+    return tuple(map(max, zip(NOTHING, *rooms, strict=True)))
 
 
 def _room(processors: Multiprocessors) -> Room:
     return processors.registers, processors.threads, processors.shared_bytes, processors.blocks
-
-
-def _need(kernel: Kernel, processors: Multiprocessors) -> Room:
-    """What a block takes; one that asks for more than there is gets all there is."""
-    wanted = (kernel.registers, kernel.threads, kernel.shared_bytes, 1)
-    return tuple(min(pair) for pair in zip(wanted, _room(processors), strict=True))
-
-
-def _fit(room: Room, need: Room) -> int:
-    """How many blocks there is room for."""
-    return min(free // takes for free, takes in zip(room, need, strict=True) if takes)

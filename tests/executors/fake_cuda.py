@@ -39,7 +39,6 @@ from graphsched.executors.lanes import is_cuda
 from graphsched.plan import Plan
 
 Clock = dict[Any, int]
-SIDE = 100  # number of the first stream for stamps
 STAMP_NS = 1000  # from one stamp to the next
 
 
@@ -187,7 +186,6 @@ class FakeCuda:
         self.refuses = False  # whether tasks may not wait for a GPU
         self.numbers: dict[int, torch.Tensor] = {}  # where the random numbers of GPUs stand
         self.captured: set[Stream] = set()  # streams of the present capture
-        self.sides = [[Stream(self, d, SIDE + k) for k in range(32)] for d in range(devices)]
         self.stamps = 0
         self.told: list[list[int]] = []  # devices whose random numbers a graph was told of
 
@@ -198,14 +196,13 @@ class FakeCuda:
         cpu = torch.device("cpu")
         for module in (buffers, calls):
             patch.setattr(module, "torch_device", lambda name: cpu)
-        for module in (calls, eager, clocks, cuda_graph, segments, stamp_kernel):
+        for module in (calls, eager, clocks, cuda_graph, segments):
             patch.setattr(module, "new_event", lambda timing=False, external=False: Event(self))
         real = buffers.new_tensor
         patch.setattr(buffers, "new_tensor", lambda spec, device, pinned=False: real(spec, device))
         patch.setattr(calls, "new_tensor", lambda spec, device: real(spec, "cpu"))
         patch.setattr(calls, "allow_access", lambda source, target: None)
         patch.setattr(calls, "driver_copy", lambda: self.copy_bytes)
-        patch.setattr(segments, "side_streams", lambda device: self.sides[device])
         patch.setattr(stamp_kernel, "stamp_launch", lambda device: partial(self.stamp, device))
         patch.setattr(stamp_kernel, "new_places", lambda device, places: torch.zeros(places, dtype=torch.int64))
         patch.setattr(lanes, "device_index", lambda name: int(name.partition(":")[2]))
@@ -331,7 +328,7 @@ class FakeCuda:
     def stamp(self, device: int, address: int, stream: tuple[int, int]) -> None:
         """The kernel that writes down the time; a capture runs none."""
         at, number = stream
-        here = self.sides[device][number - SIDE] if number >= SIDE else self.pools[device][number]
+        here = self.pools[device][number]
         assert at == device, "a kernel belongs to the device that it was loaded on"
         assert not self.captured or here in self.captured, "a stamp beside the capture would be in no replay"
         here.step()
