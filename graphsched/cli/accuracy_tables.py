@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from graphsched.cli.output import NONE, percent, print_table, seconds
@@ -11,7 +11,7 @@ Figures = Mapping[str, Any]
 
 GROUPS = {"gpu_bound": "GPU-bound", "sm_sharing": "kernels share a GPU", "host_bound": "host-bound"}
 KINDS = ("experiment", "scheduler", "mode")
-CASE_COLUMNS = ("platform", "experiment", "case", "scheduler", ">predicted", ">measured", ">error", ">spread", "")
+CASE_COLUMNS = ("platform", "experiment", "case", "scheduler", "mode", ">predicted", ">measured", ">error", ">spread", "")
 NOISY = "noisy"
 
 
@@ -28,7 +28,7 @@ def print_accuracy(data: Figures, *, cases: bool) -> None:
         _print_ablation(data)
     _print_large_errors(data["large_errors"])
     _print_regrets(data["regret"])
-    _print_goals(data["goals"])
+    _print_goals(data["goals"], data["goals_by_mode"])
     print(f"schedules predicted in the measured order: {percent(data['concordant'])} of the pairs that differ")
 
 
@@ -38,6 +38,7 @@ def _case_row(case: Figures) -> tuple[str, ...]:
         case["experiment"],
         case["label"],
         case["scheduler"] or NONE,
+        case["mode"],
         seconds(case["predicted_s"]),
         seconds(case["measured_s"]),
         percent(case["error"], signed=True),
@@ -93,9 +94,15 @@ def _print_regrets(regret: Figures) -> None:
         )
 
 
-def _print_goals(goals: list[Figures]) -> None:
-    rows = [(row["goal"], _limit(row), _value(row["figure"]), _verdict(row["reached"])) for row in goals]
-    print_table(("goal", ">limit", ">figure", "reached"), rows, title="goals")
+def _print_goals(goals: Sequence[Figures], by_mode: Mapping[str, Sequence[Figures]]) -> None:
+    """One column of figures; where there are several modes, one more for each of them."""
+    columns = {"figure": goals} if len(by_mode) < 2 else {"all": goals, **by_mode}
+    rows = [
+        (row["goal"], _limit(row), *(_value(own[i]["figure"]) for own in columns.values()), _verdict(row["reached"]))
+        for i, row in enumerate(goals)
+    ]
+    title = "goals" if len(by_mode) < 2 else "goals, of all cases and of each mode alone; reached: by all cases"
+    print_table(("goal", ">limit", *(f">{name}" for name in columns), "reached"), rows, title=title)
 
 
 def _limit(row: Figures) -> str:

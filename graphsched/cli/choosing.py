@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ from graphsched.errors import ExperimentError
 
 if TYPE_CHECKING:
     from graphsched.records import CaseRecord, RunRecord
+    from graphsched.records.checked import Checked
 
 
 def planned_cases(record: RunRecord, only: str | None, run: Path) -> list[tuple[int, CaseRecord]]:
@@ -25,3 +27,31 @@ def planned_cases(record: RunRecord, only: str | None, run: Path) -> list[tuple[
         labels = "".join(f"\n  {case.label}" for _, case in planned)
         raise ExperimentError(f"{run} has no case with a plan whose label holds {only!r}; there are:{labels}")
     return chosen
+
+
+def checked_cases(folders: Sequence[Path], mode: str | None) -> list[Checked]:
+    """The cases with a prediction in `folders`, simulated again; only those of the modes in `mode`, if given.
+
+    Raises:
+        ExperimentError: There is no such mode, or no case is left; the modes of those with a prediction are listed.
+        FileFormatError: A file is no recorded run, or there is no such file or folder.
+    """
+    from graphsched.cli.request import read_modes
+    from graphsched.records import check_runs
+
+    modes = None if mode is None else read_modes(mode)
+    checked = check_runs(folders, modes=modes)
+    if checked:
+        return checked
+    named, there = ", ".join(map(str, folders)), _modes_there(folders)
+    if modes is None or not there:
+        raise ExperimentError(f"there is no recorded run with a prediction in {named}")
+    raise ExperimentError(f"no case in {named} is of mode {' or '.join(modes)}; there are: {', '.join(there)}")
+
+
+def _modes_there(folders: Sequence[Path]) -> list[str]:
+    """Of the cases with a prediction."""
+    from graphsched.records import find_runs, load_run
+
+    runs = map(load_run, find_runs(folders))
+    return sorted({case.mode for run in runs for case in run.cases if case.workload is not None})

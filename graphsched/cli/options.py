@@ -21,4 +21,8 @@ PlatformName = Annotated[
 ]
 Mode = Annotated[str, typer.Option("--mode", help="eager, graph or distributed; several between commas.")]
 CaseFilter = Annotated[str | None, typer.Option("--cases", metavar="TEXT", help="Only cases whose label holds TEXT.")]
+ModeFilter = Annotated[
+    str | None,
+    typer.Option("--mode", help="Only cases of this mode: eager, graph or distributed; several between commas."),
+]
 RunFile = Annotated[Path, typer.Argument(metavar="RUN.json", help="A recorded run.")]

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from graphsched.cli.accuracy_tables import print_accuracy
-from graphsched.cli.choosing import planned_cases
-from graphsched.cli.options import AsJson, CaseFilter, RunFile
+from graphsched.cli.choosing import checked_cases, planned_cases
+from graphsched.cli.options import AsJson, CaseFilter, ModeFilter, RunFile
 from graphsched.cli.output import print_json
 from graphsched.errors import ExperimentError
 
@@ -88,6 +88,7 @@ def _print_files(files: list[str], as_json: bool) -> None:
 
 def accuracy(
     folders: Annotated[list[Path] | None, typer.Argument(metavar="[DIR]...", help="Folders of recorded runs.")] = None,
+    mode: ModeFilter = None,
     cases: Annotated[bool, typer.Option("--cases", help="List every case too.")] = False,
     ablation: Annotated[
         bool, typer.Option("--ablation", help="Also the figures with each term of the model switched off.")
@@ -96,12 +97,10 @@ def accuracy(
 ) -> int:
     """Simulate recorded runs again and state the errors of the predictions."""
     from graphsched.records import ablation as ablate
-    from graphsched.records import accuracy_of, check_runs, find_causes
+    from graphsched.records import accuracy_of, find_causes
 
     named = folders or [RESULTS]
-    checked = check_runs(named)
-    if not checked:
-        raise ExperimentError(f"there is no recorded run with a prediction in {', '.join(map(str, named))}")
+    checked = checked_cases(named, mode)
     data = accuracy_of(checked, find_causes(named))
     if ablation:
         data["ablation"] = ablate(checked)

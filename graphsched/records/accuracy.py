@@ -11,7 +11,7 @@ from graphsched.records.causes import Cause, cause_of, find_causes
 from graphsched.records.checked import GROUPS, Checked, check_again, check_runs
 from graphsched.records.concordance import concordance
 from graphsched.records.goals import coverage, goal_rows
-from graphsched.records.summaries import errors_by, errors_of, regret_of
+from graphsched.records.summaries import cases_by, errors_by, errors_of, regret_of
 
 if TYPE_CHECKING:
     from graphsched.simulator import Model
@@ -42,12 +42,30 @@ def accuracy_of(checked: Sequence[Checked], causes: Sequence[Cause] = ()) -> dic
         ``host_bound`` for the rest; ``concordant``: the share of pairs of schedules that come out in the measured
         order; ``regret``: how much slower the schedules predicted to be best are than the best;
         ``large_errors``: GPU-bound cases over 5 %, with the cause that was written down; the errors
-        ``by_experiment``, ``by_scheduler`` and ``by_mode``; ``goals``, and whether they are reached; and all
-        ``cases``. Figures without a case are None.
+        ``by_experiment``, ``by_scheduler`` and ``by_mode``; all ``cases``; ``goals``, and whether they are
+        reached; and ``goals_by_mode``, the same goals held against the cases of each mode alone. Figures
+        without a case are None.
     """
+    data = _judged(checked, causes)
+    return data | {
+        "by_experiment": errors_by(checked, lambda c: c.experiment),
+        "by_scheduler": errors_by(checked, lambda c: c.case.scheduler or ""),
+        "by_mode": errors_by(checked, _mode),
+        "cases": [c.figures() for c in checked],
+        "goals": goal_rows(data),
+        "goals_by_mode": {mode: goal_rows(_judged(cases, causes)) for mode, cases in cases_by(checked, _mode).items()},
+    }
+
+
+def _mode(entry: Checked) -> str:
+    return entry.case.mode
+
+
+def _judged(checked: Sequence[Checked], causes: Sequence[Cause]) -> dict[str, Any]:
+    """The figures that goals look at."""
     groups = _groups(checked)
     alone = groups.pop("makespan")
-    data = {
+    return {
         "runs": len(checked),
         "makespan_error": alone["makespan_error"],
         "task_start_error": alone["task_start_error"],
@@ -58,12 +76,7 @@ def accuracy_of(checked: Sequence[Checked], causes: Sequence[Cause] = ()) -> dic
         "regret": regret_of(checked),
         "large_errors": large_errors(checked, causes),
         "coverage": coverage(checked),
-        "by_experiment": errors_by(checked, lambda c: c.experiment),
-        "by_scheduler": errors_by(checked, lambda c: c.case.scheduler or ""),
-        "by_mode": errors_by(checked, lambda c: c.case.mode),
-        "cases": [c.figures() for c in checked],
     }
-    return data | {"goals": goal_rows(data)}
 
 
 def _groups(checked: Sequence[Checked]) -> dict[str, Any]:

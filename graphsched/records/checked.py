@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,19 +78,22 @@ class Checked:
         }
 
 
-def check_runs(folders: Iterable[str | Path], model: Model | None = None) -> list[Checked]:
-    """All cases with a prediction of the recorded runs in `folders`, simulated again.
+def check_runs(
+    folders: Iterable[str | Path], model: Model | None = None, *, modes: Collection[str] | None = None
+) -> list[Checked]:
+    """All cases with a prediction of the recorded runs in `folders`, simulated again; only those of `modes`, if given.
 
     Raises:
         FileFormatError: A file is no recorded run, or there is no such file or folder.
     """
-    return [entry for path in find_runs(folders) for entry in _check_run(path, model)]
+    return [entry for path in find_runs(folders) for entry in _check_run(path, model, modes)]
 
 
-def _check_run(path: Path, model: Model | None) -> list[Checked]:
+def _check_run(path: Path, model: Model | None, modes: Collection[str] | None) -> list[Checked]:
     run = load_run(path)
+    planned = [case for case in run.cases if case.workload is not None and (modes is None or case.mode in modes)]
     try:
-        return [check_case(run.experiment, case, model) for case in run.cases if case.workload is not None]
+        return [check_case(run.experiment, case, model) for case in planned]
     except GraphschedError as error:
         raise FileFormatError(f"{path}: {error}: run the experiment again") from error
 

@@ -51,9 +51,14 @@ def _joined(columns: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     return np.concatenate(columns) if columns else np.empty(0)
 
 
+def cases_by(checked: Sequence[Checked], key: Callable[[Checked], str]) -> dict[str, list[Checked]]:
+    """The cases by what `key` says of each, in alphabetical order."""
+    return {name: [c for c in checked if key(c) == name] for name in sorted({key(c) for c in checked})}
+
+
 def errors_by(checked: Sequence[Checked], key: Callable[[Checked], str]) -> dict[str, Any]:
     """`errors_of` by what `key` says of each case, in alphabetical order."""
-    return {name: errors_of([c for c in checked if key(c) == name]) for name in sorted({key(c) for c in checked})}
+    return {name: errors_of(cases) for name, cases in cases_by(checked, key).items()}
 
 
 def regret_of(checked: Sequence[Checked]) -> dict[str, Any]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
 from graphsched.records import record_baseline, save_run
+from graphsched.records.goals import GOALS
 from graphsched.simulator import Model
 from tests.records.examples import SETUP, case_of, chain, plan_of, run_of, two
 
@@ -84,6 +86,72 @@ def test_goals_are_printed_with_limit_figure_and_verdict(call, recorded):
     assert rows["cases"] == {"goal": "cases", "limit": 80, "at_least": True, "figure": 2, "reached": False}
 
 
+@pytest.fixture
+def two_modes(here):
+    """A chain in eager mode, predicted in 3 s; the same twice in graph mode, in the wrong order; and a baseline."""
+    eager = case_of(chain(), measured_s=3.0, label="in eager")
+    slow = case_of(chain(), measured_s=4.0, label="slow", mode="graph")
+    fast = case_of(chain(), measured_s=3.1, label="fast", mode="graph", scheduler="sequential")
+    return save_run(run_of(eager, slow, fast, record_baseline(SETUP, "plain", (1.0,))), here / "runs")
+
+
+def goal_lines(out):
+    """Heads of the goals' columns, and the figures and the verdict behind the limit of each goal."""
+    lines = [re.split(r" {2,}", line.strip()) for line in out[out.index("\ngoals") :].splitlines()]
+    (heads,) = [words for words in lines if words[0] == "goal"]
+    names = {goal.name for goal in GOALS}
+    return heads, {words[0]: words[2:] for words in lines if words[0] in names}
+
+
+def test_each_mode_has_a_column_of_goals_where_there_are_several(call, two_modes):
+    heads, rows = goal_lines(call("accuracy", two_modes).out)
+    assert heads == ["goal", "limit", "all", "eager", "graph", "reached"]
+    assert rows["workloads"] == ["1", "1", "1", "no"]
+    assert rows["GPU-bound: cases over 5 % without a written cause"] == ["1", "0", "1", "no"]
+    data = call("accuracy", two_modes, "--json").json
+    assert list(data["goals_by_mode"]) == ["eager", "graph"]
+    assert [rows[0]["figure"] for rows in (data["goals"], *data["goals_by_mode"].values())] == [3, 1, 2]
+    assert [row["goal"] for row in data["goals_by_mode"]["graph"]] == [goal.name for goal in GOALS]
+
+
+def test_one_mode_has_one_column_of_goals(call, two_modes):
+    heads, rows = goal_lines(call("accuracy", two_modes, "--mode", "graph").out)
+    assert heads == ["goal", "limit", "figure", "reached"]
+    assert rows["workloads"] == ["1", "no"]
+
+
+def test_all_figures_are_of_the_modes_that_are_asked_for(call, two_modes):
+    """The wrong order of the schedules in graph mode does not count in eager mode."""
+    whole, eager, graph, both = (
+        call("accuracy", two_modes, "--ablation", "--json", *words).json
+        for words in ([], ["--mode", "eager"], ["--mode", "graph"], ["--mode", "graph, eager"])
+    )
+    assert both == whole
+    for name, data in (("eager", eager), ("graph", graph)):
+        assert data["goals"] == whole["goals_by_mode"][name]
+        assert data["cases"] == [case for case in whole["cases"] if case["mode"] == name]
+        assert data["by_mode"] == {name: whole["by_mode"][name]}
+    assert [data["regret"]["groups"] for data in (whole, eager, graph)] == [1, 0, 1]
+    assert [data["concordant"] for data in (eager, graph)] == [None, whole["concordant"]]
+    assert [data["ablation"][0]["gpu_bound"]["runs"] for data in (whole, eager, graph)] == [3, 1, 2]
+    assert [len(data["large_errors"]["cases"]) for data in (whole, eager, graph)] == [1, 0, 1]
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_a_mode_without_a_case_lists_the_modes_that_there_are(call, two_modes, words):
+    called = call("accuracy", "runs", "--mode", "distributed", *words)
+    assert (called.code, called.out) == (2, "")
+    assert called.err == "error: no case in runs is of mode distributed; there are: eager, graph\n"
+
+
+def test_a_mode_that_does_not_exist_is_a_wrong_request(call, here):
+    """It is told before a folder is read; code of others has a mode, but no prediction."""
+    for mode in ("fast", "eager,fast", "baseline", ""):
+        called = call("accuracy", "no such folder", "--mode", mode)
+        assert (called.code, called.out) == (2, "")
+        assert f"no mode {mode.split(',')[-1]!r}: one of eager, graph, distributed" in called.err
+
+
 def test_each_term_of_the_model_is_switched_off_where_that_is_asked_for(call, recorded):
     called = call("accuracy", recorded, "--ablation")
     assert "with one term of the model switched off" in called.out
@@ -115,7 +183,7 @@ def test_a_wrong_list_of_causes_is_a_wrong_request(call, here, recorded):
     assert "causes.toml" in called.err
 
 
-@pytest.mark.parametrize("words", [[], ["--json"]])
+@pytest.mark.parametrize("words", [[], ["--json"], ["--mode", "eager"]])
 def test_accuracy_of_nothing_is_a_wrong_request(call, here, words):
     """An empty folder reaches goals such as "no case over 5 %" only for lack of cases."""
     (here / "runs").mkdir()

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from graphsched.platform import Device
-from graphsched.records.checked import check_again, check_case, lane_end_errors
+from graphsched.records import record_baseline, save_run
+from graphsched.records.checked import check_again, check_case, check_runs, lane_end_errors
 from graphsched.simulator import Model
 from tests.records.entries import entry
-from tests.records.examples import SETUP, case_of, chain, plan_of, timeline, two
+from tests.records.examples import SETUP, case_of, chain, plan_of, run_of, timeline, two
 from tests.timelines import overlap
 from tests.timelines import timeline as spans_of
 
@@ -63,3 +64,12 @@ def test_a_case_stays_in_its_group_whatever_is_switched_off():
     (again,) = check_again([first], Model(sharing=False))
     assert again.predicted_s < 0.6 * first.predicted_s
     assert (again.group, again.place, again.case) == ("sm_sharing", first.place, first.case)
+
+
+def test_runs_are_restricted_to_modes(tmp_path):
+    """Code of others has a mode of its own, and is in none of them."""
+    cases = [case_of(chain(), label=mode, mode=mode) for mode in ("eager", "graph")]
+    save_run(run_of(*cases, record_baseline(SETUP, "plain", (1.0,))), tmp_path)
+    found = {modes: [e.case.label for e in check_runs([tmp_path], modes=modes)] for modes in (None, ("graph",), ())}
+    assert found == {None: ["eager", "graph"], ("graph",): ["graph"], (): []}
+    assert check_runs([tmp_path], modes=("baseline",)) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graphsched.records.accuracy import accuracy_of
+from graphsched.records.causes import Cause
 from graphsched.records.goals import GOALS, Goal, coverage
 from tests.records.entries import entry
 from tests.records.examples import chain
@@ -91,3 +92,30 @@ def test_schedules_of_a_workload_are_schedulers_with_their_options():
     assert coverage(four[:3]) == {"workloads": 1, "compared": 0}
     assert coverage([*four[:3], entry(1.0, 1.0, label="again")]) == {"workloads": 1, "compared": 0}
     assert coverage([*four, entry(1.0, 1.0, work=chain())]) == {"workloads": 2, "compared": 1}
+
+
+# -- by mode ---------------------------------------------------------------------------------------
+
+
+def test_goals_of_a_mode_are_those_of_its_cases_alone():
+    """In eager mode the faster schedule is named, and a large error has its cause; in graph mode neither."""
+    causes = [Cause({"mode": "eager"}, "an old driver")]
+    eager = [entry(1.1, 1.0, label="a"), entry(1.2, 1.1, label="b", group="sm_sharing", scheduler="heft")]
+    graph = [
+        entry(1.4, 1.0, label="a", mode="graph"),
+        entry(1.3, 1.1, label="b", mode="graph", group="sm_sharing", scheduler="heft"),
+    ]
+    by_mode = accuracy_of([graph[0], *eager, graph[1]], causes)["goals_by_mode"]
+    assert list(by_mode) == ["eager", "graph"]
+    assert by_mode["eager"] == accuracy_of(eager, causes)["goals"]
+    assert by_mode["graph"] == accuracy_of(graph, causes)["goals"]
+    rows = {mode: {row["goal"]: row for row in found} for mode, found in by_mode.items()}
+    large, order = "GPU-bound: cases over 5 % without a written cause", "pairs of schedules in the measured order"
+    assert [(rows[mode][large]["figure"], rows[mode][large]["reached"]) for mode in rows] == [(0, True), (1, False)]
+    assert [(rows[mode][order]["figure"], rows[mode][order]["reached"]) for mode in rows] == [(1.0, True), (0.0, False)]
+
+
+def test_one_mode_has_the_goals_of_all():
+    data = accuracy_of([entry(1.1, 1.0, mode="graph")])
+    assert data["goals_by_mode"] == {"graph": data["goals"]}
+    assert accuracy_of([])["goals_by_mode"] == {}
