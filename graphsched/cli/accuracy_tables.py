@@ -11,7 +11,18 @@ Figures = Mapping[str, Any]
 
 GROUPS = {"gpu_bound": "GPU-bound", "sm_sharing": "kernels share a GPU", "host_bound": "host-bound"}
 KINDS = ("experiment", "scheduler", "mode")
-CASE_COLUMNS = ("platform", "experiment", "case", "scheduler", "mode", ">predicted", ">measured", ">error", ">spread", "")
+CASE_COLUMNS = (
+    "platform",
+    "experiment",
+    "case",
+    "scheduler",
+    "mode",
+    ">predicted",
+    ">measured",
+    ">error",
+    ">spread",
+    "",
+)
 NOISY = "noisy"
 
 
