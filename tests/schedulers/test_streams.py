@@ -82,6 +82,21 @@ def test_lanes_must_be_worth_a_margin() -> None:
     assert len(used(planned(made, margin=0.006))) == 1
 
 
+def test_what_the_search_finds_must_gain_more_than_the_doubt() -> None:
+    """Eight on four lanes by round_robin take 2 s, on eight 1 s: worth a doubt of two fifths, not of three."""
+    made = kernels("a b c d e f g h", TaskCost(1.0, concurrency=((8, 1.0),)))
+    assert len(used(schedule(made[0], gpus(), made[1], scheduler="round_robin"))) == 4
+    assert len(used(planned(made, doubt=0.4))) == 8
+    assert len(used(planned(made, doubt=0.6))) == 4
+    assert len(used(planned(made))) == 8
+
+
+def test_fewer_lanes_need_no_gain() -> None:
+    """Four at a time are as fast as two at a time: two lanes, however much the search is doubted."""
+    made = kernels("a b c d", TaskCost(1.0, concurrency=((2, 1.0), (4, 2.0), (8, 4.0))))
+    assert len(used(planned(made, doubt=0.9))) == 2
+
+
 @pytest.mark.parametrize("four", [2.0, 1.998])
 def test_no_more_lanes_than_pay(four: float) -> None:
     """Two at a time are as fast as four at a time, or slower by 0.1 %: two lanes."""
@@ -203,6 +218,7 @@ def test_lanes_of_the_cpu_do_not_limit_those_of_a_gpu() -> None:
         ({"most_lanes": 0}, "most_lanes=0: each device needs 1 lane or more"),
         ({"margin": -0.1}, r"margin=-0.1: a part of the makespan, from 0 to below 1, is needed \(0.01 is 1 %\)"),
         ({"margin": 1}, "margin=1: a part"),
+        ({"doubt": 1}, "doubt=1: a part"),
         ({"margin": float("nan")}, "margin=nan: a part"),
         ({"simulations": -1}, "simulations=-1: 0 or more are needed"),
         ({"simulations": 1.5}, r"option simulations=1.5 of scheduler 'streams': simulations: int \| None = None"),
