@@ -47,6 +47,8 @@ def _gpu_calls(platform: Platform) -> list[NominalRow]:
         _row("edge to another stream of the GPU", costs.same_device_s),
         _row("return from waiting for a GPU", costs.sync_s),
     ]
+    if costs.copy_edge_s:
+        rows.append(_row("edge between a kernel and a copy, host and GPU", costs.copy_edge_s))
     between = [
         _row("copy issued, GPU to GPU", costs.peer_copy_s),
         _row("edge to another GPU", costs.other_device_s),

@@ -61,6 +61,8 @@ class Dispatch:
         handoff_s: Giving a task to a worker lane (host).
         wake_s: From a worker task being ready to its start.
         same_device_s, other_device_s: Latency of a wait on another lane of the device, of another device.
+        copy_edge_s, copies_edge_s: Latency of a wait between a lane of tasks and one of copies with the host, either
+            way; between the two lanes of such copies; 0: unknown, as `same_device_s`.
         queue_depth: Launches that a device's queue holds before the thread blocks.
         start_s: What the first calls of a timed run take longer, for the processor's caches are cold.
         first_s: What a run that follows one like it takes longer than its first call, launch and return add up to.
@@ -78,6 +80,8 @@ class Dispatch:
         graph_node_s: What a tiny node in a row adds to a replay on the device.
         graph_wait_s: An edge of a graph to another lane where the lanes' nodes are one chain.
         graph_fork_s: An edge of a graph where a branch leaves a lane, or comes back to one.
+        graph_copy_edge_s, graph_copies_edge_s: `copy_edge_s` and `copies_edge_s` inside a graph; 0: unknown, as an
+            edge between tasks.
         graph_event_s: What a timing event takes in a lane of a graph; 0: unknown, `timed_gap_s` counts for two.
         graph_stamp_s: What a stamp takes in a lane of a graph: a kernel in the place of a timing event, which writes
             down the GPU's clock; 0: unknown, there are events.
@@ -117,6 +121,8 @@ class Dispatch:
     wake_s: float = 3e-5
     same_device_s: float = 4e-7
     other_device_s: float = 5.7e-6
+    copy_edge_s: float = 0.0
+    copies_edge_s: float = 0.0
     queue_depth: int = 1024
     start_s: float = 0.0
     first_s: float = 0.0
@@ -135,6 +141,8 @@ class Dispatch:
     graph_node_s: float = 1e-6
     graph_wait_s: float = 2e-7
     graph_fork_s: float = 0.0
+    graph_copy_edge_s: float = 0.0
+    graph_copies_edge_s: float = 0.0
     graph_event_s: float = 0.0
     graph_stamp_s: float = 0.0
     graph_timed_edge_s: float = 0.0

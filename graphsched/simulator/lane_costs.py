@@ -1,6 +1,9 @@
 """What the lanes of a plan cost the thread and each other: switches, waits, latencies.
 
-Not modelled: lanes of collectives.
+A wait between a lane of tasks and one of copies with the host has a latency of its own, as has one between lanes of
+such copies: what follows the work of another engine of the GPU starts later.
+
+Not modelled: lanes of collectives; copies on a lane of tasks.
 """
 
 from __future__ import annotations
@@ -9,6 +12,8 @@ from dataclasses import dataclass, field, replace
 
 from graphsched.plan import Lane, Plan
 from graphsched.platform import Dispatch
+
+HOST_COPIES = ("h2d", "d2h")  # kinds of lanes
 
 CUDA, CPU, WAIT = 0, 1, 2  # who carries an action out: a stream, a worker thread, the dispatching thread
 
@@ -43,6 +48,7 @@ class Lanes:
 def lanes_of(plan: Plan, costs: Dispatch) -> Lanes:
     """The lanes of `plan` at these costs of dispatch."""
     kinds = [_lane_kind(lane, plan) for lane in plan.lanes]
+    costs = _inside(costs) if plan.mode == "graph" else costs
     queues: dict[str, int] = {}
     return Lanes(
         kind=kinds,
@@ -58,6 +64,11 @@ def lanes_of(plan: Plan, costs: Dispatch) -> Lanes:
         chained_s=_chained_s(plan, kinds, costs) if plan.mode == "graph" else [],
         first_s=[_first_s(lane, plan, costs) for lane in plan.lanes],
     )  # fmt: skip
+
+
+def _inside(costs: Dispatch) -> Dispatch:
+    """Edges to copies as they are in CUDA graphs."""
+    return replace(costs, copy_edge_s=costs.graph_copy_edge_s, copies_edge_s=costs.graph_copies_edge_s)
 
 
 def _chained_s(plan: Plan, kinds: list[int], costs: Dispatch) -> list[list[float]]:
@@ -94,5 +105,10 @@ def _lane_kind(lane: Lane, plan: Plan) -> int:
 def _latency_s(waiting: Lane, other: Lane, kind: int, other_kind: int, costs: Dispatch) -> float:
     if waiting == other or kind != CUDA or other_kind != CUDA:
         return 0.0
-    near = waiting.device == other.device  # the stream of a copy between GPUs is its source's
-    return costs.same_device_s if near else costs.other_device_s
+    if waiting.device != other.device:  # the stream of a copy between GPUs is its source's
+        return costs.other_device_s
+    copies = [lane.kind in HOST_COPIES for lane in (waiting, other)]
+    if all(copies):
+        return costs.copies_edge_s or costs.same_device_s
+    between = any(copies) and "compute" in (waiting.kind, other.kind)
+    return (costs.copy_edge_s if between else 0.0) or costs.same_device_s

@@ -60,6 +60,7 @@ def switched(costs: Dispatch, model: Model) -> Dispatch:
         off += ("graph_launch_s", "graph_launch_node_s", "graph_lane_s")
     if not model.waits:
         off += ("wake_s", "same_device_s", "other_device_s", "graph_wait_s", "graph_fork_s")
+        off += ("copy_edge_s", "copies_edge_s", "graph_copy_edge_s", "graph_copies_edge_s")
     if not model.timing:
         off += ("timed_record_s", "timed_gap_s", "timed_edge_s", "timed_beside_s")
     changes, starts = (costs.changes, costs.graph_starts) if model.dispatch else ((), ())

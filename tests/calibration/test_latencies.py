@@ -60,6 +60,12 @@ def test_rows_ascend_and_what_was_not_measured_comes_last() -> None:
     assert {row.source for row in rows if row.nominal is not None} == {"d2l.ai 12.4"}
 
 
+def test_an_edge_to_a_copy_is_shown_where_it_was_measured() -> None:
+    what = "edge between a kernel and a copy, host and GPU"
+    assert what not in shown(HOST)
+    assert shown(replace(HOST, dispatch=Dispatch(copy_edge_s=4e-6)))[what] == (pytest.approx(4.0), None)
+
+
 def test_one_gpu_has_no_other() -> None:
     one = replace(HOST, devices=HOST.devices[:2], links=tuple(k for k in LINKS if "cuda:1" not in str(k)))
     assert not any("another GPU" in what for what in shown(one))

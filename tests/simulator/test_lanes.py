@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
 
+import pytest
+import torch
+
+from graphsched.costs import Costs, TaskCost
 from graphsched.errors import DeadlockError, ScheduleError
 from graphsched.plan import Plan
 from graphsched.platform import Dispatch, Link, Platform
 from graphsched.simulator import Model, predict
+from graphsched.workload import TensorSpec, Workload
 from tests.builders import FREE, chain, diamond, planned, platform, workload
 
 
@@ -82,6 +87,44 @@ def test_a_copy_between_gpus_is_on_a_stream_of_its_source():
     work = workload({"a": 1.0, "b": 1.0}, [("a", "b", 100)])
     plan = planned(work, platform(dispatch=costs), {"a": "cuda:0/s0", "b": "cuda:1/s0"})
     assert ends(plan) == {"a": 1, "a>cuda:1": 2.25, "b": 7.25}
+
+
+AWAY_AND_BACK = {"a": "cuda:0/s0", "b": "cuda:0/s0", "away": "cuda:0/d2h", "back": "cuda:0/h2d"}
+EDGES = {"copy_edge_s": 4.0, "copies_edge_s": 16.0, "graph_copy_edge_s": 32.0, "graph_copies_edge_s": 64.0}
+
+
+def away_and_back(mode: str = "eager", **edges: float) -> Plan:
+    """a -> copy to the host -> copy back -> b, all on cuda:0; 1 s each, and 0.25 s a wait between lanes of tasks."""
+    work = Workload()
+    a = work.task(torch.neg, work.input("x", TensorSpec((5, 5)), device="cuda:0"), name="a", device="cuda:0")
+    away = work.copy(a, to="cpu", pinned=True, name="away")
+    work.task(torch.neg, work.copy(away, to="cuda:0", pinned=True, name="back"), name="b", device="cuda:0")
+    waits = {"same_device_s": 0.25, "graph_wait_s": 0.25, "graph_fork_s": 0.125, "graph_launch_s": 0.0}
+    here = platform(dispatch=replace(FREE, **waits, **edges))
+    plan = planned(work, here, AWAY_AND_BACK, costs=Costs({(work["a"].signature, "GPU"): TaskCost(1.0)}))
+    return replace(plan, mode=mode)
+
+
+@pytest.mark.parametrize(("mode", "edges_s"), [("eager", 4 + 16 + 4), ("graph", 32 + 64 + 32)])
+def test_edges_to_copies_with_the_host_have_latencies_of_their_own(mode: str, edges_s: float):
+    assert predict(away_and_back(mode, **EDGES)).makespan_s == 4 + edges_s
+    assert predict(away_and_back(mode, **EDGES), model=Model(waits=False)).makespan_s == 4
+
+
+@pytest.mark.parametrize("mode", ["eager", "graph"])
+def test_an_edge_to_a_copy_that_is_unknown_is_one_between_tasks(mode: str):
+    others = {name: 99.0 for name in EDGES if name.startswith("graph") is (mode == "eager")}
+    assert predict(away_and_back(mode, **others)).makespan_s == 4 + 3 * 0.25
+    known = {"copy_edge_s": 4.0, "graph_copy_edge_s": 4.0}
+    assert predict(away_and_back(mode, **known)).makespan_s == 4 + 4 + 0.25 + 4
+
+
+def test_edges_between_tasks_and_to_copies_between_gpus_are_no_edges_to_the_host():
+    """a on cuda:0 -> copy -> b on cuda:1, and c on another lane of cuda:0."""
+    costs = replace(FREE, same_device_s=0.25, other_device_s=4.0, copy_edge_s=99.0, copies_edge_s=99.0)
+    work = workload({"a": 1.0, "b": 1.0, "c": 1.0}, [("a", "b", 100), ("a", "c", 0)])
+    plan = planned(work, platform(dispatch=costs), {"a": "cuda:0/s0", "b": "cuda:1/s0", "c": "cuda:0/s1"})
+    assert ends(plan) == {"a": 1, "a>cuda:1": 2.25, "b": 7.25, "c": 2.25}
 
 
 def test_durations_by_kind_of_device():

@@ -1,0 +1,136 @@
+"""Edges between a GPU's kernels and its copies with the host, in streams and in CUDA graphs.
+
+Kernels, copies in and copies out are the work of engines of their own, and what follows the work of another engine
+starts later than what follows its own. A chain that goes to and fro between two lanes takes what its links take in
+rows of their own, and two edges.
+
+Not modelled: that an edge takes another time one way than the other; copies on a lane of tasks; edges to copies
+between GPUs; what the sizes of kernels and copies have to do with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import Any, NamedTuple
+
+from graphsched.calibration.cuda_clock import CALL_S, Spinner, elapsed_s, new_stream, on_streams
+from graphsched.calibration.fitting import median
+from graphsched.calibration.graph_replays import captured, device_s, each_s
+from graphsched.executors.clocks import new_event
+from graphsched.executors.lanes import stream_pool
+
+ELEMENTS, COPIED_BYTES = 2**23, 2**20  # of additions of about 15 µs and copies of about 22 µs on an H200
+ROUNDS, GRAPH_ROUNDS = 50, (10, 60)
+REPEATS, COLD_REPEATS = 11, 2
+
+
+class Link(NamedTuple):
+    """What a chain is made of: `call` issues it on `stream`, which is current then."""
+
+    stream: Any
+    call: Callable[[], object]
+
+
+class Links(NamedTuple):
+    """A kernel, a copy from the host's pinned memory and one to it, on lanes of their own."""
+
+    kernel: Link
+    into: Link
+    out: Link
+
+
+def copy_edge_figures(spinner: Spinner) -> dict[str, float]:
+    """Fields of `Dispatch` about edges to and from copies, in seconds."""
+    in_streams = links_on([new_stream(spinner.device) for _ in Links._fields])
+    in_graphs = links_on(stream_pool(spinner.device)[: len(Links._fields)])
+    tasks_s, copies_s = edges_s(partial(round_s, spinner), in_streams)
+    graph_tasks_s, graph_copies_s = edges_s(partial(graph_round_s, spinner), in_graphs)
+    return {
+        "copy_edge_s": tasks_s,
+        "copies_edge_s": copies_s,
+        "graph_copy_edge_s": graph_tasks_s,
+        "graph_copies_edge_s": graph_copies_s,
+    }
+
+
+def links_on(streams: Sequence[Any]) -> Links:
+    """Links on these three streams of one GPU, that work on different memory."""
+    import torch
+
+    device = streams[0].device
+    values = torch.zeros(ELEMENTS, device=device)
+    hosts = [torch.empty(COPIED_BYTES, dtype=torch.uint8, pin_memory=True).fill_(1) for _ in range(2)]
+    theirs = [torch.zeros(COPIED_BYTES, dtype=torch.uint8, device=device) for _ in hosts]
+    torch.cuda.synchronize(device)
+    calls = (
+        partial(values.add_, 1),
+        partial(theirs[0].copy_, hosts[0], non_blocking=True),
+        partial(hosts[1].copy_, theirs[1], non_blocking=True),
+    )
+    return Links(*map(Link, streams, calls))
+
+
+def edges_s(measure: Callable[[Sequence[Link]], float], links: Links) -> tuple[float, float]:
+    """Seconds of an edge between a kernel and a copy, the mean of both directions of copies; and between copies.
+
+    Args:
+        measure: Seconds of one round of a chain through the links that it is given.
+        links: To make chains of.
+
+    Example:
+        >>> alone, edge = {"k": 15.0, "in": 22.0, "out": 21.0}, {"k": 2.0, "in": 3.0, "out": 4.0}
+        >>> def measure(chain):
+        ...     names = [link.stream for link in chain]
+        ...     return sum(alone[n] + (edge[n] if len(names) > 1 else 0.0) for n in names)
+        >>> edges_s(measure, Links(*(Link(name, print) for name in alone)))
+        (2.75, 3.5)
+    """
+    rows_s = [measure([link]) for link in links]
+
+    def edge_s(a: int, b: int) -> float:
+        return max(0.0, measure([links[a], links[b]]) - rows_s[a] - rows_s[b]) / 2
+
+    return (edge_s(0, 1) + edge_s(0, 2)) / 2, edge_s(1, 2)
+
+
+def round_s(spinner: Spinner, chain: Sequence[Link]) -> float:
+    """Seconds of one round of `chain`, all of it queued before it runs; median."""
+    return median([_rounds_s(spinner, chain) for _ in range(REPEATS + COLD_REPEATS)][COLD_REPEATS:]) / ROUNDS
+
+
+def _rounds_s(spinner: Spinner, chain: Sequence[Link]) -> float:
+    start, end, lanes = new_event(timing=True), new_event(timing=True), [link.stream for link in chain]
+    with ExitStack() as stack:
+        on_streams(stack, [*lanes[1:], lanes[0]])
+        spinner.spin(2 * ROUNDS * len(chain) * CALL_S)
+        start.record(lanes[0])
+        issue(chain, ROUNDS)
+        if len(lanes) > 1:
+            lanes[0].wait_stream(lanes[-1])
+        end.record(lanes[0])
+    end.synchronize()
+    return elapsed_s(start, end)
+
+
+def graph_round_s(spinner: Spinner, chain: Sequence[Link]) -> float:
+    """Seconds of one round of `chain` inside a CUDA graph."""
+    lanes = [link.stream for link in chain]
+    few_s, many_s = (
+        device_s(captured(lanes, partial(issue, chain, rounds)), spinner, lanes[0]) for rounds in GRAPH_ROUNDS
+    )
+    return each_s(few_s, many_s, GRAPH_ROUNDS[1] - GRAPH_ROUNDS[0])
+
+
+def issue(chain: Sequence[Link], rounds: int) -> None:
+    """Issue `chain` again and again, each link behind the one before; the last one's stream stays current."""
+    import torch
+
+    before = None
+    for link in [*chain] * rounds:
+        torch.cuda.set_stream(link.stream)
+        if before is not None and before is not link.stream:
+            link.stream.wait_stream(before)
+        link.call()
+        before = link.stream
