@@ -20,6 +20,7 @@ MOST = 200.0
 ROUNDS = 40
 STEP = 0.7
 CLOSE = 1e-3
+TOLD = 0.02  # of a slowdown, what a factor more by 1 must make of it: less drowns in the scatter of the curve
 COPIES_CHAIN, FEWEST_CALLS = 24, 8  # calls in each of two simulated chains of one operation, and of more
 LEAST_DONE = 0.02  # of a chain, beside the other: less is not told from none
 
@@ -87,7 +88,7 @@ def in_flight_of_copies(cost: TaskCost) -> tuple[tuple[int, float], ...]:
     """(k, contention of an operation where k of it run side by side), so that the simulator gives its curve.
 
     The curve is of chains of many calls; a pair of short ones says more about who came first. Where so many of it
-    are never in flight together, the number before decides.
+    are hardly ever in flight together, the number before decides.
 
     Example:
         >>> from graphsched.costs import Kernel, Multiprocessors
@@ -111,7 +112,7 @@ def _factor(cost: TaskCost, k: int, wanted: float, before: Sequence[tuple[int, f
         return _of_copies(cost, k, (*before, (k, factor))) - wanted
 
     least = off(0.0)
-    if before and off(before[-1][1] + 1.0) - least < CLOSE * wanted:
+    if before and off(before[-1][1] + 1.0) - least < TOLD * wanted:
         return before[-1][1]
     if least >= 0.0:
         return 0.0

@@ -78,18 +78,23 @@ def _in_rows(calls: Calls, spinner: Spinner, few: int, many: int) -> InGraph:
 def curve_in_graph(calls: Calls, device: int, alone_s: float) -> tuple[tuple[int, float], ...]:
     """How many times longer one takes in a graph with k lanes of it, in (k, slowdown) pairs; empty where it fails.
 
+    From two lengths for each number of lanes, so that the launch, the return and the inputs' memory are the same.
+
     Args:
         calls: The same on different inputs.
         device: Number of the GPU.
         alone_s: What one in a row takes inside a graph: `TaskCost.graph_s`.
     """
-    length = lane_length(alone_s)
+    many = lane_length(alone_s)
+    few = many // PART
+    steps_s = []
     try:
-        wholes_s = [_whole_s(calls, k * length, device, k) for k in COPIES]
+        for k in COPIES:
+            seconds = [_whole_s(calls, k * length, device, k) for length in (few, many)]
+            steps_s.append((k, each_s(seconds[0], seconds[1], many - few)))
     except Exception:  # it has run in a stream: what it raises is about the capture, or about memory
         return ()
-    around_s = wholes_s[0] - length * alone_s  # launch and return
-    return slowdowns([(k, whole_s - around_s) for k, whole_s in zip(COPIES, wholes_s, strict=True)])
+    return slowdowns(steps_s) if all(step_s for _, step_s in steps_s) else ()
 
 
 def lane_length(alone_s: float) -> int:

@@ -51,13 +51,20 @@ def _measured_on(
                 break
             first, second = pair.signatures
             mine, other = operations[first], operations[second]
-            both = measure_pair(mine, other, spinner)
+            both = _known(pair, costs) or measure_pair(mine, other, spinner)
             if both is None:
                 continue
             if pair.in_graph:
                 both = (copies_in_graph(mine, both[0], index),) * 2
             found[first, second, model], found[second, first, model] = both
     return found
+
+
+def _known(pair: Meeting, costs: Costs) -> tuple[Beside, Beside] | None:
+    """Of an operation beside itself that was measured in streams and is asked for in graphs; else None."""
+    there = costs.get_pair(*pair.signatures, pair.model) if pair.in_graph else None
+    curve = costs[pair.signatures[0], pair.model].concurrency
+    return (there, there) if there is not None and (there.copies or not curve) else None
 
 
 def _operations(plan: Plan, device: str, model: str, signatures: set[str], costs: Costs) -> dict[str, Operation]:

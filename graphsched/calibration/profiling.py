@@ -70,7 +70,7 @@ def profile(
     wanted = missing(work, platform, known, mode)
     known = _with_operations(work, platform, known, wanted, repeats, concurrency)
     if plan is not None and concurrency:
-        known = _with_pairs(replace(plan, costs=known), known)
+        known = _with_pairs(replace(plan, costs=known, mode=mode), known)
     return relevant(work, platform, known)
 
 

@@ -12,6 +12,7 @@ from graphsched.errors import CostError
 
 CostSource = Literal["measured", "given", "estimated"]
 
+PAIR, MOST_COPIES = 2, 1024
 COMPANY_KINDS = 12
 """Other kinds of calls after which `TaskCost.company_s` is measured."""
 
@@ -44,6 +45,8 @@ class Beside:
             points = getattr(self, name)
             if [k for k, _ in points] != sorted({k for k, _ in points}) or not all(map(math.isfinite, sum(points, ()))):
                 raise CostError(f"{name} is {points!r}: ascending numbers of copies and finite factors are needed")
+            if points and not PAIR == points[0][0] <= points[-1][0] <= MOST_COPIES:
+                raise CostError(f"{name} is {points!r}: numbers of copies from {PAIR} to {MOST_COPIES} are needed")
 
     @property
     def contention(self) -> float:

@@ -60,8 +60,9 @@ def streams(
         mode: How the plan is meant to run: ``eager`` or ``graph``.
         most_lanes: Compute lanes on each device at most; a device that may have fewer gets fewer.
         margin: Part of the makespan, from 0 to below 1.
-        doubt: Likewise. Of the plans of `experiments/results/h200-x1` that the search predicted 0.4 to 4 % faster than
-            all others 6 of 14 were faster, 0.3 % slower on average; those predicted 8 to 12 % faster were 7 to 11 %.
+        doubt: Likewise. Set with `experiments/results/h200-x1` in view, which is therefore no test of it: of the plans
+            predicted 0.4 to 4 % faster than all others 8 of 16 were faster, by 0.1 % on average (from 2.3 % slower to
+            3.1 % faster); those predicted 8 to 12 % faster were 7 to 11 %.
         simulations: How many beyond those of the other schedulers; default 200, or as many as make 20,000 tasks
             in all, but 6 at least. A number and no time, so that the same costs give the same plan everywhere.
         copies: Lanes of the copies that the workload asks for.

@@ -92,7 +92,7 @@ def test_lanes_of_it_are_compared_with_one(monkeypatch: pytest.MonkeyPatch) -> N
     """Calls of 5 µs in one lane, of 6, 8 and 16 µs in two, four and eight of as many calls each; 100 µs around them."""
     cuda = Played(monkeypatch)
     curve = curve_in_graph(cuda.calls(2), 3, 5e-6)
-    assert cuda.rows == [(32, 3), (64, 3, 2), (128, 3, 4), (256, 3, 8)]
+    assert cuda.rows == [(8, 3), (32, 3), (16, 3, 2), (64, 3, 2), (32, 3, 4), (128, 3, 4), (64, 3, 8), (256, 3, 8)]
     assert [k for k, _ in curve] == [1, 2, 4, 8]
     assert [slowdown for _, slowdown in curve] == pytest.approx([1.0, 1.2, 1.6, 3.2])
     assert curve_in_graph(Played(monkeypatch, fails_at=3).calls(1), 3, 5e-6) == ()

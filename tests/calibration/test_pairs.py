@@ -434,6 +434,18 @@ def test_profile_of_a_plan_measures_its_pairs_once(measured: list[list[Meeting]]
     assert len(measured) == 1
 
 
+@pytest.mark.parametrize(("mode", "seen"), [(None, "eager"), ("graph", "graph")])
+def test_pairs_are_those_of_the_mode_that_is_asked_for(
+    measured: list[list[Meeting]], monkeypatch: pytest.MonkeyPatch, mode: str | None, seen: str
+) -> None:
+    """A plan of eager mode, whose costs in graphs may be wanted."""
+    modes = []
+    monkeypatch.setattr(profiling, "unmeasured", lambda plan, known: modes.append(plan.mode) or [])
+    profile(two_kinds(), mode=mode)
+    assert modes == [seen]
+    assert measured == []
+
+
 def test_profile_of_a_workload_measures_no_pairs(measured: list[list[Meeting]]) -> None:
     plan = two_kinds()
     assert not profile(plan.work, plan.platform).pairs
@@ -476,6 +488,11 @@ def test_pairs_are_measured_while_there_is_time(monkeypatch: pytest.MonkeyPatch)
     alone = [replace(wanted[0], signatures=(first, first), in_graph=True)]
     same = pairing.measure_meetings(plan, alone, costs)
     assert dict(same.pairs) == {(first, first, "GPU"): Beside(1.5, graph_copies=((2, 9.0),))}
+    assert len(seen) == 1
+    in_streams = costs.merged(Costs(pairs={(first, first, "GPU"): Beside(1.7)}))
+    again = pairing.measure_meetings(plan, alone, in_streams)  # what is known of streams is not measured anew
+    assert dict(again.pairs) == {(first, first, "GPU"): Beside(1.7, graph_copies=((2, 9.0),))}
+    assert len(seen) == 1
     assert torch.equal(seen[0][0].calls[0](), seen[0][0].calls[1]())
     assert seen[0][0].calls[0].args[0] is not seen[0][0].calls[1].args[0]  # type: ignore[attr-defined]
 
