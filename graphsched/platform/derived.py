@@ -9,17 +9,27 @@ Not modelled: what another bus would change beyond rates: latencies stay unless 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from graphsched.errors import PlatformError
 from graphsched.platform.capacity import CapacityTable
+from graphsched.platform.dispatch import BLOCKING_BYTES, Dispatch
 from graphsched.platform.links import Ends, new_link, rescaled, staged_link, usual_memory
 from graphsched.platform.parts import Link, LinkMemory, check_number
 
 if TYPE_CHECKING:
     from graphsched.platform.host import Platform
+
+BLOCKING: dict[str, tuple[str, str, LinkMemory]] = {
+    "blocking_in_s": ("cpu", "", "pageable"),
+    "blocking_out_s": ("", "cpu", "pageable"),
+    "fresh_out_s": ("", "cpu", "fresh"),
+}
+"""Fields of `Dispatch` and the links that are in them; without a name: the first GPU."""
+
+SHORTEST_S = 1e-9  # for 0 says unknown
 
 
 def with_link(
@@ -180,14 +190,29 @@ def derive(
         known = {name: value for name, value in spread.items() if value is not None}
         provenance["spread"] = {**provenance.get("spread", {}), **known}
     capacities = platform.capacities if capacities is None else capacities
+    links = tuple(links)
     return replace(
         platform,
         name=platform.name if platform.name.endswith("-derived") else f"{platform.name}-derived",
-        links=tuple(links),
+        links=links,
         capacities=capacities,
+        dispatch=_blocked_as_long(platform, links),
         tables=following(platform, capacities),
         provenance=provenance,
     )
+
+
+def _blocked_as_long(platform: Platform, links: Sequence[Link]) -> Dispatch:
+    """Small copies that block were measured as a whole: what the links they took take longer now, they take longer."""
+    gpu = next((device.name for device in platform.devices if device.kind == "cuda"), "")
+    before, after = ({(k.source, k.target, k.memory): k for k in those} for those in (platform.links, links))
+    known = {name: getattr(platform.dispatch, name) for name in BLOCKING}
+    for name, (source, target, memory) in BLOCKING.items():
+        key = (source or gpu, target or gpu, memory)
+        if known[name] and key in before and key in after:
+            more_s = after[key].duration_s(BLOCKING_BYTES) - before[key].duration_s(BLOCKING_BYTES)
+            known[name] = max(SHORTEST_S, known[name] + more_s)
+    return replace(platform.dispatch, **known)
 
 
 def _arrow(source: str, target: str, both_ways: bool) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from graphsched.costs import COMPANY_KINDS
 from graphsched.plan import Copy, Plan
-from graphsched.platform import Dispatch
+from graphsched.platform import Dispatch, Link
 from graphsched.platform.dispatch import BLOCKING_BYTES
 from graphsched.simulator.call_distance import call_distances
 from graphsched.simulator.event_nodes import with_event_nodes
@@ -52,12 +52,19 @@ def copy_call_s(copy: Copy, plan: Plan, costs: Dispatch) -> float:
     link = plan.platform.link(copy.source, copy.target, copy.memory)
     whole_s = _blocking_s(copy, costs) if link.blocking else 0.0
     if whole_s and costs.copy_s:
-        return max(0.0, whole_s - costs.launch_s - link.duration_s(BLOCKING_BYTES))
+        return max(0.0, whole_s - costs.launch_s - _measured_on(copy, plan).duration_s(BLOCKING_BYTES))
     ends = (copy.source, copy.target)
     between = copy.source != copy.target and all(plan.platform.device(end).kind == "cuda" for end in ends)
     if between:
         return costs.peer_copy_s
     return costs.copy_out_s or costs.copy_s if copy.target == "cpu" else costs.copy_s
+
+
+def _measured_on(copy: Copy, plan: Plan) -> Link:
+    """The link that small copies like it were measured on: that of the first GPU."""
+    gpu = next(device.name for device in plan.platform.devices if device.kind == "cuda")
+    ends = (copy.source, gpu) if copy.source == "cpu" else (gpu, copy.target)
+    return plan.platform.link(*ends, copy.memory)
 
 
 def _blocking_s(copy: Copy, costs: Dispatch) -> float:

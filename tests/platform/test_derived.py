@@ -284,3 +284,18 @@ def test_shipped_platforms_can_be_derived_from(name: str, tmp_path) -> None:
     for number, new in enumerate((platform.scaled(8), platform.with_rates("pinned", 0.5), platform.scaled(1))):
         new.save(tmp_path / f"{number}.json")
         assert Platform.load(tmp_path / f"{number}.json") == new
+
+
+@pytest.mark.parametrize(("gpu", "more_s"), [("cuda:0", 3.0), ("cuda:1", 3.0)])
+def test_a_small_copy_that_blocks_takes_as_much_longer_as_its_link(gpu: str, more_s: float) -> None:
+    """From pageable memory: measured whole on cuda:0, whose link has a latency of 2 s; 5 s instead, of either GPU."""
+    blocked = replace(host(), dispatch=Dispatch(copy_s=1.0, launch_s=1.0, blocking_in_s=100.0))
+    slower = blocked.with_link("cpu", gpu, memory="pageable", latency_s=5.0, both_ways=False)
+    taken = []
+    for here in (blocked, slower):
+        work = Workload()
+        x = work.input("x", TensorSpec((1024,)))
+        work.copy(x, to=gpu, pinned=False, name="in")
+        taken.append(predict(schedule(work, here, scheduler="one_stream")).makespan_s)
+    assert taken[1] - taken[0] == pytest.approx(more_s)
+    assert slower.with_link("cpu", gpu, memory="pageable", latency_s=2.0, both_ways=False).dispatch == blocked.dispatch
