@@ -17,14 +17,8 @@ from typing import Any
 from graphsched.calibration.cuda_calls import Yardstick
 from graphsched.calibration.cuda_clock import Spinner, new_stream, queued_s
 from graphsched.calibration.fitting import SHORTEST_S, median
-from graphsched.calibration.tiny_plans import (
-    Build,
-    one_copy_across,
-    one_copy_in,
-    one_copy_out,
-    one_task,
-    program_of,
-)
+from graphsched.calibration.single_plans import one_copy_across, one_copy_in, one_copy_out, one_task
+from graphsched.calibration.tiny_plans import Build, program_of
 from graphsched.executors.collector import no_collector
 from graphsched.executors.measure import EVERY
 from graphsched.executors.peer_copies import allow_access, driver_copy

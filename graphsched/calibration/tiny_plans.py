@@ -72,31 +72,6 @@ def plain_row(work: Workload, inputs: list[Value]) -> dict[str, str]:
     return _on_lanes(work, inputs, [(0, 0)])
 
 
-def one_task(work: Workload, inputs: list[Value]) -> dict[str, str]:
-    """A task."""
-    device = _device(inputs[0])
-    _add_task(work, KINDS[0], inputs[0], "t0")
-    return {"t0": f"{device}/s0"}
-
-
-def one_copy_in(work: Workload, inputs: list[Value]) -> dict[str, str]:
-    """A copy of pinned host memory to the GPU."""
-    work.copy(_page(work, "cpu"), to=_device(inputs[0]), pinned=True, name="c0")
-    return {}
-
-
-def one_copy_out(work: Workload, inputs: list[Value]) -> dict[str, str]:
-    """A copy from the GPU to pinned host memory."""
-    work.copy(_page(work, _device(inputs[0])), to="cpu", pinned=True, name="c0")
-    return {}
-
-
-def one_copy_across(work: Workload, inputs: list[Value]) -> dict[str, str]:
-    """A copy to another GPU."""
-    work.copy(_page(work, _device(inputs[0])), to=_device(inputs[1]), name="c0")
-    return {}
-
-
 def _two_lanes(work: Workload, inputs: list[Value]) -> dict[str, str]:
     """Independent tasks, in turn on two lanes: of one GPU, or of two."""
     return _on_lanes(work, inputs, [(0, 0), (len(inputs) - 1, 1)])
@@ -108,7 +83,7 @@ def _on_lanes(work: Workload, inputs: list[Value], lanes: Sequence[tuple[int, in
     placed = {}
     for i in range(ACTIONS):
         gpu, lane = lanes[i % len(lanes)]
-        device = _device(inputs[gpu])
+        device = device_of(inputs[gpu])
         work.task(torch.neg, inputs[gpu], name=f"t{i}", device=device)
         placed[f"t{i}"] = f"{device}/s{lane}"
     return placed
@@ -124,7 +99,7 @@ def _chain_over(lanes: int) -> Build:
         import torch
 
         value, placed = inputs[0], {}
-        device = _device(value)
+        device = device_of(value)
         for i in range(ACTIONS):
             value = work.task(torch.neg, value, name=f"t{i}", device=device)
             placed[f"t{i}"] = f"{device}/s{i % lanes}"
@@ -139,7 +114,7 @@ def _between_gpus(work: Workload, inputs: list[Value]) -> dict[str, str]:
 
     value, placed = inputs[0], {}
     for i in range(ACTIONS // 2):
-        device = _device(inputs[i % 2])
+        device = device_of(inputs[i % 2])
         value = work.task(torch.neg, value, name=f"t{i}", device=device)
         placed[f"t{i}"] = f"{device}/s0"
     return placed
@@ -151,7 +126,7 @@ def waits_of(size: int) -> Build:
     def build(work: Workload, inputs: list[Value]) -> dict[str, str]:
         import torch
 
-        device = _device(inputs[0])
+        device = device_of(inputs[0])
         generator = torch.Generator().manual_seed(0)
         x = work.input("wide", torch.rand(size, size, generator=generator), device=device)
         for i in range(WAITS):
@@ -166,15 +141,16 @@ def _mixed(kinds: Sequence[str]) -> Build:
     """Independent tasks on one lane, of these kinds in turn."""
 
     def build(work: Workload, inputs: list[Value]) -> dict[str, str]:
-        device = _device(inputs[0])
+        device = device_of(inputs[0])
         for i in range(ACTIONS):
-            _add_task(work, kinds[i % len(kinds)], inputs[0], f"t{i}")
+            add_task(work, kinds[i % len(kinds)], inputs[0], f"t{i}")
         return {f"t{i}": f"{device}/s0" for i in range(ACTIONS)}
 
     return build
 
 
-def _add_task(work: Workload, kind: str, x: Value, name: str) -> None:
+def add_task(work: Workload, kind: str, x: Value, name: str) -> None:
+    """Add a task of one of `KINDS` on `x`, on its device."""
     import torch
 
     calls: dict[str, tuple[Any, ...]] = {
@@ -192,7 +168,7 @@ def _add_task(work: Workload, kind: str, x: Value, name: str) -> None:
         "layer_norm": (torch.layer_norm, x, [8]),
     }
     function, *args = calls[kind]
-    work.task(function, *args, name=name, device=_device(x))
+    work.task(function, *args, name=name, device=device_of(x))
 
 
 KINDS = ("neg", "mm", "add", "softmax", "sum", "relu", "mul", "mean", "sub", "exp", "amax", "layer_norm")
@@ -239,11 +215,11 @@ def _company(work: Workload, inputs: list[Value]) -> dict[str, str]:
     for i in range(company_actions(len(inputs))):
         kind, gpu, other = order[i % len(order)]
         if kind.startswith("copies"):
-            target = "cpu" if kind == "copies out" else _device(inputs[other])
+            target = "cpu" if kind == "copies out" else device_of(inputs[other])
             work.copy(host if kind == "copies in" else inputs[gpu], to=target, pinned=True, name=f"c{i}")
         else:
-            _add_task(work, kind, inputs[gpu], f"t{i}")
-            placed[f"t{i}"] = f"{_device(inputs[gpu])}/s0"
+            add_task(work, kind, inputs[gpu], f"t{i}")
+            placed[f"t{i}"] = f"{device_of(inputs[gpu])}/s0"
     return placed
 
 
@@ -266,8 +242,8 @@ def _copies_out(work: Workload, inputs: list[Value]) -> dict[str, str]:
 
 def _blocking_in(work: Workload, inputs: list[Value]) -> dict[str, str]:
     """Copies to the GPU, each from the memory that a copy to the host has just written, pageable memory both."""
-    device = _device(inputs[0])
-    there = work.copy(_page(work, device), to="cpu", name="out")
+    device = device_of(inputs[0])
+    there = work.copy(page_on(work, device), to="cpu", name="out")
     for i in range(ACTIONS):
         work.copy(there, to=device, name=f"c{i}")
     return {}
@@ -277,7 +253,7 @@ def _blocking_out(*, fresh: bool) -> Build:
     """Copies from the GPU to pageable memory, which `fresh` makes new for each."""
 
     def build(work: Workload, inputs: list[Value]) -> dict[str, str]:
-        page = _page(work, _device(inputs[0]))
+        page = page_on(work, device_of(inputs[0]))
         for i in range(ACTIONS):
             work.copy(page, to="cpu", fresh=fresh, name=f"c{i}")
         return {}
@@ -285,7 +261,8 @@ def _blocking_out(*, fresh: bool) -> Build:
     return build
 
 
-def _page(work: Workload, device: str) -> Value:
+def page_on(work: Workload, device: str) -> Value:
+    """An input of `BLOCKING_BYTES` on `device`."""
     import torch
 
     return work.input("page", torch.ones(BLOCKING_BYTES, dtype=torch.uint8), device=device)
@@ -294,10 +271,11 @@ def _page(work: Workload, device: str) -> Value:
 def _copies_across(work: Workload, inputs: list[Value]) -> dict[str, str]:
     """Copies to another GPU."""
     for i in range(ACTIONS):
-        work.copy(inputs[0], to=_device(inputs[1]), name=f"c{i}")
+        work.copy(inputs[0], to=device_of(inputs[1]), name=f"c{i}")
     return {}
 
 
-def _device(value: Value) -> str:
+def device_of(value: Value) -> str:
+    """Where an input of a tiny plan lies."""
     assert isinstance(value.device, str)
     return value.device

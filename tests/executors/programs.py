@@ -207,3 +207,13 @@ def assert_same(found: Mapping[str, torch.Tensor], expected: Mapping[str, torch.
     assert list(found) == list(expected)
     for name, tensor in expected.items():
         assert torch.equal(found[name].cpu(), tensor.cpu()), name
+
+
+def fork_join(second: str = "cuda:0/s1") -> Plan:
+    """x ──▶ a ──▶ c;  x ──▶ b ──▶ c: a and c on one lane, b on another."""
+    work = Workload()
+    x = work.input("x", torch.arange(4.0), device="cuda:0")
+    a, b = work.task(torch.neg, x, name="a"), work.task(torch.exp, x, name="b")
+    work.task(torch.add, a, b, name="c")
+    names = sorted({"cuda:0", second.partition("/")[0]})
+    return by_hand(work, machine(*names), {"a": "cuda:0/s0", "b": second, "c": "cuda:0/s0"})

@@ -11,24 +11,22 @@ import torch
 
 from graphsched.errors import TaskFailedError
 from graphsched.executors import Program, execute
-from graphsched.plan import Plan
 from graphsched.workload import Workload
 from tests.executors.fake_cuda import FakeCuda, RaceError, Stream
-from tests.executors.programs import Plain, assert_same, by_hand, digits, machine, random_plan, random_workload
+from tests.executors.programs import (
+    Plain,
+    assert_same,
+    by_hand,
+    digits,
+    fork_join,
+    machine,
+    random_plan,
+    random_workload,
+)
 
 
 def count_(t: torch.Tensor) -> None:
     t.add_(1.0)
-
-
-def fork_join(second: str = "cuda:0/s1") -> Plan:
-    """x ──▶ a ──▶ c;  x ──▶ b ──▶ c: a and c on one lane, b on another."""
-    work = Workload()
-    x = work.input("x", torch.arange(4.0), device="cuda:0")
-    a, b = work.task(torch.neg, x, name="a"), work.task(torch.exp, x, name="b")
-    work.task(torch.add, a, b, name="c")
-    names = sorted({"cuda:0", second.partition("/")[0]})
-    return by_hand(work, machine(*names), {"a": "cuda:0/s0", "b": second, "c": "cuda:0/s0"})
 
 
 # -- played -------------------------------------------------------------------------------------------

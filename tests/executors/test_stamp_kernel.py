@@ -20,6 +20,7 @@ from graphsched.executors.stamps import Stamps
 from graphsched.plan import OUTSIDE, Plan, segments_of, stamped
 from graphsched.platform import Dispatch
 from graphsched.workload import Workload
+from tests.executors import programs
 from tests.executors.fake_cuda import STAMP_NS, Event, FakeCuda
 from tests.executors.programs import Plain, assert_same, by_hand, digits, machine, random_plan, random_workload
 from tests.executors.test_segments import there_and_back
@@ -39,13 +40,8 @@ def with_stamps(plan: Plan) -> Plan:
 
 
 def fork_join(second: str = "cuda:0/s1") -> Plan:
-    """x ──▶ a ──▶ c;  x ──▶ b ──▶ c: a and c on one lane, b on another."""
-    work = Workload()
-    x = work.input("x", torch.arange(4.0), device="cuda:0")
-    a, b = work.task(torch.neg, x, name="a"), work.task(torch.exp, x, name="b")
-    work.task(torch.add, a, b, name="c")
-    names = sorted({"cuda:0", second.partition("/")[0]})
-    return with_stamps(by_hand(work, machine(*names), {"a": "cuda:0/s0", "b": second, "c": "cuda:0/s0"}))
+    """`programs.fork_join`, timed by stamps."""
+    return with_stamps(programs.fork_join(second))
 
 
 def times(stamps: Stamps) -> dict[int, tuple[int, int]]:
