@@ -1,66 +1,140 @@
-"""What each operation launches on a CUDA device, from one session of torch's profiler."""
+"""What an operation launches on a CUDA device, read from a CUDA graph of it.
+
+No profiler is asked: once one has been used, everything that its process launches takes longer, on the host and inside
+graphs, until the process ends.
+
+Not modelled: operations that cannot be captured, and a torch before 2.8, which does not show its graphs: their kernels
+are unknown.
+"""
 
 from __future__ import annotations
 
-import json
-import tempfile
-import warnings
-from collections.abc import Iterable
-from pathlib import Path
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
-from graphsched.calibration.kernels import Launched, launched_between
-from graphsched.calibration.serial_run import Step, failures_named
-from graphsched.errors import GraphschedError
+from graphsched.calibration.cuda_clock import Spinner
+from graphsched.calibration.graph_replays import captured, device_s
+from graphsched.calibration.kernels import Launched, kernel_of
+from graphsched.costs import Kernel
+from graphsched.executors.lanes import stream_pool
 
-SEPARATOR_CYCLES = 2000
+CALLS = 2  # in the graph: its first kernel follows the last one of another, as in a plan
+KERNEL, COPY, FILL = 0, 1, 2  # CUgraphNodeType
+STATIC_SHARED_BYTES, REGISTERS = 1, 4  # CUfunction_attribute
 
 
-def launched_by(steps: Iterable[Step], device: int) -> dict[str, Launched]:
-    """What each step's operation launches, by signature.
+class Params(ctypes.Structure):
+    """CUDA_KERNEL_NODE_PARAMS_v2 of the driver's interface."""
 
-    Each call stands between two spin kernels in the trace. Empty if the trace is not whole, or there
-    is no profiler here.
+    _fields_ = (
+        ("func", ctypes.c_void_p),
+        *((name, ctypes.c_uint) for name in ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared")),
+        *((name, ctypes.c_void_p) for name in ("params", "extra", "kern", "context")),
+    )
+
+
+def launched(call: Callable[[], Any], spinner: Spinner) -> Launched:
+    """What a call of an operation launches; one launch of unknown kernels if it does not show that.
+
+    It runs once beforehand, so that all is there which only a first call makes.
+    """
+    import torch
+
+    stream, kept = stream_pool(spinner.device)[0], list[Any]()
+    torch.cuda.synchronize(spinner.device)
+    with torch.cuda.stream(stream):
+        call()
+    torch.cuda.synchronize(spinner.device)
+    try:
+        graph = captured([stream], partial(_issue, call, kept), _kept_graph())
+        nodes = _nodes(graph)
+        kernels = [_kernel(node) for node in nodes[len(nodes) // CALLS :]]
+        if not nodes or len(nodes) % CALLS:
+            return Launched()
+        return Launched(len(kernels), tuple(_shared(kernels, graph, nodes, spinner, stream)))
+    except Exception:  # it has run in a stream: what it raises is about the capture, or about memory
+        return Launched()
+
+
+def _issue(call: Callable[[], Any], kept: list[Any]) -> None:
+    kept.extend(call() for _ in range(CALLS))
+
+
+def _kept_graph() -> Any:
+    """A graph that can be looked at after its capture."""
+    import torch
+
+    make: Any = torch.cuda.CUDAGraph
+    return make(keep_graph=True)
+
+
+def _nodes(graph: Any) -> list[int]:
+    """Its kernels, copies and fills, as they were captured."""
+    raw, count = graph.raw_cuda_graph(), ctypes.c_size_t()
+    _driver("cuGraphGetNodes", ctypes.c_void_p(raw), None, ctypes.byref(count))
+    nodes = (ctypes.c_void_p * count.value)()
+    _driver("cuGraphGetNodes", ctypes.c_void_p(raw), nodes, ctypes.byref(count))
+    return [node for node in map(int, filter(None, nodes)) if _kind(node) in {KERNEL, COPY, FILL}]
+
+
+def _kind(node: int) -> int:
+    kind = ctypes.c_int()
+    _driver("cuGraphNodeGetType", ctypes.c_void_p(node), ctypes.byref(kind))
+    return kind.value
+
+
+def _kernel(node: int) -> Kernel | None:
+    """The kernel of a node; None if it is a copy or a fill."""
+    if _kind(node) != KERNEL:
+        return None
+    found = Params()
+    _driver("cuGraphKernelNodeGetParams_v2", ctypes.c_void_p(node), ctypes.byref(found))
+    function = ctypes.c_void_p(found.func)
+    if not function:
+        _driver("cuKernelGetFunction", ctypes.byref(function), ctypes.c_void_p(found.kern))
+    grid, block = (found.grid_x, found.grid_y, found.grid_z), (found.block_x, found.block_y, found.block_z)
+    shared = found.shared + _attribute(STATIC_SHARED_BYTES, function)
+    return kernel_of(grid, block, _attribute(REGISTERS, function), shared)
+
+
+def _attribute(which: int, function: ctypes.c_void_p) -> int:
+    value = ctypes.c_int()
+    _driver("cuFuncGetAttribute", ctypes.byref(value), ctypes.c_int(which), function)
+    return value.value
+
+
+def _shared(
+    kernels: Sequence[Kernel | None], graph: Any, nodes: Sequence[int], spinner: Spinner, stream: Any
+) -> list[Kernel]:
+    """`kernels` with their shares of the time: what a replay loses with each node that is taken away, last first."""
+    if len(kernels) == 1:
+        return [kernel for kernel in kernels if kernel]
+    replays_s = [_replay_s(graph, spinner, stream)]
+    for node in reversed(nodes[-len(kernels) :]):
+        _driver("cuGraphDestroyNode", ctypes.c_void_p(node))
+        replays_s.append(_replay_s(graph, spinner, stream))
+    each_s = [max(0.0, more - less) for more, less in pairwise(replays_s)][::-1]
+    known = [(kernel, seconds) for kernel, seconds in zip(kernels, each_s, strict=True) if kernel]
+    total_s = sum(seconds for _, seconds in known)
+    return [replace(kernel, share=seconds / total_s) for kernel, seconds in known] if total_s else []
+
+
+def _replay_s(graph: Any, spinner: Spinner, stream: Any) -> float:
+    graph.instantiate()
+    return device_s(graph, spinner, stream)
+
+
+def _driver(call: str, *arguments: Any) -> None:
+    """A call of the CUDA driver.
 
     Raises:
-        TaskFailedError: A task raised; names it, its device and its inputs' shapes.
+        RuntimeError: It failed.
+        OSError, AttributeError: There is no driver, or one without the call.
     """
-    signatures: list[str] = []
-    try:
-        trace = _trace(steps, device, signatures)
-        found = launched_between(trace, "spin_kernel")
-    except GraphschedError:
-        raise
-    except Exception:  # a profiler that cannot work here fails in many ways, and what it shows can be done without
-        return {}
-    return dict(zip(signatures, found, strict=True)) if len(found) == len(signatures) else {}
-
-
-def _trace(steps: Iterable[Step], device: int, signatures: list[str]) -> Any:
-    """Chrome trace of all steps' calls; `signatures` gets theirs, in order."""
-    import torch
-    from torch.profiler import ProfilerActivity, profile
-
-    with warnings.catch_warnings(), torch.cuda.device(device), tempfile.TemporaryDirectory() as folder:
-        warnings.simplefilter("ignore")
-        with profile(activities=[ProfilerActivity.CUDA]) as session:
-            for step in steps:
-                _call_between_spins(step)
-                signatures.append(step.task.signature)
-        path = Path(folder) / "trace.json"
-        session.export_chrome_trace(str(path))
-        return json.loads(path.read_text())
-
-
-def _call_between_spins(step: Step) -> None:
-    import torch
-
-    sleep: Any = torch.cuda._sleep
-    call = step.bound()
-    with failures_named(step.task, step.device):
-        call()  # what only the first call does is not counted
-        torch.cuda.synchronize()
-        sleep(SEPARATOR_CYCLES)
-        call()
-        sleep(SEPARATOR_CYCLES)
-        torch.cuda.synchronize()
+    status = getattr(ctypes.CDLL("libcuda.so.1"), call)(*arguments)
+    if status:
+        raise RuntimeError(f"CUDA error {status} of {call}: see CUresult in CUDA's documentation")

@@ -16,9 +16,11 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from graphsched.calibration.cuda_clock import CALL_S, Spinner, elapsed_s, new_stream, on_streams
+from graphsched.calibration.cuda_kernels import launched
 from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_operations import in_graph
 from graphsched.calibration.host_costs import host_costs
+from graphsched.calibration.kernels import multiprocessors
 from graphsched.calibration.sampling import (
     calls_in_sample,
     chain_length,
@@ -37,30 +39,31 @@ CURVE_SAMPLES = 3
 LONGER = 3.0  # spin, where a busy host was too slow for the first
 
 
-def measure_on_cuda(step: Step, spinner: Spinner, launches: int, repeats: int, *, concurrency: bool) -> TaskCost:
+def measure_on_cuda(step: Step, spinner: Spinner, repeats: int, *, concurrency: bool) -> TaskCost:
     """Cost of a step's operation on its device; with `concurrency` its curve too, if it takes less than 5 ms."""
     import torch
 
     with torch.cuda.device(spinner.device):
         workspace_bytes = _workspace_bytes(step, spinner.device)
         calls = [step.bound() for _ in range(_sets(step, spinner.device))]
-        torch.cuda.synchronize()
-        device_s = _alone(calls, spinner, launches, repeats)
+        seen = launched(calls[0], spinner)
+        device_s = _alone(calls, spinner, seen.launches, repeats)
         alone_s = median(device_s)
         returned_bytes = sum(value.nbytes for value in step.task.outputs)
         host = host_costs(calls, spinner.device, alone_s, returned_bytes)
-        graph = in_graph(calls, spinner, alone_s, returned_bytes)
+        graph_s = in_graph(calls, spinner.device, alone_s, returned_bytes)
         wanted = concurrency and alone_s < CURVE_BELOW_S
-        curve = _curve(step, spinner, alone_s, host.dispatch_s, launches) if wanted else ()
+        curve = _curve(step, spinner, alone_s, host.dispatch_s, seen.launches) if wanted else ()
         torch.cuda.synchronize()
     cost = cost_of(
         device_s,
-        launches=launches,
+        launches=seen.launches,
         workspace_bytes=workspace_bytes,
         concurrency=curve,
         **asdict(host),
     )
-    return replace(cost, graph_s=graph.graph_s, graph_nodes=graph.graph_nodes, graph_tried=True)
+    processors = multiprocessors(spinner.device) if seen.kernels else None
+    return replace(cost, kernels=seen.kernels, processors=processors, graph_s=graph_s, graph_tried=True)
 
 
 def _sets(step: Step, device: int) -> int:

@@ -151,19 +151,11 @@ def _on_cuda(
     import torch
 
     from graphsched.calibration.cuda_clock import Spinner
-    from graphsched.calibration.cuda_kernels import launched_by
     from graphsched.calibration.cuda_operations import measure_on_cuda
-    from graphsched.calibration.kernels import Launched, multiprocessors
 
-    launched = launched_by(SerialRun(work, platform, device, tasks).steps(), index)
-    processors = multiprocessors(index)
     spinner, found = Spinner(index), {}
     for step in SerialRun(work, platform, device, tasks).steps():
         torch.cuda.synchronize(index)
-        seen = launched.get(step.task.signature, Launched())
         with failures_named(step.task, step.device):
-            cost = measure_on_cuda(step, spinner, seen.launches, repeats, concurrency=concurrency)
-        if seen.kernels:
-            cost = replace(cost, kernels=seen.kernels, processors=processors)
-        found[step.task.signature] = cost
+            found[step.task.signature] = measure_on_cuda(step, spinner, repeats, concurrency=concurrency)
     return found

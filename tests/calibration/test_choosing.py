@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,15 +16,16 @@ import torch
 from graphsched.calibration import cuda_operations, profile, profiling
 from graphsched.calibration.choosing import missing
 from graphsched.calibration.cost_cache import keep_costs, kept_costs
-from graphsched.calibration.graph_operations import UNKNOWN, InGraph
 from graphsched.calibration.host_costs import HostCosts
-from graphsched.costs import Costs, TaskCost
+from graphsched.calibration.kernels import Launched, kernel_of
+from graphsched.costs import Costs, Kernel, Multiprocessors, TaskCost
 from graphsched.errors import ScheduleError
 from graphsched.platform import Device, Platform
 from graphsched.schedulers import schedule
 from graphsched.workload import Task, Workload
 
 ONE = Platform("one", (Device("cpu", "cpu", "EPYC"), Device("cuda:0", "cuda", "H200")))
+PROCESSORS = Multiprocessors(132, 65536, 2048, 233472, 32)
 OLD = TaskCost(1e-5)
 """Of a time when there were no figures about graphs."""
 
@@ -117,17 +118,21 @@ def test_that_it_was_tried_is_kept() -> None:
     assert not Costs.from_dict([row])["mm", "H200"].graph_tried
 
 
-@pytest.mark.parametrize("found", [UNKNOWN, InGraph(9e-6, 2)])
-def test_a_measurement_tries_whatever_comes_of_it(found: InGraph, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("found", [None, 9e-6])
+@pytest.mark.parametrize("kernels", [(), (kernel_of([4], [32], 16, 0),)])
+def test_a_measurement_tries_whatever_comes_of_it(
+    found: float | None, kernels: tuple[Kernel, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     host = HostCosts(**dict.fromkeys(HostCosts.__dataclass_fields__, 0.0))
     for name, figure in {
         "_workspace_bytes": 0, "_sets": 1, "_alone": [1e-5], "host_costs": host, "in_graph": found,
+        "launched": Launched(3, kernels), "multiprocessors": PROCESSORS,
     }.items():  # fmt: skip
         monkeypatch.setattr(cuda_operations, name, lambda *_, figure=figure: figure)
     monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     step: Any = SimpleNamespace(bound=lambda: print, task=SimpleNamespace(outputs=()))
     spinner: Any = SimpleNamespace(device=0)
-    cost = cuda_operations.measure_on_cuda(step, spinner, 1, 1, concurrency=False)
-    assert cost.graph_tried
-    assert {name: asdict(cost)[name] for name in found._fields} == found._asdict()
+    cost = cuda_operations.measure_on_cuda(step, spinner, 1, concurrency=False)
+    assert (cost.graph_tried, cost.graph_s, cost.launches) == (True, found, 3)
+    assert (cost.kernels, cost.processors) == (kernels, PROCESSORS if kernels else None)

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import torch
 
-from graphsched.calibration import contention, cuda_kernels, cuda_pairs, pairing, profile, profiling
+from graphsched.calibration import contention, cuda_pairs, pairing, profile, profiling
 from graphsched.calibration.contention import PairRun, in_flight, in_flight_of_copies, slowdown_beside
 from graphsched.calibration.cuda_pairs import Operation, chain_lengths, copies_in_graph, measure_pair
-from graphsched.calibration.kernels import BLOCKS, Launched, kernel_of, launched_between, multiprocessors
+from graphsched.calibration.kernels import BLOCKS, kernel_of, multiprocessors
 from graphsched.calibration.meeting import Meeting, meetings, unmeasured
 from graphsched.costs import Beside, Costs, Kernel, Multiprocessors, TaskCost
 from graphsched.errors import PlatformError
@@ -112,26 +112,6 @@ def test_copies_of_short_operations_are_measured_in_graphs_too(graph_s: float | 
 # -- what operations launch -----------------------------------------------------------------------
 
 
-def event(name: str, ts: float, dur: float = 1.0, cat: str = "kernel", grid: int = 4) -> dict[str, Any]:
-    sizes = {"grid": [grid, 1, 1], "block": [33, 1, 1], "registers per thread": 10, "shared memory": 5}
-    return {"cat": cat, "name": name, "ts": ts, "dur": dur, "args": sizes}
-
-
-def test_kernels_between_two_spins_are_one_steps() -> None:
-    """Warm-up, spin, a, fill, b, spin, warm-up, spin, fill, spin; events of the host and disorder are no matter."""
-    names = ["warm", "spin", "a", "fill", "b", "spin", "warm", "spin", "fill", "spin"]
-    events = [
-        event(n, ts, 3.0 if n == "b" else 1.0, "gpu_memset" if n == "fill" else "kernel") for ts, n in enumerate(names)
-    ]
-    events += [{"cat": "cpu_op", "name": "spin", "ts": 2.5}]
-    first, second = launched_between({"traceEvents": events[::-1]}, "spin")
-    assert first.launches == 3
-    assert [kernel.share for kernel in first.kernels] == [0.25, 0.75]
-    assert first.kernels[0].blocks == 4
-    assert second == Launched(1)
-    assert launched_between({}, "spin") == []
-
-
 def test_allocation_is_by_warps_and_steps() -> None:
     """33 threads are two warps; 10 registers a thread are 16; each block has 1 KB of shared memory on top."""
     assert kernel_of([2, 3, 1], [33, 1, 1], 10, 5) == Kernel(6, 16 * 64, 64, 1029)
@@ -146,20 +126,6 @@ def test_multiprocessors_of_a_device(monkeypatch: pytest.MonkeyPatch, capability
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: found)
     assert multiprocessors(0) == Multiprocessors(132, 65536, 2048, 233472, places)
     assert all(places < 32 for places in BLOCKS.values())
-
-
-def test_no_profiler_no_kernels() -> None:
-    assert cuda_kernels.launched_by(iter([SimpleNamespace()]), 99) == {}  # type: ignore[list-item]
-
-
-@pytest.mark.parametrize(("names", "found"), [(["spin_kernel", "k", "spin_kernel"], 1), (["spin_kernel", "k"], 0)])
-def test_a_trace_that_lacks_a_call_is_not_used(monkeypatch: pytest.MonkeyPatch, names: list[str], found: int) -> None:
-    def trace(steps: Any, device: int, signatures: list[str]) -> Any:
-        signatures.append("mm")
-        return {"traceEvents": [event(name, ts) for ts, name in enumerate(names)]}
-
-    monkeypatch.setattr(cuda_kernels, "_trace", trace)
-    assert list(cuda_kernels.launched_by([], 0)) == ["mm"][:found]
 
 
 # -- contention -----------------------------------------------------------------------------------
