@@ -11,7 +11,7 @@ The rest comes from graphs that differ in one thing:
 
 - a chain to and fro between two lanes, beside one in a single lane: an edge of a chain
 - diamonds one after another: an edge where a branch leaves a lane or comes back
-- chains and diamonds with timing events around every node
+- chains in one lane and between two, of operations of some microseconds, with timing events around every node
 
 Not modelled: starts on several GPUs.
 """
@@ -84,22 +84,22 @@ class GraphBench:
 
         return captured(self.streams[:lanes], issue)
 
-    def diamonds(self, number: int, *, timed: bool = False) -> Any:
+    def diamonds(self, number: int) -> Any:
         """A graph of a ──▶ (b, c) ──▶ d again and again; c is on a lane of its own."""
         first, second = self.streams[:2]
 
         def issue() -> None:
             for _ in range(number):
-                self._node(first, self._tiny[0], timed=timed)
+                self._node(first, self._tiny[0])
                 second.wait_stream(first)
-                self._node(second, self._tiny[1], timed=timed)
-                self._node(first, self._tiny[0], timed=timed)
+                self._node(second, self._tiny[1])
+                self._node(first, self._tiny[0])
                 first.wait_stream(second)
-                self._node(first, self._tiny[0], timed=timed)
+                self._node(first, self._tiny[0])
 
         return captured([first, second], issue)
 
-    def _node(self, stream: Any, tensor: Any, *, timed: bool) -> None:
+    def _node(self, stream: Any, tensor: Any, *, timed: bool = False) -> None:
         import torch
 
         torch.cuda.set_stream(stream)
@@ -118,28 +118,26 @@ class GraphBench:
         """A tiny operation and a short one, each to be called again and again."""
         return [partial(tensor.add_, 1) for tensor in (self._tiny[0], self._short)]
 
-    def timed_row_s(self, *, short: bool, timed: bool) -> float:
-        """Device seconds a node of a chain of short operations, or of tiny ones."""
-        tensor = self._short if short else None
-        return self.slope_s(partial(self.row, timed=timed, tensor=tensor), TIMED_NODES)
+    def timed_row_s(self, *, timed: bool, lanes: int = 1) -> float:
+        """Device seconds a node of a chain of short operations."""
+        return self.slope_s(partial(self.row, timed=timed, lanes=lanes, tensor=self._short), TIMED_NODES)
 
 
 def edge_figures(bench: GraphBench) -> dict[str, Any]:
     """Edges of chains and of branches, and timing events.
 
-    A diamond takes three nodes and two edges. Timing events stand around operations of some microseconds: beside
-    tiny ones they are the limit.
+    A diamond takes three nodes and two edges. Timing events stand around operations of some microseconds, in chains:
+    beside tiny ones, and where branches have theirs at once, they are the limit.
     """
     node_s, across_s = (bench.slope_s(partial(bench.row, lanes=lanes), (FEW, MANY)) for lanes in (1, 2))
     fork_s = max(0.0, bench.slope_s(bench.diamonds, DIAMONDS) - 3 * node_s) / 2
-    plain_s, timed_s = (bench.timed_row_s(short=True, timed=timed) for timed in (False, True))
-    tiny_s = bench.timed_row_s(short=False, timed=True)
-    timed_fork_s = max(0.0, bench.slope_s(partial(bench.diamonds, timed=True), DIAMONDS) - 3 * tiny_s) / 2
+    plain_s, timed_s = (bench.timed_row_s(timed=timed) for timed in (False, True))
+    edges_s = bench.timed_row_s(timed=True, lanes=2) - bench.timed_row_s(timed=False, lanes=2)
     return {
         "graph_wait_s": max(0.0, across_s - node_s),
         "graph_fork_s": fork_s,
         "graph_event_s": max(0.0, timed_s - plain_s) / 2,
-        "graph_timed_edge_s": max(0.0, timed_fork_s - fork_s),
+        "graph_timed_edge_s": max(0.0, edges_s - (timed_s - plain_s)),
     }
 
 

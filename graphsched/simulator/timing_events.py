@@ -4,7 +4,7 @@ An event writes the time into host memory, and that waits behind what the copy r
 that take no time, do not. Which events are beside such copies follows from the spans, and the spans from that: the run
 is simulated again until both agree.
 
-Not modelled: events around copies; events beside copies between GPUs, or from pageable memory; events in CUDA graphs.
+Not modelled: events around copies; events beside copies between GPUs, or from pageable memory.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def run_with_events(columns: Columns, plan: Plan) -> tuple[Columns, Engine, floa
     """
     columns = with_events(columns)
     engine, makespan_s = _run(columns)
-    copies = incoming(columns, plan) if columns.dispatch.timed_beside_s and plan.mode == "eager" else {}
+    copies = incoming(columns, plan) if columns.dispatch.timed_beside_s else {}
     for _ in range(MOST_RUNS - 1 if copies else 0):
         late_s = late_events_s(columns, plan, copies, engine.start_s, engine.end_s)
         if late_s == columns.late_events_s:

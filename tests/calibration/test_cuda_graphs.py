@@ -31,7 +31,7 @@ class Played:
     fork: float = 3.0
     chain: float = 0.25
     event: float = 1.0
-    event_edge: float = 0.5  # on top of a fork where there are events
+    event_edge: float = 0.5  # on top of an edge where there are events
     rate: float = 0.5
     event_rate: float = 1.25
     stamp: float = 0.75
@@ -99,7 +99,7 @@ class FakeGraphs:
         stream.add(self.times.event)
 
     def _node(self, real: Callable[..., None]) -> Callable[..., None]:
-        def node(bench: Any, stream: Stream, tensor: Any, *, timed: bool) -> None:
+        def node(bench: Any, stream: Stream, tensor: Any, *, timed: bool = False) -> None:
             work = SimpleNamespace(add_=lambda _: stream.add(self.times.node * (SHORT if tensor.numel() > 64 else 1)))
             real(bench, stream, work, timed=timed)
 
@@ -117,7 +117,7 @@ class FakeGraphs:
         started = -t.rate
         links = set(chained(nodes.waits, nodes.lane, [CUDA] * len(nodes.lane)))
         for i, (lane, seconds, waits) in enumerate(zip(nodes.lane, nodes.seconds, nodes.waits, strict=True)):
-            edge = t.chain if i in links else t.fork + (t.event_edge if nodes.timed else 0.0)
+            edge = (t.chain if i in links else t.fork) + (t.event_edge if nodes.timed else 0.0)
             free = 0.0 if nodes.timed else started + t.rate  # nodes start in the order of their capture
             start = max([last.get(lane, 0.0), free, *(ends[j] + edge for j in waits)])
             started = start
