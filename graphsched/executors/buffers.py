@@ -120,7 +120,8 @@ class Buffers:
         """Put the inputs of a run in place; those not given get their default.
 
         Raises:
-            WorkloadError: A name is no input, one without default is missing, or shape or type differ.
+            WorkloadError: A name is no input, one without default is missing, shape or type differ, or it is on another
+                device than the input and the host.
         """
         work = self.plan.work
         for name in inputs:
@@ -131,7 +132,7 @@ class Buffers:
             if name not in work.tensors:
                 raise WorkloadError(f"input {name!r} has no default: give it to run({name}=tensor)")
         for name, tensor in inputs.items():
-            _check_given(work.values[name], tensor)
+            self._check_given(work.values[name], tensor)
         changing = sorted(self._changed | set(inputs))
         self._changed.update(inputs)
         for name in changing:
@@ -146,15 +147,28 @@ class Buffers:
         """Set states to the given tensors.
 
         Raises:
-            WorkloadError: A name is no state, or shape or type differ.
+            WorkloadError: A name is no state, shape or type differ, or it is on another device than the state and the
+                host.
         """
         names = self._state_names()
         for name, tensor in states.items():
             if name not in names:
                 raise WorkloadError(f"{name!r} is no state of this workload: it has {', '.join(names) or 'none'}")
-            _check_given(self.plan.work.values[name], tensor)
+            self._check_given(self.plan.work.values[name], tensor)
         for name, tensor in states.items():
             self.slots[self.slot_of[name]].copy_(tensor.detach())
+
+    def _check_given(self, value: Value, tensor: Any) -> None:
+        if not hasattr(tensor, "untyped_storage"):
+            raise WorkloadError(f"{value.kind} {value.name!r} must be a tensor, got {type(tensor).__name__}")
+        found, spec, home = TensorSpec.of(tensor), value.spec, self.slots[self.slot_of[value.name]].device
+        if spec is not None and (found.shape, found.dtype) != (spec.shape, spec.dtype):
+            raise WorkloadError(f"{value.kind} {value.name!r} must be {spec}, got {found}")
+        if tensor.device != home and tensor.device.type != "cpu":
+            raise WorkloadError(
+                f"{value.kind} {value.name!r} is on {home}, got a tensor on {tensor.device}: "
+                "give one there or on the host"
+            )
 
     def _state_names(self) -> list[str]:
         return [v.name for v in self.plan.work.values.values() if v.kind == "state"]
@@ -184,14 +198,6 @@ class Buffers:
 
 def _address(tensor: Any) -> int:
     return int(tensor.untyped_storage().data_ptr())
-
-
-def _check_given(value: Value, tensor: Any) -> None:
-    if not hasattr(tensor, "untyped_storage"):
-        raise WorkloadError(f"{value.kind} {value.name!r} must be a tensor, got {type(tensor).__name__}")
-    found, spec = TensorSpec.of(tensor), value.spec
-    if spec is not None and (found.shape, found.dtype) != (spec.shape, spec.dtype):
-        raise WorkloadError(f"{value.kind} {value.name!r} must be {spec}, got {found}")
 
 
 def check_outputs(task: str, results: list[Any], outputs: tuple[Value, ...], device: Any) -> None:

@@ -131,7 +131,8 @@ class Program:
             The returned values by name: those that no task reads, and those kept.
 
         Raises:
-            WorkloadError: An input is unknown, missing, or of another shape or type.
+            WorkloadError: An input is unknown, missing, of another shape or type, or neither on the device of the
+                workload's nor on the host.
             TaskFailedError: A task raised; the program can be run again.
             StuckError: The run did not end within the time-out.
         """
@@ -229,7 +230,8 @@ class Program:
         """Set states back to `states`, default to what they were when the program was made.
 
         Raises:
-            WorkloadError: A name is no state, or shape or type differ.
+            WorkloadError: A name is no state, shape or type differ, or it is on another device than the state and the
+                host.
         """
         self._make_ready()
         self.buffers.restore(self._initial if states is None else states)

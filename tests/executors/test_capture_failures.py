@@ -332,6 +332,10 @@ def test_an_empty_graph_and_a_failed_capture_make_no_warning() -> None:
         ({"x": torch.ones(3)}, r"input 'x' must be float32\[2\], got float32\[3\]"),
         ({"x": torch.ones(2, dtype=torch.float64)}, r"input 'x' must be float32\[2\], got float64\[2\]"),
         ({"x": [1.0, 1.0]}, "input 'x' must be a tensor, got list"),
+        (
+            {"x": torch.ones(2, device="meta")},
+            "'x' is on cpu, got a tensor on meta: give one there or on the host",
+        ),
         ({"y": torch.ones(2)}, "'y' is no input of this workload: it has x"),
     ],
 )

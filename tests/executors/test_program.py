@@ -55,6 +55,10 @@ def test_inputs_not_given_have_their_defaults_again() -> None:
         ({"y": torch.ones(3)}, r"'y' must be float32\[2\], got float32\[3\]"),
         ({"y": torch.ones(2, dtype=torch.float64)}, r"must be float32\[2\], got float64\[2\]"),
         ({"y": [1.0, 2.0]}, "must be a tensor, got list"),
+        (
+            {"y": torch.ones(2, device="meta")},
+            "'y' is on cpu, got a tensor on meta: give one there or on the host",
+        ),
         ({"y": torch.ones(2), "z": torch.ones(2)}, "'z' is no input of this workload: it has x, y"),
         ({"y": torch.ones(2), "sum": torch.ones(2)}, "'sum' is no input"),
     ],
