@@ -36,6 +36,8 @@ def test_seconds_that_are_not(seconds: Any) -> None:
         ({"device_s": 1.0, "company_s": ""}, "company_s"),
         ({"device_s": 1.0, "switching_s": math.nan}, "switching_s"),
         ({"device_s": 1.0, "graph_tried": 1}, "graph_tried is 1: true or false"),
+        ({"device_s": 1.0, "graph_memory": ((1, -1.0),)}, "graph_memory"),
+        ({"device_s": 1.0, "graph_memory": ((2, 1.0), (2, 1.0))}, "graph_memory is .* ascending"),
         ({"device_s": 1.0, "quartiles_s": (0.9, math.inf)}, "quartile"),
         ({"device_s": 1.0, "concurrency": ((2, math.nan),)}, "slowdown"),
         ({"device_s": 1.0, "concurrency": ((4, 2.0), (2, 1.0))}, "ascend"),
@@ -66,6 +68,14 @@ def test_slowdown_never_falls(k: int) -> None:
     assert cost.slowdown(k) <= cost.slowdown(k + 1)
 
 
+@pytest.mark.parametrize(("nbytes", "seconds"), [(0, 4), (100, 4), (150, 4.5), (300, 6), (10**12, 6)])
+def test_what_it_takes_in_a_graph_follows_from_the_memory(nbytes: int, seconds: float) -> None:
+    cost = TaskCost(8.0, graph_s=4.0, graph_memory=((100, 4.0), (300, 6.0)))
+    assert cost.in_graph(nbytes).device_s == seconds
+    assert TaskCost(8.0, graph_s=4.0).in_graph(nbytes).device_s == 4.0
+    assert TaskCost(8.0).in_graph(nbytes).device_s == 8.0
+
+
 def test_a_cost_that_is_missing_says_what_to_do() -> None:
     with pytest.raises(CostError, match=r"no cost of 'mm' on 'GPU': measure it with gs.profile"):
         Costs()["mm", "GPU"]
@@ -85,7 +95,7 @@ def test_merged_prefers_the_other() -> None:
 
 
 def test_json_round_trip_in_any_order() -> None:
-    full = TaskCost(1e-3, 2e-6, 3, 400, (0.9e-3, 1.1e-3), 20, CURVE, "measured")
+    full = TaskCost(1e-3, 2e-6, 3, 400, (0.9e-3, 1.1e-3), 20, CURVE, "measured", graph_memory=((5, 1.0), (6, 2.0)))
     costs = Costs({("mm", "GPU"): full, ("add", "CPU"): TaskCost(0.1, source="given")})
     turned = Costs(dict(reversed([(key, costs[key]) for key in costs])))
     assert Costs.from_dict(json.loads(json.dumps(costs.to_dict()))) == costs
@@ -127,7 +137,7 @@ def test_kernels_and_pairs_survive_json() -> None:
 
 def test_rows_without_kernels_are_as_they_always_were() -> None:
     (row,) = Costs({("mm", "GPU"): TaskCost(1.0)}).to_dict()
-    assert not {"kernels", "processors", "beside"} & set(row)
+    assert not {"kernels", "processors", "graph_memory", "beside"} & set(row)
 
 
 def test_pairs_come_after_operations_in_order() -> None:

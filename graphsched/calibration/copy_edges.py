@@ -1,11 +1,11 @@
-"""Edges between a GPU's kernels and its copies with the host, in streams and in CUDA graphs.
+"""Edges between kernels and copies of a GPU, with the host and to another GPU, in streams and in CUDA graphs.
 
-Kernels, copies in and copies out are the work of engines of their own, and what follows the work of another engine
-starts later than what follows its own. A chain that goes to and fro between two lanes takes what its links take in
-rows of their own, and two edges.
+Kernels, copies in, copies out and those to other GPUs are the work of engines of their own, and what follows the work
+of another engine starts later than what follows its own. A chain that goes to and fro between two lanes takes what its
+links take in rows of their own, and two edges.
 
-Not modelled: that an edge takes another time one way than the other; copies on a lane of tasks; edges to copies
-between GPUs; what the sizes of kernels and copies have to do with it.
+Not modelled: that an edge takes another time one way than the other; copies on a lane of tasks; edges between copies
+with the host and copies to another GPU; what the sizes of kernels and copies have to do with it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_replays import captured, device_s, each_s
 from graphsched.executors.clocks import new_event
 from graphsched.executors.lanes import stream_pool
+from graphsched.executors.peer_copies import allow_access, driver_copy
 
 ELEMENTS, COPIED_BYTES = 2**23, 2**20  # of additions of about 15 µs and copies of about 22 µs on an H200
+PEER_BYTES = 2**23  # of copies of some 21 µs between H200s
 ROUNDS, GRAPH_ROUNDS = 50, (10, 60)
 REPEATS, COLD_REPEATS = 11, 2
 
@@ -41,18 +43,45 @@ class Links(NamedTuple):
     out: Link
 
 
-def copy_edge_figures(spinner: Spinner) -> dict[str, float]:
-    """Fields of `Dispatch` about edges to and from copies, in seconds."""
+Measure = Callable[[Sequence[Link]], float]
+
+
+def copy_edge_figures(spinners: Sequence[Spinner]) -> dict[str, float]:
+    """Fields of `Dispatch` about edges to and from copies, in seconds; those between GPUs if there are two."""
+    spinner = spinners[0]
     in_streams = links_on([new_stream(spinner.device) for _ in Links._fields])
     in_graphs = links_on(stream_pool(spinner.device)[: len(Links._fields)])
     tasks_s, copies_s = edges_s(partial(round_s, spinner), in_streams)
     graph_tasks_s, graph_copies_s = edges_s(partial(graph_round_s, spinner), in_graphs)
-    return {
+    figures = {
         "copy_edge_s": tasks_s,
         "copies_edge_s": copies_s,
         "graph_copy_edge_s": graph_tasks_s,
         "graph_copies_edge_s": graph_copies_s,
     }
+    if len(spinners) > 1:
+        other = spinners[1].device
+        figures |= {
+            "peer_edge_s": edge_s(partial(round_s, spinner), in_streams.kernel, across(in_streams.out.stream, other)),
+            "graph_peer_edge_s": edge_s(
+                partial(graph_round_s, spinner), in_graphs.kernel, across(in_graphs.out.stream, other)
+            ),
+        }
+    return figures
+
+
+def across(stream: Any, other: int) -> Link:
+    """A copy to GPU `other` on a stream of its source, by the driver, as the executors make it."""
+    import torch
+
+    there = f"cuda:{other}"
+    allow_access(str(stream.device), there)
+    source = torch.zeros(PEER_BYTES, dtype=torch.uint8, device=stream.device)
+    target = torch.zeros(PEER_BYTES, dtype=torch.uint8, device=there)
+    for device in (stream.device, there):
+        torch.cuda.synchronize(device)
+    copy = partial(driver_copy(), target.data_ptr(), source.data_ptr(), PEER_BYTES, stream.cuda_stream)
+    return Link(stream, lambda: (copy(), source, target))  # which are held as long as the call is
 
 
 def links_on(streams: Sequence[Any]) -> Links:
@@ -72,7 +101,7 @@ def links_on(streams: Sequence[Any]) -> Links:
     return Links(*map(Link, streams, calls))
 
 
-def edges_s(measure: Callable[[Sequence[Link]], float], links: Links) -> tuple[float, float]:
+def edges_s(measure: Measure, links: Links) -> tuple[float, float]:
     """Seconds of an edge between a kernel and a copy, the mean of both directions of copies; and between copies.
 
     Args:
@@ -87,12 +116,13 @@ def edges_s(measure: Callable[[Sequence[Link]], float], links: Links) -> tuple[f
         >>> edges_s(measure, Links(*(Link(name, print) for name in alone)))
         (2.75, 3.5)
     """
-    rows_s = [measure([link]) for link in links]
+    tasks_s = [edge_s(measure, links.kernel, copy) for copy in (links.into, links.out)]
+    return sum(tasks_s) / 2, edge_s(measure, links.into, links.out)
 
-    def edge_s(a: int, b: int) -> float:
-        return max(0.0, measure([links[a], links[b]]) - rows_s[a] - rows_s[b]) / 2
 
-    return (edge_s(0, 1) + edge_s(0, 2)) / 2, edge_s(1, 2)
+def edge_s(measure: Measure, first: Link, second: Link) -> float:
+    """Seconds of an edge between these two, the mean of there and back; not below 0."""
+    return max(0.0, measure([first, second]) - measure([first]) - measure([second])) / 2
 
 
 def round_s(spinner: Spinner, chain: Sequence[Link]) -> float:

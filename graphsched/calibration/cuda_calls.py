@@ -17,7 +17,8 @@ from functools import partial
 from typing import Any
 
 from graphsched.calibration import tiny_plans
-from graphsched.calibration.cuda_clock import elapsed_s, new_stream
+from graphsched.calibration.cold_calls import colds_on
+from graphsched.calibration.cuda_clock import new_stream
 from graphsched.calibration.fitting import median
 from graphsched.calibration.tiny_plans import (
     KINDS,
@@ -28,7 +29,6 @@ from graphsched.calibration.tiny_plans import (
     plain_row,
     plans_on,
     program_of,
-    waits_of,
 )
 from graphsched.executors.collector import no_collector
 from graphsched.executors.program import Program
@@ -39,7 +39,6 @@ ROUNDS = 25
 FIRST_CALLS = 6
 CALLS = 200  # of a question whether a lane is done
 LONGEST_S = 60.0  # of waiting for what is over
-SHORT, LONG = 64, 1536  # rows of products of some microseconds, and of more than 100
 RECORD_SHARE = 0.5  # of what a wait and the record that it waits for take together
 
 
@@ -87,7 +86,6 @@ class Taken:
 def call_figures(gpus: Sequence[int]) -> dict[str, Any]:
     """Fields of `Dispatch` that are host time of calls, in seconds; those between GPUs if there are two."""
     taken = _in_turns(plans_on(tuple(gpus)))
-    waits = _long_waits(gpus[0])
     seconds = taken.seconds
     base_s = seconds["row"]
     free_s = max(0.0, seconds["chain"] - base_s)
@@ -105,7 +103,7 @@ def call_figures(gpus: Sequence[int]) -> dict[str, Any]:
         "blocking_in_s": seconds["blocking in"],
         "blocking_out_s": seconds["blocking out"],
         "fresh_out_s": seconds["fresh out"],
-        "cold_s": waits,
+        "colds": colds_on(gpus[0]),
         "query_s": _query_s(gpus[0]),
         "asked_s": _asked_s(gpus[0]),
     }
@@ -188,23 +186,6 @@ def _in_turns(plans: Mapping[str, tuple[Build, tuple[int, ...]]]) -> Taken:
     unit_s = median([r[""] for r in rounds])
     seconds = {name: unit_s * median([r[name] for r in rounds]) for name in plans}
     return Taken(seconds, unit_s * max(0.0, median(starts)), unit_s * max(0.0, median(timed)))
-
-
-def _long_waits(gpu: int) -> float:
-    """Host seconds that a wait of some hundred microseconds and the call after it take longer than short ones.
-
-    Of a run with a wait after every task, what is not the tasks' time on the device, a task.
-    """
-    with program_of(waits_of(SHORT), (gpu,)) as short, program_of(waits_of(LONG), (gpu,)) as long, no_collector():
-        rows = [(_beside_kernels_s(short), _beside_kernels_s(long)) for _ in range(ROUNDS + 2)][2:]
-    return max(0.0, median([after - before for before, after in rows]))
-
-
-def _beside_kernels_s(program: Program) -> float:
-    """Seconds a task of a run with timing events that its kernels do not take."""
-    stamps, _, seconds = program.time_spans()
-    kernels_s = sum(elapsed_s(first, last) for first, last in stamps.events.values())
-    return (seconds - kernels_s) / len(stamps.events)
 
 
 def _query_s(gpu: int) -> float:

@@ -24,6 +24,7 @@ from typing import Any
 
 from graphsched.calibration.cuda_clock import Spinner
 from graphsched.calibration.graph_copies import copy_figures
+from graphsched.calibration.graph_operations import HELD, LOST, cache_bytes
 from graphsched.calibration.graph_replays import captured, device_s, each_s, return_s
 from graphsched.calibration.graph_rows import stamped_s, tiny_replay, tiny_timed_s
 from graphsched.errors import ExecutionError
@@ -31,7 +32,8 @@ from graphsched.executors.clocks import new_event
 from graphsched.executors.lanes import stream_pool
 
 SIZES = (1, 2, 4, 10, 30, 100, 300, 1000, 2000)  # nodes of the rows whose launches are timed
-FEW, MANY = 100, 300  # of those whose difference tells what a node takes, and of the two chains likewise
+FEW, MANY = 100, 1000  # of those whose difference tells what a node takes
+CHAIN_NODES = 100, 300  # of the two chains whose difference tells what an edge takes
 HOST_SIZES = 10, 1000
 DIAMONDS = 10, 60
 LANES, LANE_NODES = (2, 4, 8), (20, 80)  # nodes of each lane
@@ -45,7 +47,7 @@ def graph_figures(spinner: Spinner) -> dict[str, Any]:
     device, back_s = spinner.device, return_s(bench.streams[0])
     launch = launch_figures(device, back_s)
     found = edge_figures(bench) | launch | lane_figures(device, launch, back_s)
-    found["graph_stamp_s"] = stamp_figure(bench.rows(), device, launch)
+    found |= stamp_figures(bench.rows(), device, launch)
     return found | {"graph_event_rates": event_rates(device)} | copy_figures(spinner, bench.streams[0])
 
 
@@ -129,7 +131,7 @@ def edge_figures(bench: GraphBench) -> dict[str, Any]:
     A diamond takes three nodes and two edges. Timing events stand around operations of some microseconds, in chains:
     beside tiny ones, and where branches have theirs at once, they are the limit.
     """
-    node_s, across_s = (bench.slope_s(partial(bench.row, lanes=lanes), (FEW, MANY)) for lanes in (1, 2))
+    node_s, across_s = (bench.slope_s(partial(bench.row, lanes=lanes), CHAIN_NODES) for lanes in (1, 2))
     fork_s = max(0.0, bench.slope_s(bench.diamonds, DIAMONDS) - 3 * node_s) / 2
     plain_s, timed_s = (bench.timed_row_s(timed=timed) for timed in (False, True))
     edges_s = bench.timed_row_s(timed=True, lanes=2) - bench.timed_row_s(timed=False, lanes=2)
@@ -174,26 +176,30 @@ def lane_figures(device: int, launch: dict[str, Any], back_s: float) -> dict[str
     return {"graph_rates": tuple(rates), "graph_lane_s": max(0.0, more_s / (lanes - 1))}
 
 
-def stamp_figure(calls: Sequence[Callable[[], Any]], device: int, launch: dict[str, Any]) -> float:
-    """A stamp in its lane, seconds: mean over rows of each of `calls`; 0 where there can be none.
+def stamp_figures(calls: Sequence[Callable[[], Any]], device: int, launch: dict[str, Any]) -> dict[str, Any]:
+    """A stamp in its lane, seconds: in rows of `calls`, of which the second does not leave the others room in a cache.
 
-    A row with stamps has three nodes for one, so that it starts later as the figures of the `launch` say.
+    0 where there can be none. It does not take less where a graph works on more than the cache holds.
     """
+    try:
+        held_s, lost_s = (_stamp_s(call, device, launch) for call in calls)
+    except ExecutionError:
+        return {"graph_stamp_s": 0.0}
+    cache, lost_s = cache_bytes(device), max(held_s, lost_s)
+    points = ((int(HELD * cache), held_s), (int(LOST * cache), lost_s)) if cache else ()
+    return {"graph_stamp_s": held_s if cache else (held_s + lost_s) / 2, "graph_stamps": points}
+
+
+def _stamp_s(call: Callable[[], Any], device: int, launch: dict[str, Any]) -> float:
+    """From rows of two lengths; one with stamps has three nodes for one, and starts later as the `launch` says."""
     from graphsched.platform import Dispatch
 
     start_s = Dispatch(graph_starts=launch["graph_starts"]).graph_start_s
-    more = TIMED_NODES[1] - TIMED_NODES[0]
-    found = []
-    for call in calls:
-        added_s = []
-        for nodes in TIMED_NODES:
-            try:
-                plain_s, with_s = stamped_s(call, nodes, device)
-            except ExecutionError:
-                return 0.0
-            added_s.append(with_s - plain_s - start_s(3 * nodes) + start_s(nodes))
-        found.append(each_s(added_s[0], added_s[1], 2 * more))
-    return sum(found) / len(found)
+    added_s = []
+    for nodes in TIMED_NODES:
+        plain_s, with_s = stamped_s(call, nodes, device)
+        added_s.append(with_s - plain_s - start_s(3 * nodes) + start_s(nodes))
+    return each_s(added_s[0], added_s[1], 2 * (TIMED_NODES[1] - TIMED_NODES[0]))
 
 
 def event_rates(device: int) -> tuple[tuple[int, float], ...]:

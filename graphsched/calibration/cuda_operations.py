@@ -51,7 +51,7 @@ def measure_on_cuda(step: Step, spinner: Spinner, repeats: int, *, concurrency: 
         alone_s = median(device_s)
         returned_bytes = sum(value.nbytes for value in step.task.outputs)
         host = host_costs(calls, spinner.device, alone_s, returned_bytes)
-        graph_s = in_graph(calls, spinner.device, alone_s, returned_bytes)
+        in_graphs = in_graph(calls, spinner.device, alone_s, returned_bytes)
         wanted = concurrency and alone_s < CURVE_BELOW_S
         curve = _curve(step, spinner, alone_s, host.dispatch_s, seen.launches) if wanted else ()
         torch.cuda.synchronize()
@@ -63,7 +63,8 @@ def measure_on_cuda(step: Step, spinner: Spinner, repeats: int, *, concurrency: 
         **asdict(host),
     )
     processors = multiprocessors(spinner.device) if seen.kernels else None
-    return replace(cost, kernels=seen.kernels, processors=processors, graph_s=graph_s, graph_tried=True)
+    cost = replace(cost, kernels=seen.kernels, processors=processors, graph_tried=True)
+    return replace(cost, graph_s=in_graphs[0][1], graph_memory=in_graphs) if in_graphs else cost
 
 
 def _sets(step: Step, device: int) -> int:

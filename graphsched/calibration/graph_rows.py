@@ -21,6 +21,7 @@ from graphsched.platform import Device, Dispatch, Platform
 from graphsched.workload import Workload
 
 RUNS, COLD_RUNS = 5, 2
+MOST_RUNS, RUNS_S = 40, 0.02  # more than the least number, while all of them take no longer
 TINY_ELEMENTS = 64
 EVENTS, STAMPS = Dispatch(), Dispatch(graph_stamp_s=1e-6)  # of rows that are timed by these
 
@@ -41,7 +42,14 @@ class _Step:
         return "a row"
 
 
-def row_of(calls: Calls, length: int, device: int, lanes: int = 1, dispatch: Dispatch = EVENTS) -> Program:
+def row_of(
+    calls: Calls,
+    length: int,
+    device: int,
+    lanes: int = 1,
+    dispatch: Dispatch = EVENTS,
+    before: Callable[[], Any] | None = None,
+) -> Program:
     """A program in graph mode of `length` calls of an operation, going round `calls` and round `lanes`.
 
     Args:
@@ -50,25 +58,37 @@ def row_of(calls: Calls, length: int, device: int, lanes: int = 1, dispatch: Dis
         device: Number of the GPU.
         lanes: Side by side.
         dispatch: Of its platform: says whether events or stamps time it.
+        before: A call that all of them wait for.
 
     Raises:
         TaskFailedError: It cannot be captured.
     """
     work, step, name = Workload("row"), _Step(calls), f"cuda:{device}"
-    for k in range(length):
-        work.task(step, k, name=f"t{k}", outputs=[], device=name)
     names = [f"t{k}" for k in range(length)]
     placed = {task: f"{name}/s{k % lanes}" for k, task in enumerate(names)}
+    first: list[str] = []
+    if before is not None:
+        work.task(_Step([before]), 0, name="before", outputs=[], device=name)
+        work.barrier("all")
+        first, placed["before"] = ["before", "all"], f"{name}/s0"
+    for k, task in enumerate(names):
+        work.task(step, k, name=task, outputs=[], device=name)
     here = Platform("here", (Device("cpu", "cpu"), Device(name, "cuda")), dispatch=dispatch)
-    plan = build_plan(work, here, None, Placement(names, placed), scheduler="calibration")
+    plan = build_plan(work, here, None, Placement(first + names, placed), scheduler="calibration")
     return Program(plan, mode="graph")
 
 
 def replay_of(row: Program, runs: int = RUNS) -> Replay:
-    """Seconds of a run of `row`: until all is issued, and until the thread sees the end; medians."""
-    samples = []
-    for _ in range(runs + COLD_RUNS):
+    """Seconds of a run of `row`: until all is issued, and until the thread sees the end; medians.
+
+    Of `runs`, or up to `MOST_RUNS` while they take no more than `RUNS_S`: a run is a microsecond or two longer or
+    shorter than the next, as much as one or two nodes.
+    """
+    samples: list[tuple[float, float]] = []
+    spent_s = 0.0
+    while len(samples) < COLD_RUNS + runs or (len(samples) < COLD_RUNS + MOST_RUNS and spent_s < RUNS_S):
         whole_s = row.time_once()
+        spent_s += whole_s
         samples.append((row.issue_s, whole_s))
     hosts, wholes = zip(*samples[COLD_RUNS:], strict=True)
     return Replay(median(hosts), median(wholes))

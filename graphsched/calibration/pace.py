@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from graphsched.platform import Platform
 
 if TYPE_CHECKING:
+    from graphsched.calibration.cold_calls import ColdCalls, Colds
     from graphsched.calibration.cuda_calls import Yardstick
 
 
@@ -23,7 +24,7 @@ def present_call_s(platform: Platform) -> float:
 
 
 class PaceMeter:
-    """Takes the yardstick again and again while something is measured.
+    """Takes the yardstick, and what calls take longer after waits, again and again while something is measured.
 
     Example:
         >>> import contextlib
@@ -36,15 +37,21 @@ class PaceMeter:
 
     def __init__(self, platform: Platform) -> None:
         self._samples: list[float] = []
+        self._after_waits: list[tuple[float, ...]] = []
         self._yardstick: Yardstick | None = None
+        self._cold_calls: ColdCalls | None = None
         gpus = [d.name for d in platform.devices if d.kind == "cuda"]
         if gpus and platform.dispatch.call_s:
+            from graphsched.calibration.cold_calls import ColdCalls
             from graphsched.calibration.cuda_calls import Yardstick
 
-            self._yardstick = Yardstick(int(gpus[0].partition(":")[2]))
+            gpu = int(gpus[0].partition(":")[2])
+            self._yardstick, self._cold_calls = Yardstick(gpu), ColdCalls(gpu)
 
     def take(self) -> None:
         """One sample of a few milliseconds; nothing without a GPU."""
+        if self._cold_calls is not None:
+            self._after_waits.append(self._cold_calls.sample_s())
         if self._yardstick is not None:
             self._samples.append(self._yardstick.sample_s())
 
@@ -53,12 +60,25 @@ class PaceMeter:
         """Median of the samples; 0 if there are none."""
         return statistics.median(self._samples) if self._samples else 0.0
 
+    @property
+    def colds(self) -> Colds:
+        """Medians of the samples, as `Dispatch.colds`; empty if there are none."""
+        if not self._after_waits:
+            return ()
+        from graphsched.calibration.cold_calls import colds_of
+
+        return colds_of(self._after_waits)
+
     def close(self) -> None:
         """Give streams and memory back."""
+        self._cold_calls = None
         if self._yardstick is not None:
             self._yardstick.close()
 
 
-def at_pace(platform: Platform, call_s: float) -> Platform:
-    """`platform` with its costs of dispatch for a thread whose yardstick is `call_s`; 0 leaves it as it is."""
-    return replace(platform, dispatch=platform.dispatch.at(call_s)) if call_s else platform
+def at_pace(platform: Platform, call_s: float, colds: Colds = ()) -> Platform:
+    """`platform` with its costs of dispatch for a thread whose yardstick is `call_s`; 0 leaves it as it is.
+
+    `colds`: what its calls take longer after waits now; empty where that was not measured.
+    """
+    return replace(platform, dispatch=platform.dispatch.at(call_s, colds)) if call_s else platform

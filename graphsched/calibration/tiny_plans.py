@@ -17,7 +17,6 @@ from graphsched.platform.parts import LinkMemory
 from graphsched.workload import Value, Workload
 
 ACTIONS = 240
-WAITS = 30
 
 Build = Callable[[Workload, list[Value]], Mapping[str, str]]
 
@@ -118,23 +117,6 @@ def _between_gpus(work: Workload, inputs: list[Value]) -> dict[str, str]:
         value = work.task(torch.neg, value, name=f"t{i}", device=device)
         placed[f"t{i}"] = f"{device}/s0"
     return placed
-
-
-def waits_of(size: int) -> Build:
-    """Products of matrices of `size` rows, a wait of the thread after each."""
-
-    def build(work: Workload, inputs: list[Value]) -> dict[str, str]:
-        import torch
-
-        device = device_of(inputs[0])
-        generator = torch.Generator().manual_seed(0)
-        x = work.input("wide", torch.rand(size, size, generator=generator), device=device)
-        for i in range(WAITS):
-            work.task(torch.mm, x, x, name=f"t{i}", device=device)
-            work.barrier()
-        return {f"t{i}": f"{device}/s0" for i in range(WAITS)}
-
-    return build
 
 
 def _mixed(kinds: Sequence[str]) -> Build:

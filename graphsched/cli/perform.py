@@ -142,7 +142,7 @@ class Runner:
             measured = execute(
                 plan, repeats=self.repeats, timeout_s=timeout_s, at_most_s=REPEATS_TAKE_S, between=meter.take
             )
-        predicted = predict(replace(plan, platform=at_pace(here, meter.call_s)))
+        predicted = predict(replace(plan, platform=at_pace(here, meter.call_s, meter.colds)))
         record = record_case(
             self.setup,
             case.label,

@@ -92,6 +92,8 @@ class TaskCost:
         switching_s: What the call takes the host longer where its stream is another than the last call's, beyond
             making that stream current, median.
         graph_s: Time of one in a row inside a CUDA graph; None: not measured, or it cannot be captured.
+        graph_memory: (bytes, seconds) pairs: `graph_s` by the memory of its device that the graph works on, where a
+            cache does not hold it all; empty: `graph_s`, whatever that is.
         graph_nodes: Nodes of a graph that it makes; 0: unknown, one a launch.
         graph_tried: Whether `graph_s` and `graph_nodes` were to be measured, so that what is unknown stays so.
     """
@@ -112,12 +114,17 @@ class TaskCost:
     graph_s: float | None = None
     graph_nodes: int = 0
     graph_tried: bool = False
+    graph_memory: tuple[tuple[int, float], ...] = ()
 
     def __post_init__(self) -> None:
         if self.company_s is not None:
             check_seconds(self.company_s, "company_s")
         if self.graph_s is not None:
             check_seconds(self.graph_s, "graph_s")
+        for _, seconds in self.graph_memory:
+            check_seconds(seconds, "seconds of graph_memory")
+        if [nbytes for nbytes, _ in self.graph_memory] != sorted({nbytes for nbytes, _ in self.graph_memory}):
+            raise CostError(f"graph_memory is {self.graph_memory}: ascending numbers of bytes are needed")
         check_seconds(self.switching_s, "switching_s")
         check_seconds(self.device_s, "device_s")
         check_seconds(self.dispatch_s, "dispatch_s")
@@ -137,19 +144,37 @@ class TaskCost:
         if [k for k, _ in self.concurrency] != sorted({k for k, _ in self.concurrency}):
             raise CostError(f"concurrency curve {self.concurrency}: the numbers of copies must ascend")
 
-    def in_graph(self) -> TaskCost:
+    def in_graph(self, memory_bytes: int = 0) -> TaskCost:
         """This cost inside a CUDA graph: `device_s` and `launches` are those of its nodes, where they are known.
+
+        Between two points of `graph_memory` it is interpolated; outside them it is that of the next.
+
+        Args:
+            memory_bytes: Memory of its device that the graph works on.
 
         Example:
             >>> TaskCost(6e-6, launches=2, graph_s=5e-6, graph_nodes=3).in_graph().device_s
             5e-06
             >>> TaskCost(6e-6).in_graph() == TaskCost(6e-6)
             True
+            >>> cost = TaskCost(8.0, graph_s=4.0, graph_memory=((100, 4.0), (300, 6.0)))
+            >>> [cost.in_graph(nbytes).device_s for nbytes in (0, 200, 1000)]
+            [4.0, 5.0, 6.0]
         """
         if self.graph_s is None and not self.graph_nodes:
             return self
-        device_s = self.device_s if self.graph_s is None else self.graph_s
+        device_s = self.device_s if self.graph_s is None else self._graph_s(memory_bytes)
         return replace(self, device_s=device_s, launches=self.graph_nodes or self.launches)
+
+    def _graph_s(self, memory_bytes: int) -> float:
+        assert self.graph_s is not None
+        below = (0, self.graph_s)
+        for point in self.graph_memory:
+            if point[0] >= memory_bytes:
+                share = (memory_bytes - below[0]) / (point[0] - below[0]) if point[0] > below[0] else 1.0
+                return below[1] + share * (point[1] - below[1])
+            below = point
+        return below[1]
 
     def dispatch_at(self, call_s: float) -> float:
         """`dispatch_s` on a thread whose tiny operation takes `call_s` now; as measured where either is unknown.

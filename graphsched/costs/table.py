@@ -101,6 +101,8 @@ class Costs:
             row = asdict(cost)
             if not cost.kernels:
                 del row["kernels"], row["processors"]
+            if not cost.graph_memory:
+                del row["graph_memory"]
             rows.append({"signature": signature, "model": model} | row)
         for (signature, beside, model), pair in sorted(self._pairs.items()):
             rows.append({"signature": signature, "model": model, "beside": beside} | asdict(pair))
@@ -146,7 +148,8 @@ def _points(rows: Any) -> tuple[tuple[int, float], ...]:
 def _task_cost(content: dict[str, Any]) -> TaskCost:
     made = dict(content)
     made["quartiles_s"] = tuple(made["quartiles_s"]) if made.get("quartiles_s") else None
-    made["concurrency"] = _points(made.get("concurrency", ()))
+    for name in ("concurrency", "graph_memory"):
+        made[name] = _points(made.get(name, ()))
     made["kernels"] = tuple(Kernel(**kernel) for kernel in made.get("kernels", ()))
     made["processors"] = Multiprocessors(**made["processors"]) if made.get("processors") else None
     return TaskCost(**made)

@@ -32,7 +32,8 @@ class SegmentCompiler(EagerCompiler):
         ends: Events of the ends of segments.
         kept: Results of copies outside that graphs read, by slot: each run writes them again.
         in_turn: Whether a segment is launched only once the one before it is over.
-        stamps: Where the stamps of each GPU go that take the place of timing events in graphs; empty: events do.
+        stamps: Where the stamps of each GPU go that take the place of timing events around its tasks in graphs; empty:
+            events do.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class SegmentCompiler(EagerCompiler):
     # -- what is captured ------------------------------------------------------------------------------
 
     def inside(self, stamps: Stamps | None = None) -> list[Calls]:
-        """The calls of each segment; with `stamps`, timing events stand around every action, or stamps of the GPU.
+        """The calls of each segment; with `stamps`, timing events stand around every action, or stamps around tasks.
 
         Raises:
             ExecutionError: The kernel of stamps cannot be loaded.
@@ -162,14 +163,18 @@ class SegmentCompiler(EagerCompiler):
         return super()._free(i) if self.plan.lane_of[i] in self.cpu else _nothing
 
     def _make_stamps(self) -> None:
-        """Memory for two stamps of each action that graphs hold."""
-        of = zip(self.plan.lane_of, self.segments.of, strict=True)
-        number = Counter(_device(self.cuda[lane]) for lane, k in of if k != OUTSIDE and lane in self.cuda)
+        """Memory for two stamps of each action that graphs hold on a lane of tasks."""
+        number = Counter(_device(self.cuda[self.plan.lane_of[i]]) for i in range(len(self.plan)) if self._stamped(i))
         self.stamps = {device: StampMemory(device, 2 * actions) for device, actions in number.items()}
+
+    def _stamped(self, i: int) -> bool:
+        """Whether an action has stamps where there are any: copies on lanes of their own have events."""
+        lane = self.plan.lanes[self.plan.lane_of[i]]
+        return self.segments.of[i] != OUTSIDE and lane.kind == "compute" and is_cuda(lane.device)
 
     def _timing_event(self, i: int) -> Any:
         inside, lane = self.segments.of[i] != OUTSIDE, self.plan.lane_of[i]
-        if inside and self.stamps:
+        if self.stamps and self._stamped(i):
             return self.stamps[_device(self.cuda[lane])].stamp()
         return new_event(timing=True, external=inside)
 

@@ -96,7 +96,7 @@ def gather(line: Timeline) -> Facts:
     plan = line.plan
     columns, _ = tabulate(plan, EVERYTHING)
     finish(columns, {}, EVERYTHING)
-    columns = with_events(columns)
+    columns = with_events(columns, plan)
     on_lane: tuple[list[int], ...] = tuple([] for _ in plan.lanes)
     place = []
     for i, lane in enumerate(plan.lane_of):

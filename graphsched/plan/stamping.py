@@ -1,8 +1,9 @@
-"""Whether the spans of a plan in graph mode come from stamps, which are kernels, or from timing events.
+"""Whether the spans of a plan's tasks in graph mode come from stamps, which are kernels, or from timing events.
 
-A stamp is a kernel of one thread that writes down a GPU's clock. It costs less than an event, and those of several
-lanes do not wait for each other, but it stands in the queue of blocks like any kernel: behind a kernel of another lane
-that waits for room it waits too. So there are stamps where no kernel ever waits for room.
+A stamp is a kernel of one thread that writes down a GPU's clock. It costs less than an event, those of several lanes do
+not wait for each other, and copies from the host do not keep it waiting; but it stands in the queue of blocks like any
+kernel: behind a kernel of another lane that waits for room it waits too. So there are stamps where no kernel ever waits
+for room, and none around copies, whose lanes have events.
 
 Not modelled: that lanes of a plan may have no kernels at the same time. Priority, which would let stamps pass the
 queue: a graph of two priorities was launched many times more slowly.
@@ -27,10 +28,10 @@ NOTHING: Room = (0, 0, 0, 0)
 
 
 def stamped(plan: Plan) -> bool:
-    """Whether stamps stand around the actions that CUDA graphs hold, in the place of timing events.
+    """Whether stamps stand around the tasks that CUDA graphs hold, in the place of timing events.
 
-    That takes graph mode and a platform on which a stamp was measured. On a GPU with one lane in use stamps always
-    have room. With several all kernels there must be known, and the largest of every lane have room together.
+    That takes graph mode and a platform on which a stamp was measured. On a GPU with one lane of tasks in use stamps
+    always have room. With several all kernels there must be known, and the largest of every lane have room together.
 
     Example:
         >>> from dataclasses import replace
@@ -54,9 +55,9 @@ def stamped(plan: Plan) -> bool:
         return False
     lanes: dict[str, set[int]] = {}
     for lane, inside in zip(plan.lane_of, captured(plan), strict=True):
-        if inside:
+        if inside and plan.lanes[lane].kind == "compute":
             lanes.setdefault(plan.lanes[lane].device, set()).add(lane)
-    return all(_has_room(plan, device, used) for device, used in lanes.items() if len(used) > 1)
+    return bool(lanes) and all(_has_room(plan, device, used) for device, used in lanes.items() if len(used) > 1)
 
 
 def _has_room(plan: Plan, device: str, lanes: set[int]) -> bool:

@@ -63,12 +63,16 @@ class Dispatch:
         same_device_s, other_device_s: Latency of a wait on another lane of the device, of another device.
         copy_edge_s, copies_edge_s: Latency of a wait between a lane of tasks and one of copies with the host, either
             way; between the two lanes of such copies; 0: unknown, as `same_device_s`.
+        peer_edge_s: Between a lane of tasks and one of copies from its GPU to another, either way; 0: unknown, as
+            `same_device_s`.
         queue_depth: Launches that a device's queue holds before the thread blocks.
         start_s: What the first calls of a timed run take longer, for the processor's caches are cold.
         first_s: What a run that follows one like it takes longer than its first call, launch and return add up to.
         first_in_s, first_out_s, first_peer_s: The same of a run that begins with a copy to a GPU, to the host, between
             GPUs; 0: unknown, as one that begins with a task.
-        cold_s: What returning from a long wait and the call after it take longer than after a short one.
+        cold_s: What the call after a wait of more than 20 µs takes longer, however long it was, where `colds` is empty.
+        colds: What the call after a wait of the thread takes longer than in a row, by the length of the wait: (µs,
+            seconds), ascending; empty: unknown.
         query_s: Asking once whether a lane is done, when it is.
         asked_s: The thread's return from waiting for what is over already; 0: unknown, as `sync_s`.
         launch_s: From a launch being issued to its start on an idle lane.
@@ -80,11 +84,13 @@ class Dispatch:
         graph_node_s: What a tiny node in a row adds to a replay on the device.
         graph_wait_s: An edge of a graph to another lane where the lanes' nodes are one chain.
         graph_fork_s: An edge of a graph where a branch leaves a lane, or comes back to one.
-        graph_copy_edge_s, graph_copies_edge_s: `copy_edge_s` and `copies_edge_s` inside a graph; 0: unknown, as an
-            edge between tasks.
+        graph_copy_edge_s, graph_copies_edge_s, graph_peer_edge_s: `copy_edge_s`, `copies_edge_s` and `peer_edge_s`
+            inside a graph; 0: unknown, as an edge between tasks.
         graph_event_s: What a timing event takes in a lane of a graph; 0: unknown, `timed_gap_s` counts for two.
         graph_stamp_s: What a stamp takes in a lane of a graph: a kernel in the place of a timing event, which writes
             down the GPU's clock; 0: unknown, there are events.
+        graph_stamps: `graph_stamp_s` by the memory that the graph works on, which a cache may hold or not: (bytes,
+            seconds), ascending; empty: `graph_stamp_s`, whatever that is.
         graph_timed_edge_s: What an edge of `graph_fork_s` takes longer where timing events stand around its ends.
         graph_rates: Device seconds a node where tiny nodes run in so many lanes of a graph at once: (lanes,
             seconds), ascending; empty: they do not hold each other up.
@@ -123,6 +129,7 @@ class Dispatch:
     other_device_s: float = 5.7e-6
     copy_edge_s: float = 0.0
     copies_edge_s: float = 0.0
+    peer_edge_s: float = 0.0
     queue_depth: int = 1024
     start_s: float = 0.0
     first_s: float = 0.0
@@ -130,6 +137,7 @@ class Dispatch:
     first_out_s: float = 0.0
     first_peer_s: float = 0.0
     cold_s: float = 0.0
+    colds: tuple[tuple[int, float], ...] = ()
     query_s: float = 0.0
     asked_s: float = 0.0
     launch_s: float = 4e-6
@@ -143,8 +151,10 @@ class Dispatch:
     graph_fork_s: float = 0.0
     graph_copy_edge_s: float = 0.0
     graph_copies_edge_s: float = 0.0
+    graph_peer_edge_s: float = 0.0
     graph_event_s: float = 0.0
     graph_stamp_s: float = 0.0
+    graph_stamps: tuple[tuple[int, float], ...] = ()
     graph_timed_edge_s: float = 0.0
     graph_rates: tuple[tuple[int, float], ...] = ()
     graph_event_rates: tuple[tuple[int, float], ...] = ()
@@ -175,6 +185,29 @@ class Dispatch:
                 return y0 + (y1 - y0) * (others - x0) / (x1 - x0)
             x0, y0 = x1, y1
         return y0
+
+    def cold_after_s(self, waited_s: float) -> float:
+        """What a call takes longer after the thread has waited for `waited_s`: it finds its caches colder.
+
+        Linear from no wait to the first that was measured, between those measured, and on up to `COLDEST_S`.
+
+        Example:
+            >>> costs = Dispatch(colds=((20, 1e-6), (200, 4e-6)))
+            >>> [round(costs.cold_after_s(us * 1e-6) * 1e6, 3) for us in (0, 10, 110, 380, 1000, 5000)]
+            [0.0, 0.5, 2.5, 7.0, 17.333, 17.333]
+            >>> Dispatch(cold_s=1e-6).cold_after_s(1e-5), Dispatch(cold_s=1e-6).cold_after_s(1e-4)
+            (0.0, 1e-06)
+        """
+        if not self.colds:
+            return self.cold_s if waited_s > LONG_WAIT_S else 0.0
+        waited_us, slope = min(max(0.0, waited_s), COLDEST_S) * 1e6, 0.0
+        x0, y0 = 0, 0.0
+        for x1, y1 in self.colds:
+            slope = (y1 - y0) / (x1 - x0)
+            if waited_us <= x1:
+                break
+            x0, y0 = x1, y1
+        return y0 + slope * (waited_us - x0)
 
     def graph_start_s(self, nodes: int) -> float:
         """From the launch of a CUDA graph of `nodes` nodes in one lane to the start of the first, on an idle device.
@@ -222,35 +255,66 @@ class Dispatch:
         """
         return _at_lanes(self.graph_event_rates, lanes)
 
-    def at(self, call_s: float) -> Dispatch:
+    def stamp_s(self, memory_bytes: int) -> float:
+        """What a stamp takes in a lane of a graph that works on so much memory of its GPU.
+
+        Example:
+            >>> costs = Dispatch(graph_stamp_s=1.0, graph_stamps=((100, 1.0), (300, 2.0)))
+            >>> costs.stamp_s(0), costs.stamp_s(200), Dispatch(graph_stamp_s=1.5).stamp_s(200)
+            (1.0, 1.5, 1.5)
+        """
+        return _between(self.graph_stamps, memory_bytes) if self.graph_stamps else self.graph_stamp_s
+
+    def at(self, call_s: float, colds: tuple[tuple[int, float], ...] = ()) -> Dispatch:
         """These figures for a thread whose tiny operation takes `call_s` now: a core's speed changes within minutes.
 
-        All host time of calls is scaled by the ratio to the yardstick; as it is where either is unknown (0).
+        All host time of calls is scaled by the ratio to the yardstick; as it is where either is unknown (0). What calls
+        take longer after waits changes otherwise: `colds` as measured now, where it was.
 
         Example:
             >>> Dispatch(call_s=6e-6, record_s=1e-6).at(9e-6).record_s
             1.5e-06
+            >>> Dispatch(call_s=6e-6, colds=((200, 1e-6),)).at(9e-6, ((200, 5e-6),)).colds
+            ((200, 5e-06),)
         """
         if not (self.call_s and call_s):
             return self
         pace = call_s / self.call_s
         scaled: dict[str, Any] = {name: getattr(self, name) * pace for name in HOST_CALLS}
-        return replace(self, **scaled, changes=tuple((k, seconds * pace) for k, seconds in self.changes), call_s=call_s)
+        changes = tuple((k, seconds * pace) for k, seconds in self.changes)
+        colds = colds or tuple((k, seconds * pace) for k, seconds in self.colds)
+        return replace(self, **scaled, changes=changes, colds=colds, call_s=call_s)
 
 
 def _at_lanes(points: tuple[tuple[int, float], ...], lanes: int) -> float:
     """What a table by the number of lanes says of `lanes`; 0 for one, and where nothing is known."""
-    if lanes < 2 or not points:
-        return 0.0
-    after = bisect_left(points, (lanes, 0.0))
+    return _between(points, lanes) if lanes > 1 and points else 0.0
+
+
+def _between(points: tuple[tuple[int, float], ...], x: int) -> float:
+    """What a table says of `x`: linear between two of its points, that of the next outside them."""
+    after = bisect_left(points, (x, 0.0))
     if after == 0 or after == len(points):
         return points[min(after, len(points) - 1)][1]
     (x0, y0), (x1, y1) = points[after - 1 : after + 1]
-    return y0 + (y1 - y0) * (lanes - x0) / (x1 - x0)
+    return y0 + (y1 - y0) * (x - x0) / (x1 - x0)
 
 
-TABLES = {"changes": "kinds", "graph_starts": "nodes", "graph_rates": "lanes", "graph_event_rates": "lanes"}
+TABLES = {
+    "changes": "kinds",
+    "colds": "microseconds",
+    "graph_starts": "nodes",
+    "graph_stamps": "bytes",
+    "graph_rates": "lanes",
+    "graph_event_rates": "lanes",
+}
 """Fields of `Dispatch` that are tables: pairs of a number of what is named, and seconds."""
+
+LONG_WAIT_S = 2e-5
+"""Length of wait from which on `Dispatch.cold_s` counts."""
+
+COLDEST_S = 1e-3
+"""Length of wait beyond which no call is taken to be colder: none was seen after longer ones."""
 
 HOST_CALLS = (
     "run_s", "copy_s", "copy_out_s", "peer_copy_s", "change_s", "free_s", "record_s", "wait_s", "device_wait_s",

@@ -45,6 +45,7 @@ def record_case(
         timed_makespan_s=measured.timed_makespan_s,
         clock_uncertainty_s=measured.clock_uncertainty_s,
         call_s=predicted.plan.platform.dispatch.call_s,
+        colds=predicted.plan.platform.dispatch.colds,
         notes=measured.notes,
         spans={name: getattr(measured, name) for name in COLUMNS},
     )

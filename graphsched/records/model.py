@@ -71,6 +71,7 @@ class CaseRecord:
         plan_text: The plan (`Plan.text`).
         timed_makespan_s, clock_uncertainty_s, notes: Of the measured timeline.
         call_s: The yardstick of the thread's speed just before the run (`Dispatch.call_s`); 0 if not taken.
+        colds: What a call took longer after a wait then (`Dispatch.colds`); empty if not taken.
         spans: Its columns.
     """
 
@@ -91,6 +92,7 @@ class CaseRecord:
     timed_makespan_s: float | None = None
     clock_uncertainty_s: float = 0.0
     call_s: float = 0.0
+    colds: tuple[tuple[int, float], ...] = ()
     notes: tuple[str, ...] = ()
     spans: Columns | None = None
 
@@ -141,7 +143,7 @@ class CaseRecord:
         """
         work, platform = self.work, self.setup.platform
         if self.call_s:
-            platform = replace(platform, dispatch=platform.dispatch.at(self.call_s))
+            platform = replace(platform, dispatch=platform.dispatch.at(self.call_s, self.colds))
         return Plan.from_text(_with_digests(self.plan_text or "", work, platform), work, platform, platform.costs)
 
     @cached_property

@@ -25,6 +25,7 @@ from graphsched.costs import Costs
 from graphsched.errors import FileFormatError, GraphschedError
 from graphsched.files import read_json, write_bytes, write_text
 from graphsched.platform import Platform
+from graphsched.platform.dispatch import TABLES, checked_points
 from graphsched.records.entries import check_case, check_plan, check_run
 from graphsched.records.model import COLUMNS, CaseRecord, RunRecord, Setup
 
@@ -127,6 +128,7 @@ def _measured(
         "timed_makespan_s": case.timed_makespan_s,
         "clock_uncertainty_s": case.clock_uncertainty_s,
         "call_s": case.call_s,
+        "colds": list(case.colds),
         "notes": list(case.notes),
     }
     if len(columns.get("start_s", ())) > INLINE_ACTIONS:
@@ -246,6 +248,7 @@ def _case_from_dict(
         timed_makespan_s=entry["timed_makespan_s"],
         clock_uncertainty_s=entry["clock_uncertainty_s"],
         call_s=entry.get("call_s", 0.0),
+        colds=checked_points(entry.get("colds", ()), "colds", TABLES["colds"]),
         notes=tuple(entry["notes"]),
         spans=columns,
     )

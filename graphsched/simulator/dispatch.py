@@ -17,7 +17,6 @@ from graphsched.simulator.columns import BLOCKS, NEEDS_CPU, SEVERAL, Columns
 from graphsched.simulator.lane_costs import CPU, CUDA
 from graphsched.simulator.returns import NOTHING, return_s
 
-LONG_WAIT_S = 2e-5  # of the thread, after which its caches hold other code
 IN_GRAPH = 3  # beside the kinds of actions: one that a CUDA graph holds
 UNKNOWN = -1.0  # the end of an action that has not been found yet
 
@@ -99,7 +98,7 @@ class Thread:
         self._how = _ways(columns)
         self._next = 0
         self._stream = -1
-        self._cold = False  # it has come back from a long wait
+        self._cold_s = 0.0  # what its next call takes longer, for it has waited
         self._held = False  # the action before `_next` blocks the thread
         self._now = 0.0
 
@@ -125,8 +124,7 @@ class Thread:
         """Issue an action to a stream."""
         lane, flags, begun = self._lane[i], self._flags[i], self.time
         time = begun + self._own_s[i]
-        if self._cold:
-            time += self._columns.dispatch.cold_s
+        time += self._cold_s
         if lane != self._stream:
             time += self._switch_s[lane][self._stream]
         if flags & NEEDS_CPU:
@@ -140,7 +138,7 @@ class Thread:
             if time < 0.0:
                 self.full = queue
                 return False
-        self._stream, self._cold = lane, False
+        self._stream, self._cold_s = lane, 0.0
         self.issue_start_s[i] = begun
         time += self._timed_s
         call_s = self._call_s[i]
@@ -198,7 +196,7 @@ class Thread:
             if end > time:
                 time, last = end, j
         self.issue_start_s[i] = self.time
-        self._cold = time - self.time > LONG_WAIT_S
+        self._cold_s = self._columns.dispatch.cold_after_s(time - self.time)
         self.time = self.issue_end_s[i] = time + return_s(self._columns, last)
         return True
 
@@ -215,7 +213,7 @@ class Thread:
                     return False
                 time = max(time, self._end_s[j])
             self.time = time + self._own_s[i]
-            self._stream, self._cold = -1, False
+            self._stream, self._cold_s = -1, 0.0
             self._replays[k] = begun, self.time, self.time + self._launch_s + graphs.later_s[k]
         self.issue_start_s[i], self.issue_end_s[i], self.ready_s[i] = self._replays[k]
         return True

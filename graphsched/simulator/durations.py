@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from graphsched.costs import TaskCost
 from graphsched.estimates import task_cost
 from graphsched.plan import Copy, Plan
 from graphsched.platform import Device, Link
+from graphsched.simulator.footprints import memory_of
 from graphsched.simulator.network import Route
 from graphsched.workload import Task
 
@@ -18,8 +21,9 @@ class Durations:
     """
 
     def __init__(self, plan: Plan) -> None:
-        """In graph mode, tasks cost what they do inside a CUDA graph."""
+        """In graph mode, tasks cost what they do inside a CUDA graph that works on so much memory."""
         self._plan, self._graph = plan, plan.mode == "graph"
+        self._memory: Counter[str] = memory_of(plan) if self._graph else Counter()
         self._tasks: dict[tuple[object, ...], TaskCost] = {}
         self._links: dict[tuple[str, str, str], Link] = {}
         self._routes: dict[tuple[str, str, str, int], Route] = {}
@@ -29,7 +33,7 @@ class Durations:
     def task(self, task: Task, device: Device) -> TaskCost:
         """Cost of `task` alone on `device`."""
         cost = self._found(task, device)
-        return cost.in_graph() if self._graph else cost
+        return cost.in_graph(self._memory[device.name]) if self._graph else cost
 
     def _found(self, task: Task, device: Device) -> TaskCost:
         costs = self._plan.costs

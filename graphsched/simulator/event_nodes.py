@@ -9,55 +9,88 @@ the end of the action's work: there it waits for those of other lanes before it,
     lane 0   |--work--|==|--work--|   |==|
     lane 1   |--work--|  |==|--work--|   |==|       == : two events of one lane at a time
 
-Stamps are kernels of one thread: they take their time on their lane, and start after nodes of other lanes as any node
-does (`simulator.gate`), two more for each action.
+Stamps are kernels of one thread, and stand around tasks; copies on lanes of their own have events then. A stamp takes
+its time on its lane, and starts after nodes of other lanes as any node does (`simulator.gate`), two more for each task.
+With more lanes in use it takes longer, by as much as a tiny node does there. A graph of so many nodes starts no sooner
+than one of fewer, nor before it is launched.
 
 Not modelled: events that hold up kernels of other lanes; the two of a stop coming apart; the part of a multiprocessor
-that a stamp takes, and its wait for room; stamps around copies, which keep no node of other lanes waiting.
+that a stamp takes, and its wait for room; events around copies that pass in turn while tasks have stamps; GPUs of one
+plan with more lanes in use than others, whose stamps all take as long as those of the most; spans that end a stamp
+before the next begins: here they end as it does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+from graphsched.platform import Dispatch
 from graphsched.simulator.graph_mode import inside
 from graphsched.simulator.lane_costs import CUDA
 
 if TYPE_CHECKING:
+    from graphsched.plan import Plan
     from graphsched.simulator.columns import Columns
 
 EVENTS = 2  # around each action, or stamps
 
 
-def with_event_nodes(columns: Columns) -> Columns:
-    """`columns` of a timed run: graphs have more nodes and start later; events pass in turn, stamps as nodes do."""
+def with_event_nodes(columns: Columns, plan: Plan) -> Columns:
+    """`columns` of a timed run of `plan`: graphs start later; events pass in turn, stamps as nodes do."""
     if columns.graphs is None:
         return columns
     held = [i for i, kind in enumerate(columns.kind) if kind == CUDA and inside(columns, i)]
-    later = replace(columns.graphs, later_s=_later_s(columns, held))
     if columns.dispatch.graph_stamp_s:
-        return replace(columns, graphs=later, launches=_with_stamps(columns, held))
+        return _with_stamps(columns, held, plan)
+    later = replace(columns.graphs, later_s=_later_s(columns, held, columns.dispatch.graph_start_s))
     spacing_s = _spacing_s(columns, held)
     gates = {i: device for i in held if (device := _device(columns, i)) in spacing_s}
     return replace(columns, graphs=later, event_gates=gates, event_spacing_s=spacing_s)
 
 
-def _with_stamps(columns: Columns, held: list[int]) -> list[int]:
-    """Nodes of each action, its stamps included."""
-    nodes = list(columns.launches)
-    for i in held:
+def _with_stamps(columns: Columns, held: list[int], plan: Plan) -> Columns:
+    assert columns.graphs is not None
+    nodes, dispatch = list(columns.launches), columns.dispatch
+    tasks = {i for i in held if plan.lanes[columns.lane[i]].kind == "compute"}
+    for i in tasks:
         nodes[i] += EVENTS
-    return nodes
+    gap_s = dispatch.timed_gap_s + EVENTS * _beside_s(columns)
+    late_s = EVENTS * dispatch.graph_event_s - gap_s if gap_s else 0.0
+    copies = {i: late_s for i in held if i not in tasks and late_s > 0.0}
+    later = replace(columns.graphs, later_s=_later_s(columns, held, partial(_stamped_start_s, dispatch)))
+    costs = replace(dispatch, timed_gap_s=gap_s)
+    return replace(columns, graphs=later, launches=nodes, dispatch=costs, late_events_s=copies)
 
 
-def _later_s(columns: Columns, held: list[int]) -> list[float]:
-    graphs, start_s = columns.graphs, columns.dispatch.graph_start_s
+def _beside_s(columns: Columns) -> float:
+    """What a stamp takes longer beside nodes of other lanes: as much as a tiny node, where lanes take turns."""
+    lanes: dict[int, dict[int, None]] = {pool: {} for pool in columns.spacing_s}
+    for lane, pool in zip(columns.lane, columns.resource, strict=True):
+        if pool in lanes:
+            lanes[pool][lane] = None
+    steps_s = [len(used) * columns.spacing_s[pool] for pool, used in lanes.items()]
+    return max([0.0, *(step_s - columns.dispatch.graph_node_s for step_s in steps_s)])
+
+
+def _stamped_start_s(dispatch: Dispatch, nodes: int) -> float:
+    """From the launch of a graph with stamps to the start of its first node."""
+    fewer_s = [seconds for number, seconds in dispatch.graph_starts if number < nodes]
+    launch_s = dispatch.graph_launch_s + dispatch.graph_launch_node_s * nodes
+    return max(dispatch.graph_start_s(nodes), launch_s, *fewer_s)
+
+
+def _later_s(columns: Columns, held: list[int], start_s: Callable[[int], float]) -> list[float]:
+    """By graph, when it starts with events or stamps, so many nodes more: `start_s` of its nodes says it."""
+    graphs = columns.graphs
     assert graphs is not None
     events = [0] * len(graphs.nodes)
     for i in held:
         events[graphs.of[i]] += EVENTS
-    more_s = [max(0.0, start_s(n + e) - start_s(n)) for n, e in zip(graphs.nodes, events, strict=True)]
+    without_s = columns.dispatch.graph_start_s
+    more_s = [max(0.0, start_s(n + e) - without_s(n)) for n, e in zip(graphs.nodes, events, strict=True)]
     return [s + more for s, more in zip(graphs.later_s, more_s, strict=True)]
 
 

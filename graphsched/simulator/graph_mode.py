@@ -32,16 +32,18 @@ SMALL_BYTES = 4096  # of the copies whose time in a graph is measured
 CHAINED = 8  # flag: the action and the one on another lane that it waits for are links of one chain
 
 
-def in_graph(costs: Dispatch, *, whole: bool, stamps: bool) -> Dispatch:
+def in_graph(costs: Dispatch, *, whole: bool, stamps: bool, memory_bytes: int = 0) -> Dispatch:
     """Costs of dispatch where CUDA graphs hold actions, all of them if it is the `whole` plan: calls are free then.
 
-    With `stamps` there are no timing events in graphs, without them `graph_stamp_s` is 0.
+    With `stamps` there are no timing events around tasks in graphs, which work on so much memory of a GPU; without
+    them `graph_stamp_s` is 0.
     """
     found = replace(costs, same_device_s=max(costs.graph_wait_s, costs.graph_fork_s))
     if whole:
         found = replace(found, **dict.fromkeys(HOST_CALLS, 0.0), changes=())  # type: ignore[arg-type]
     if stamps:
-        return replace(found, timed_gap_s=2 * costs.graph_stamp_s, timed_edge_s=0.0, graph_event_rates=())
+        stamp_s = costs.stamp_s(memory_bytes)
+        return replace(found, graph_stamp_s=stamp_s, timed_gap_s=2 * stamp_s, timed_edge_s=0.0, graph_event_rates=())
     found = replace(found, graph_stamp_s=0.0)
     if costs.graph_event_s:
         found = replace(found, timed_gap_s=2 * costs.graph_event_s, timed_edge_s=costs.graph_timed_edge_s)

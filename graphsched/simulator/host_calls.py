@@ -119,9 +119,9 @@ def warm(columns: Columns) -> Columns:
     return replace(columns, before_s=before_s)
 
 
-def with_events(columns: Columns) -> Columns:
-    """`columns` of a run with timing events: lanes wait longer for each other; see also `simulator.event_nodes`."""
-    columns = with_event_nodes(columns)
+def with_events(columns: Columns, plan: Plan) -> Columns:
+    """`columns` of a run of `plan` with timing events: lanes wait longer for each other (`simulator.event_nodes`)."""
+    columns = with_event_nodes(columns, plan)
     edge_s, lanes = columns.dispatch.timed_edge_s, columns.lanes
     if not edge_s:
         return columns

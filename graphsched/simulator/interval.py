@@ -124,10 +124,11 @@ def _with_host(columns: Columns, factor: float) -> Columns:
         for column in (columns.own_s, columns.call_s, columns.before_s, columns.after_s)
     )
     switch_s = [[factor * seconds for seconds in row] for row in lanes.switch_s]
+    colds = tuple((wait_us, factor * seconds) for wait_us, seconds in dispatch.colds)
     return replace(
         columns,
         lanes=replace(lanes, switch_s=switch_s),
-        dispatch=replace(dispatch, **{name: factor * getattr(dispatch, name) for name in RETURNS}),
+        dispatch=replace(dispatch, **{name: factor * getattr(dispatch, name) for name in RETURNS}, colds=colds),
         own_s=own_s,
         call_s=call_s,
         before_s=before_s,

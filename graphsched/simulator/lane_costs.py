@@ -68,7 +68,12 @@ def lanes_of(plan: Plan, costs: Dispatch) -> Lanes:
 
 def _inside(costs: Dispatch) -> Dispatch:
     """Edges to copies as they are in CUDA graphs."""
-    return replace(costs, copy_edge_s=costs.graph_copy_edge_s, copies_edge_s=costs.graph_copies_edge_s)
+    return replace(
+        costs,
+        copy_edge_s=costs.graph_copy_edge_s,
+        copies_edge_s=costs.graph_copies_edge_s,
+        peer_edge_s=costs.graph_peer_edge_s,
+    )
 
 
 def _chained_s(plan: Plan, kinds: list[int], costs: Dispatch) -> list[list[float]]:
@@ -110,5 +115,7 @@ def _latency_s(waiting: Lane, other: Lane, kind: int, other_kind: int, costs: Di
     copies = [lane.kind in HOST_COPIES for lane in (waiting, other)]
     if all(copies):
         return costs.copies_edge_s or costs.same_device_s
-    between = any(copies) and "compute" in (waiting.kind, other.kind)
-    return (costs.copy_edge_s if between else 0.0) or costs.same_device_s
+    if "compute" not in (waiting.kind, other.kind):
+        return costs.same_device_s
+    peers = "peer" in (waiting.kind, other.kind)
+    return (costs.copy_edge_s if any(copies) else costs.peer_edge_s if peers else 0.0) or costs.same_device_s

@@ -61,7 +61,8 @@ def switched(costs: Dispatch, model: Model) -> Dispatch:
     if not model.waits:
         off += ("wake_s", "same_device_s", "other_device_s", "graph_wait_s", "graph_fork_s")
         off += ("copy_edge_s", "copies_edge_s", "graph_copy_edge_s", "graph_copies_edge_s")
+        off += ("peer_edge_s", "graph_peer_edge_s")
     if not model.timing:
         off += ("timed_record_s", "timed_gap_s", "timed_edge_s", "timed_beside_s")
-    changes, starts = (costs.changes, costs.graph_starts) if model.dispatch else ((), ())
-    return replace(costs, **dict.fromkeys(off, 0.0), changes=changes, graph_starts=starts)  # type: ignore[arg-type]  # all seconds
+    tables = {} if model.dispatch else dict.fromkeys(("changes", "colds", "graph_starts"), ())
+    return replace(costs, **dict.fromkeys(off, 0.0), **tables)  # type: ignore[arg-type]  # seconds, and tables of them

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from graphsched.plan import Plan
 from graphsched.simulator.columns import BLOCKS, NEEDS_CPU, Columns
-from graphsched.simulator.dispatch import LONG_WAIT_S
 from graphsched.simulator.graph_mode import inside, latencies_s
 from graphsched.simulator.host_calls import queries_s
 from graphsched.simulator.lane_costs import CPU, CUDA, WAIT
@@ -51,7 +50,7 @@ class Readings:
         self.late_s: dict[int, float] = {}
         self.pause_s: dict[int, float] = {}
         self.return_s = 0.0
-        self._cold = False  # the thread has come back from a long wait
+        self._cold_s = 0.0  # what the thread's next call takes longer, for it has waited
         self._held = _held(columns)
         self.later_s = list(columns.graphs.later_s) if columns.graphs else []
         self._read()
@@ -95,7 +94,7 @@ class Readings:
         waits = self._columns.waits[i]
         over_s = max((self._end_s[j] for j in waits), default=0.0)
         last = next((j for j in waits if self._end_s[j] == over_s > self._begun_s[i]), NOTHING)
-        self._cold = over_s - self._begun_s[i] > LONG_WAIT_S
+        self._cold_s = self._dispatch.cold_after_s(over_s - self._begun_s[i])
         return self._issued_s[i] - max(self._begun_s[i], over_s) - return_s(self._columns, last)
 
     def _read_return(self, makespan_s: float) -> None:
@@ -127,7 +126,7 @@ class Readings:
         graphs = self._columns.graphs
         assert graphs is not None
         k, pause_s = graphs.of[first], self.pause_s.get(first, 0.0)
-        self._cold = False
+        self._cold_s = 0.0
         begun_s = max([time - pause_s, *(self._end_s[j] for j in graphs.needs[k])])
         ready_s = self._issued_s[first] + self._dispatch.launch_s + graphs.later_s[k]
         early_s = max(0.0, ready_s - min(self._start_s[i] for i in self._held[k]))
@@ -141,7 +140,7 @@ class Readings:
     def _read_launch(self, i: int, gap_s: float, stream: int) -> None:
         c, timed_s = self._columns, self._dispatch.timed_record_s
         switch_s = c.lanes.switch_s[c.lane[i]][stream] if c.lane[i] != stream else 0.0
-        cold_s, self._cold = self._dispatch.cold_s * self._cold, False
+        cold_s, self._cold_s = self._cold_s, 0.0
         free_s = self._begun_s[i] + c.own_s[i] + cold_s + switch_s
         there_s = self._results_s(i, free_s)
         called_s = there_s + c.before_s[i] + timed_s

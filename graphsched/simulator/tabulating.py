@@ -11,6 +11,7 @@ from graphsched.plan.segments import blocks
 from graphsched.platform import CapacityTable
 from graphsched.simulator.columns import ALONE, BLOCKS, NEEDS_CPU, NETWORK, SEVERAL, Columns
 from graphsched.simulator.durations import Durations
+from graphsched.simulator.footprints import memory_of
 from graphsched.simulator.graph_mode import copy_shift_s, in_graph, inside, launch_graphs
 from graphsched.simulator.host_calls import add_changes, call_kinds, copy_call_s, frees_s, with_cpu_lanes
 from graphsched.simulator.lane_costs import CPU, CUDA, lanes_of
@@ -30,7 +31,9 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
     segments = segments_of(plan) if plan.mode == "graph" else None
     dispatch = plan.platform.dispatch
     if segments is not None:
-        dispatch = in_graph(dispatch, whole=OUTSIDE not in segments.of, stamps=stamped(plan))
+        memory = [n for name, n in memory_of(plan).items() if plan.platform.device(name).kind == "cuda"]
+        whole = OUTSIDE not in segments.of
+        dispatch = in_graph(dispatch, whole=whole, stamps=stamped(plan), memory_bytes=max(memory, default=0))
     dispatch = switched(dispatch, model)
     lanes = lanes_of(plan, dispatch)
     dispatch = with_cpu_lanes(dispatch, lanes.kind)

@@ -29,9 +29,10 @@ def run_with_events(columns: Columns, plan: Plan) -> tuple[Columns, Engine, floa
     Raises:
         DeadlockError: Actions wait for each other, so that not all can start.
     """
-    columns = with_events(columns)
+    columns = with_events(columns, plan)
     engine, makespan_s = _run(columns)
-    copies = incoming(columns, plan) if columns.dispatch.timed_beside_s else {}
+    late = columns.dispatch.timed_beside_s and not (columns.graphs and columns.dispatch.graph_stamp_s)
+    copies = incoming(columns, plan) if late else {}
     for _ in range(MOST_RUNS - 1 if copies else 0):
         late_s = late_events_s(columns, plan, copies, engine.start_s, engine.end_s)
         if late_s == columns.late_events_s:

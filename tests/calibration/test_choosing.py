@@ -118,10 +118,10 @@ def test_that_it_was_tried_is_kept() -> None:
     assert not Costs.from_dict([row])["mm", "H200"].graph_tried
 
 
-@pytest.mark.parametrize("found", [None, 9e-6])
+@pytest.mark.parametrize("found", [(), ((100, 9e-6),), ((100, 9e-6), (300, 1e-5))])
 @pytest.mark.parametrize("kernels", [(), (kernel_of([4], [32], 16, 0),)])
 def test_a_measurement_tries_whatever_comes_of_it(
-    found: float | None, kernels: tuple[Kernel, ...], monkeypatch: pytest.MonkeyPatch
+    found: tuple[tuple[int, float], ...], kernels: tuple[Kernel, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = HostCosts(**dict.fromkeys(HostCosts.__dataclass_fields__, 0.0))
     for name, figure in {
@@ -134,5 +134,6 @@ def test_a_measurement_tries_whatever_comes_of_it(
     step: Any = SimpleNamespace(bound=lambda: print, task=SimpleNamespace(outputs=()))
     spinner: Any = SimpleNamespace(device=0)
     cost = cuda_operations.measure_on_cuda(step, spinner, 1, concurrency=False)
-    assert (cost.graph_tried, cost.graph_s, cost.launches) == (True, found, 3)
+    assert (cost.graph_tried, cost.graph_s, cost.launches) == (True, found[0][1] if found else None, 3)
+    assert cost.graph_memory == found
     assert (cost.kernels, cost.processors) == (kernels, PROCESSORS if kernels else None)

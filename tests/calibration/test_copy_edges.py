@@ -92,7 +92,7 @@ class Player:
 def test_edges_are_what_a_chain_takes_beyond_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """kernel ⇄ into, kernel ⇄ out, into ⇄ out: half of what goes to and fro; of the first two the mean."""
     Player(monkeypatch)
-    assert copy_edge_figures(SPINNER) == {
+    assert copy_edge_figures([SPINNER]) == {
         "copy_edge_s": pytest.approx(3.5e-6),
         "copies_edge_s": pytest.approx(3.5e-6),
         "graph_copy_edge_s": pytest.approx((8 + 6) / 16 * 1e-6, rel=0.03),  # one edge fewer than rounds
@@ -102,15 +102,39 @@ def test_edges_are_what_a_chain_takes_beyond_its_rows(monkeypatch: pytest.Monkey
 
 def test_edges_between_tasks_and_copies_are_told_from_those_between_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     Player(monkeypatch, {("into", "out"): 6.0, ("out", "into"): 1.0}, {("kernel", "out"): 2.0, ("out", "kernel"): 4.0})
-    found = copy_edge_figures(SPINNER)
+    found = copy_edge_figures([SPINNER])
     assert (found["copy_edge_s"], found["graph_copies_edge_s"]) == pytest.approx((0.0, 0.0))
     assert found["copies_edge_s"] == pytest.approx(3.5e-6)
     assert found["graph_copy_edge_s"] == pytest.approx(1.5e-6, rel=0.03)
 
 
+def test_edges_to_copies_to_another_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """kernel ⇄ across: there and back as those of copies into the GPU, whose part it plays."""
+    player = Player(monkeypatch)
+    played = iter(links.into for links in player.made)
+    monkeypatch.setattr(module, "across", lambda stream, other: next(played) if other == 5 else None)
+    found = copy_edge_figures([SPINNER, SimpleNamespace(device=5)])  # type: ignore[list-item]
+    assert found["peer_edge_s"] == pytest.approx(4e-6)
+    assert found["graph_peer_edge_s"] == pytest.approx(1e-6, rel=0.03)
+    Dispatch(**found)
+
+
+def test_a_copy_to_another_gpu_is_the_drivers(monkeypatch: pytest.MonkeyPatch) -> None:
+    zeros, copied, allowed = torch.zeros, [], []
+    monkeypatch.setattr(module, "allow_access", lambda *ends: allowed.append(ends))
+    monkeypatch.setattr(module, "driver_copy", lambda: lambda *given: copied.append(given))
+    monkeypatch.setattr(torch, "zeros", lambda size, *, dtype, device: zeros(size, dtype=dtype))
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    link = module.across(SimpleNamespace(device=torch.device("cuda:0"), cuda_stream=17), 3)
+    _, source, target = link.call()  # type: ignore[misc]
+    assert allowed == [("cuda:0", "cuda:3")]
+    assert copied == [(target.data_ptr(), source.data_ptr(), module.PEER_BYTES, 17)]
+    assert source.numel() == target.numel() == module.PEER_BYTES
+
+
 def test_noise_makes_nothing_negative(monkeypatch: pytest.MonkeyPatch) -> None:
     Player(monkeypatch, dict.fromkeys(STREAMS, -3.0), dict.fromkeys(GRAPHS, -3.0))
-    found = copy_edge_figures(SPINNER)
+    found = copy_edge_figures([SPINNER])
     assert set(found.values()) == {0.0}
     Dispatch(**found)
 
@@ -145,5 +169,5 @@ def test_links_work_on_memory_of_their_own(monkeypatch: pytest.MonkeyPatch) -> N
 def test_edges_of_this_gpu() -> None:
     from graphsched.calibration.cuda_clock import Spinner
 
-    found = copy_edge_figures(Spinner(0))
+    found = copy_edge_figures([Spinner(gpu) for gpu in range(torch.cuda.device_count())])
     assert all(0.0 <= seconds < 5e-5 for seconds in found.values())

@@ -63,16 +63,17 @@ def in_company(gpus: int) -> float:
 def test_figures_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every cost that the plans were played with is found again."""
     monkeypatch.setattr(module, "_in_turns", lambda plans: played(2))
-    monkeypatch.setattr(module, "_long_waits", lambda gpu: 6e-6)
+    monkeypatch.setattr(module, "colds_on", lambda gpu: ((20, 1e-6), (200, 6e-6)))
     monkeypatch.setattr(module, "_query_s", lambda gpu: 5e-7)
     monkeypatch.setattr(module, "_asked_s", lambda gpu: 9e-7)
     found = call_figures([0, 1])
     changes = [(others, seconds / MICROSECOND) for others, seconds in found.pop("changes")]
+    assert found.pop("colds") == ((20, 1e-6), (200, 6e-6))
     assert changes == [(1, pytest.approx(0.5)), (5, pytest.approx(1.5)), (11, pytest.approx(2)), (29, pytest.approx(4))]
     assert {name: seconds / MICROSECOND for name, seconds in found.items()} == pytest.approx(
         {
             "call_s": 5, "start_s": 30, "timed_record_s": 2, "switch_s": 1, "record_s": 1.5, "wait_s": 1.5,
-            "change_s": 0.5, "free_s": 0.75, "copy_s": 7, "copy_out_s": 9, "cold_s": 6, "query_s": 0.5,
+            "change_s": 0.5, "free_s": 0.75, "copy_s": 7, "copy_out_s": 9, "query_s": 0.5,
             "device_switch_s": 2, "peer_copy_s": 12, "device_wait_s": 4, "asked_s": 0.9,
             "blocking_in_s": 20, "blocking_out_s": 14, "fresh_out_s": 17,
         }
@@ -84,7 +85,7 @@ def test_more_kinds_never_cost_less(monkeypatch: pytest.MonkeyPatch) -> None:
     low = played(1)
     low.seconds["12 kinds"] = low.seconds["6 kinds"] - MICROSECOND  # type: ignore[index]
     monkeypatch.setattr(module, "_in_turns", lambda plans: low)
-    monkeypatch.setattr(module, "_long_waits", lambda gpu: 0.0)
+    monkeypatch.setattr(module, "colds_on", lambda gpu: ())
     monkeypatch.setattr(module, "_query_s", lambda gpu: 0.0)
     monkeypatch.setattr(module, "_asked_s", lambda gpu: 0.0)
     changes = call_figures([0])["changes"]
@@ -168,16 +169,14 @@ def test_copies_that_block_are_of_the_size_that_the_model_takes_them_for(monkeyp
 def test_the_plans_can_be_run(monkeypatch: pytest.MonkeyPatch, gpus: int) -> None:
     monkeypatch.setattr(tiny_plans, "ACTIONS", 12)
     monkeypatch.setattr(module, "ROUNDS", 2)
-    monkeypatch.setattr(tiny_plans, "WAITS", 3)
+    monkeypatch.setattr(module, "colds_on", lambda gpu: ((20, 1e-6),))
     played = FakeCuda(2)
     played.install(monkeypatch)
     monkeypatch.setattr(module, "new_stream", lambda gpu: played.pools[gpu][0])
     found = call_figures(range(gpus))
     Dispatch(**found)
-    names = {name for name in HOST_CALLS if not name.startswith("first")} - {"run_s", "handoff_s"} | {
-        "call_s",
-        "changes",
-    }
+    names = {name for name in HOST_CALLS if not name.startswith("first")} - {"run_s", "handoff_s", "cold_s"}
+    names |= {"call_s", "changes", "colds"}
     assert set(found) == (names if gpus > 1 else names - {"device_switch_s", "device_wait_s", "peer_copy_s"})
     assert found["call_s"] > 0
 

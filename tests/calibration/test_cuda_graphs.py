@@ -35,11 +35,13 @@ class Played:
     rate: float = 0.5
     event_rate: float = 1.25
     stamp: float = 0.75
+    stamp_lost: float = 1.25  # where the cache does not hold what the row works on
+    cache: int = 1000
     lane: float = 4.0
     host: float = 5.0
     host_node: float = 0.125
     back: float = 1.5
-    before: Callable[[int], float] = field(default=lambda nodes: 10.0 + 0.01 * max(0, nodes - 700))
+    before: Callable[[int], float] = field(default=lambda nodes: 10.0 + 0.01 * max(0, nodes - 1200))
 
 
 @dataclass
@@ -82,6 +84,7 @@ class FakeGraphs:
         patch.setattr(module, "tiny_replay", lambda device, length, lanes=1: self._replay(length, lanes))
         patch.setattr(module, "tiny_timed_s", lambda device, length, lanes: self._timed_s(length, lanes))
         patch.setattr(module, "stamped_s", self._stamped_s)
+        patch.setattr(module, "cache_bytes", lambda device: times.cache)
         patch.setattr(module, "return_s", lambda stream: times.back * 1e-6)
         patch.setattr(module, "copy_figures", lambda spinner, stream: {"graph_copy_in_s": 7e-6})
         patch.setattr(module, "new_event", lambda *, timing, external: self._event(timing, external))
@@ -134,10 +137,11 @@ class FakeGraphs:
     def _stamped_s(self, call: Callable[[], Any], length: int, device: int) -> tuple[float, float]:
         """A row of `call` in one lane, without stamps and with two more nodes for each."""
         t = self.times
-        node = t.node * (SHORT if call().numel() > 64 else 1)
+        large = call().numel() > 64
+        node, stamp = t.node * (SHORT if large else 1), t.stamp_lost if large else t.stamp
         if t.stamp < 0:
             raise ExecutionError("no driver")
-        plain, stamped = t.before(length) + length * node, t.before(3 * length) + length * (node + 2 * t.stamp)
+        plain, stamped = t.before(length) + length * node, t.before(3 * length) + length * (node + 2 * stamp)
         return (plain + t.back) * 1e-6, (stamped + t.back) * 1e-6
 
     def _timed_s(self, length: int, lanes: int) -> float:
@@ -164,11 +168,15 @@ def test_every_term_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
     edges = us(figures, "graph_node_s", "graph_wait_s", "graph_fork_s", "graph_event_s", "graph_timed_edge_s")
     assert edges == pytest.approx([2, 0.25, 3, 1, 0.5])
     assert [n for n, _ in figures["graph_starts"]] == list(SIZES)
-    assert [s * 1e6 for _, s in figures["graph_starts"]] == pytest.approx([10 + 0.01 * max(0, n - 700) for n in SIZES])
+    assert [s * 1e6 for _, s in figures["graph_starts"]] == pytest.approx([10 + 0.01 * max(0, n - 1200) for n in SIZES])
     assert [(k, s * 1e6) for k, s in figures["graph_rates"]] == [(k, pytest.approx(max(0.5, 2 / k))) for k in LANES]
     assert [(k, s * 1e6) for k, s in figures["graph_event_rates"]] == [(k, pytest.approx(1.25)) for k in LANES]
     assert figures["graph_copy_in_s"] == 7e-6
     assert figures["graph_stamp_s"] * 1e6 == pytest.approx(0.75)
+    assert [(n, s * 1e6) for n, s in figures["graph_stamps"]] == [
+        (500, pytest.approx(0.75)),
+        (750, pytest.approx(1.25)),
+    ]
 
 
 def test_a_graph_that_starts_later_for_its_stamps_is_no_stamp(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,12 +186,24 @@ def test_a_graph_that_starts_later_for_its_stamps_is_no_stamp(monkeypatch: pytes
 
 
 def test_where_there_are_no_stamps_the_figure_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert found(monkeypatch, stamp=-1.0)["graph_stamp_s"] == 0.0
+    figures = found(monkeypatch, stamp=-1.0)
+    assert figures["graph_stamp_s"] == 0.0
+    assert not Dispatch(**figures).graph_stamps
+
+
+def test_a_stamp_where_no_cache_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = found(monkeypatch, cache=0)
+    assert (figures["graph_stamp_s"] * 1e6, figures["graph_stamps"]) == (pytest.approx(1.0), ())
+
+
+def test_a_stamp_does_not_take_less_out_of_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = found(monkeypatch, stamp_lost=0.5)
+    assert [s * 1e6 for _, s in figures["graph_stamps"]] == pytest.approx([0.75, 0.75])
 
 
 def test_the_figures_are_those_of_dispatch(monkeypatch: pytest.MonkeyPatch) -> None:
     dispatch = Dispatch(**found(monkeypatch))
-    assert dispatch.graph_start_s(1500) == pytest.approx(18e-6)
+    assert dispatch.graph_start_s(1500) == pytest.approx(14e-6)
     assert dispatch.graph_rate_s(8) == pytest.approx(0.5e-6)
     assert dispatch.graph_event_rate_s(4) == pytest.approx(1.25e-6)
 

@@ -11,10 +11,11 @@ import torch
 
 from graphsched.calibration import graph_operations as module
 from graphsched.calibration import graph_replays
-from graphsched.calibration.graph_operations import curve_in_graph, in_graph
+from graphsched.calibration.graph_operations import HELD, LOST, curve_in_graph, in_graph
 from graphsched.calibration.graph_replays import Replay, captured, device_s, return_s
 
 SHARED_S = {1: 5e-6, 2: 3e-6, 4: 2e-6, 8: 2e-6}  # of a call, by lanes
+CACHE = 60 * 10**6
 
 
 class Current:
@@ -30,8 +31,8 @@ class Current:
 class Row:
     """A program of so many calls."""
 
-    def __init__(self, length: int, lanes: int) -> None:
-        self.length, self.lanes = length, lanes
+    def __init__(self, length: int, lanes: int, *, spills: bool) -> None:
+        self.length, self.lanes, self.spills = length, lanes, spills
 
     def __enter__(self) -> Row:
         return self
@@ -41,14 +42,25 @@ class Row:
 
 
 class Played:
-    """Calls are counted; a run takes 100 µs and 5 µs a call, less where lanes share it."""
+    """Calls are counted; a run takes 100 µs and 5 µs a call, less where lanes share it.
 
-    def __init__(self, patch: pytest.MonkeyPatch, *, fails_at: int = -1) -> None:
+    With `cache` bytes, each call behind one that fills the cache takes `spilled_s` longer.
+    """
+
+    def __init__(
+        self, patch: pytest.MonkeyPatch, *, fails_at: int = -1, cache: int = 0, spilled_s: float = 1e-6
+    ) -> None:
         self.issued: list[int] = []
         self.rows: list[tuple[int, ...]] = []
-        self.fails_at = fails_at
+        self.spilling: list[bool] = []
+        self.fails_at, self.spilled_s = fails_at, spilled_s
         patch.setattr(module, "row_of", self._row)
-        patch.setattr(module, "replay_of", lambda row: Replay(1e-6, 1e-4 + row.length * SHARED_S[row.lanes]))
+        patch.setattr(module, "replay_of", self._replay)
+        patch.setattr(module, "cache_bytes", lambda device: cache)
+
+    def _replay(self, row: Row) -> Replay:
+        spilled_s = self.spilled_s if row.spills else 0.0
+        return Replay(1e-6, 1e-4 + row.spills * 4e-5 + row.length * (SHARED_S[row.lanes] + spilled_s))
 
     def calls(self, number: int) -> list[Callable[[], int]]:
         return [lambda k=k: self._call(k) for k in range(number)]  # type: ignore[misc]
@@ -59,38 +71,81 @@ class Played:
             raise RuntimeError("operation not permitted when stream is capturing")
         return k
 
-    def _row(self, calls: Any, length: int, device: int, lanes: int) -> Row:
+    def _row(self, calls: Any, length: int, device: int, lanes: int, before: Any) -> Row:
         self.rows.append((length, device) if lanes == 1 else (length, device, lanes))
+        self.spilling.append(before is not None)
         calls[0]()
-        return Row(length, lanes)
+        return Row(length, lanes, spills=before is not None)
 
 
 def test_the_difference_of_two_rows_is_one_operation(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = Played(monkeypatch)
-    assert in_graph(cuda.calls(2), 3, 1e-4, 4) == pytest.approx(5e-6)
+    assert in_graph(cuda.calls(2), 3, 1e-4, 4) == ((0, pytest.approx(5e-6)),)
     assert cuda.rows == [(3, 3), (15, 3)]
+
+
+def test_outputs_stay_in_the_cache_or_none_of_them_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a cache of 60 MB holds 15 outputs of 2 MB, so the other rows are as long as time allows: 60 of 25 µs."""
+    cuda = Played(monkeypatch, cache=CACHE)
+    assert in_graph(cuda.calls(2), 3, 2.5e-5, 2 * 10**6) == (
+        (int(HELD * CACHE), pytest.approx(5e-6)),
+        (int(LOST * CACHE), pytest.approx(6e-6)),
+    )
+    assert cuda.rows == [(3, 3), (15, 3), (15, 3), (60, 3)]
+    assert cuda.spilling == [False, False, True, True]
+
+
+def test_what_the_cache_cannot_hold_has_one_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = Played(monkeypatch, cache=CACHE)
+    assert in_graph(cuda.calls(2), 3, 2.5e-5, CACHE // 10) == ((int(LOST * CACHE), pytest.approx(6e-6)),)
+    assert cuda.spilling == [True, True]
+
+
+def test_nothing_is_faster_out_of_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = Played(monkeypatch, cache=CACHE, spilled_s=-1e-6)
+    assert [seconds for _, seconds in in_graph(cuda.calls(2), 3, 1e-4, 4)] == pytest.approx([5e-6, 5e-6])
+
+
+def test_a_row_that_cannot_fill_the_cache_leaves_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda = Played(monkeypatch, cache=CACHE, fails_at=3)
+    assert in_graph(cuda.calls(2), 3, 1e-4, 4) == ((int(HELD * CACHE), pytest.approx(5e-6)),)
 
 
 def test_lanes_of_it_are_compared_with_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Calls of 5 µs in one lane, of 6, 8 and 16 µs in two, four and eight of as many calls each; 100 µs around them."""
     cuda = Played(monkeypatch)
     curve = curve_in_graph(cuda.calls(2), 3, 5e-6)
-    assert cuda.rows == [(8, 3), (32, 3), (16, 3, 2), (64, 3, 2), (32, 3, 4), (128, 3, 4), (64, 3, 8), (256, 3, 8)]
+    assert cuda.rows == [(50, 3), (200, 3), *[(length, 3, lanes) for lanes in (2, 4, 8) for length in (64, 256)]]
     assert [k for k, _ in curve] == [1, 2, 4, 8]
     assert [slowdown for _, slowdown in curve] == pytest.approx([1.0, 1.2, 1.6, 3.2])
     assert curve_in_graph(Played(monkeypatch, fails_at=3).calls(1), 3, 5e-6) == ()
 
 
+@pytest.mark.parametrize(
+    ("nbytes", "cache", "spills"), [(CACHE // 1024, CACHE, False), (CACHE // 256, CACHE, True), (1000, 0, False)]
+)
+def test_rows_of_lanes_are_of_one_state_of_the_cache(
+    monkeypatch: pytest.MonkeyPatch, nbytes: int, cache: int, *, spills: bool
+) -> None:
+    """The longest have 256 outputs; shorter ones would be held either way."""
+    cuda = Played(monkeypatch, cache=cache)
+    (call,) = cuda.calls(1)
+    returned = torch.zeros(nbytes, dtype=torch.uint8)
+    curve = curve_in_graph([lambda: (call(), returned)], 3, 5e-6)
+    assert cuda.spilling == [spills] * 8
+    assert curve[1][1] == pytest.approx(2 * 4e-6 / 6e-6 if spills else 1.2)
+
+
 @pytest.mark.parametrize("fails_at", [1, 2])
 def test_what_cannot_be_captured_is_unknown(monkeypatch: pytest.MonkeyPatch, fails_at: int) -> None:
     cuda = Played(monkeypatch, fails_at=fails_at)
-    assert in_graph(cuda.calls(1), 0, 1e-4, 4) is None
+    assert in_graph(cuda.calls(1), 0, 1e-4, 4) == ()
 
 
 def test_long_operations_are_not_captured(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = Played(monkeypatch)
-    assert in_graph(cuda.calls(1), 0, 1e-3, 4) is None
-    assert in_graph(cuda.calls(1), 0, 1e-6, 2 * 10**8) is None  # five of them fill the memory
+    assert in_graph(cuda.calls(1), 0, 1e-3, 4) == ()
+    assert in_graph(cuda.calls(1), 0, 1e-6, 2 * 10**8) == ()  # five of them fill the memory
     assert cuda.rows == []
 
 
@@ -182,9 +237,9 @@ def one_of(call: Callable[..., Any], *tensors: torch.Tensor) -> list[Callable[[]
 @pytest.mark.gpu
 def test_operations_on_this_gpu() -> None:
     x = torch.rand(512, 512, device="cuda:0")
-    found = in_graph(one_of(torch.mm, x, x), 0, 1.4e-5, x.nbytes)
-    assert found is not None
-    assert 3e-6 < found < 3e-5
+    held, spilled = in_graph(one_of(torch.mm, x, x), 0, 1.4e-5, x.nbytes)
+    assert held[0] < spilled[0]
+    assert 3e-6 < held[1] <= spilled[1] < 3e-5
 
 
 @pytest.mark.gpu
@@ -195,9 +250,9 @@ def test_what_this_gpu_cannot_capture_leaves_it_healthy() -> None:
     def waits(given: torch.Tensor) -> torch.Tensor:
         return given + torch.rand_like(given) * float(given.sum().item() > 0)
 
-    assert in_graph(one_of(waits, x), 0, 1e-5, x.nbytes) is None
+    assert in_graph(one_of(waits, x), 0, 1e-5, x.nbytes) == ()
     torch.cuda.synchronize()
     assert torch.rand(8, device="cuda:0").sum().item() > 0  # the generator has left the capture
     assert torch.equal(x + x, 2 * x)
-    assert in_graph(one_of(torch.rand_like, x), 0, 1e-5, x.nbytes) is not None
-    assert in_graph(one_of(torch.add, x, x), 0, 3e-6, x.nbytes) is not None
+    assert in_graph(one_of(torch.rand_like, x), 0, 1e-5, x.nbytes)
+    assert in_graph(one_of(torch.add, x, x), 0, 3e-6, x.nbytes)

@@ -46,6 +46,21 @@ def test_a_row_is_a_plan_in_graph_mode(cuda: FakeCuda) -> None:
     assert 0 < found.host_s < found.whole_s
 
 
+def test_calls_wait_for_one_before_them(cuda: FakeCuda) -> None:
+    """before ──▶ barrier ──▶ four calls on two lanes; what it returns is kept, so that no call gets its memory."""
+    log: list[str] = []
+    with row_of([counted(log, "a")], 4, 0, lanes=2, before=counted(log, "before")) as row:
+        assert log == ["before", *"aaaa"] * (RUNS_BEFORE + 1)
+        plan = row.plan
+        assert plan.names == ["before", "all", "t0", "t1", "t2", "t3"]
+        assert plan.kinds[1] == "wait"
+        assert plan.waits[1] == (0,)
+        assert [plan.lanes[lane].name for lane in plan.lane_of][2:] == ["cuda:0/s0", "cuda:0/s1"] * 2
+        first = plan.work["before"].operation
+        assert first is not None
+        assert len(first.function.kept) == 1  # type: ignore[union-attr]
+
+
 def test_what_calls_return_is_kept() -> None:
     step = module._Step([lambda: "a", lambda: "b"])
     for k in range(3):
@@ -104,6 +119,14 @@ def test_cold_runs_do_not_count() -> None:
     seconds = (100.0, 100.0, 4.0, 8.0, 6.0)
     assert replay_of(Runs(*seconds), 3) == Replay(1.5, 6.0)  # type: ignore[arg-type]
     assert timed_s(Runs(*seconds), 3) == 6.0  # type: ignore[arg-type]
+
+
+def test_short_runs_are_many() -> None:
+    """Of a millisecond as many as take 20, cold ones with them; of a microsecond no more than `MOST_RUNS`."""
+    for seconds, runs in ((1e-3, 20), (1e-6, module.MOST_RUNS + module.COLD_RUNS)):
+        played = Runs(*[seconds] * 100)
+        assert replay_of(played).whole_s == seconds  # type: ignore[arg-type]
+        assert 100 - len(list(played.left)) in (runs, runs + 1)
 
 
 @pytest.mark.gpu

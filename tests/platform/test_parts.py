@@ -204,6 +204,24 @@ def test_changes_go_with_the_pace_and_through_a_file() -> None:
     assert Platform.from_dict(json.loads(json.dumps(here.to_dict()))).dispatch == dispatch
 
 
+def test_calls_after_waits_go_with_the_pace_unless_they_were_measured_and_through_a_file() -> None:
+    dispatch = Dispatch(call_s=5e-6, cold_s=1e-6, colds=((20, 1e-6), (200, 3e-6)))
+    assert dispatch.at(1e-5).colds == ((20, 2e-6), (200, 6e-6))
+    assert dispatch.at(1e-5, ((50, 9e-6),)).colds == ((50, 9e-6),)
+    assert dispatch.at(0.0, ((50, 9e-6),)) == dispatch
+    here = Platform("here", (Device("cpu", "cpu"),), dispatch=dispatch)
+    assert Platform.from_dict(json.loads(json.dumps(here.to_dict()))).dispatch == dispatch
+
+
+def test_a_call_is_colder_the_longer_the_wait_before_it() -> None:
+    costs = Dispatch(cold_s=7.0, colds=((20, 2.0), (200, 5.0)))
+    waits_s = (-1.0, 0.0, 1e-5, 2e-5, 1.1e-4, 2e-4, 5e-4, 1e-3, 1.0)
+    assert [costs.cold_after_s(s) for s in waits_s] == pytest.approx([0, 0, 1, 2, 3.5, 5, 10, 10 + 25 / 3, 10 + 25 / 3])
+    assert Dispatch(colds=((100, 1.0),)).cold_after_s(4e-4) == pytest.approx(4.0)
+    assert [Dispatch(cold_s=7.0).cold_after_s(s) for s in (2e-5, 2.1e-5, 1.0)] == [0.0, 7.0, 7.0]
+    assert Dispatch().cold_after_s(1.0) == 0.0
+
+
 def test_a_queue_holds_something() -> None:
     with pytest.raises(PlatformError, match="queue_depth"):
         Dispatch(queue_depth=0)

@@ -9,14 +9,14 @@ import pytest
 from graphsched.costs import Costs, TaskCost
 from graphsched.errors import FileFormatError
 from graphsched.platform import Device, Dispatch, Platform
+from graphsched.platform.dispatch import TABLES
 from graphsched.records import Setup, accuracy, record_baseline, save_run
 from graphsched.records.accuracy import ablation
 from graphsched.records.checked import check_runs
 from graphsched.simulator import Model
 from tests.records.examples import SETUP, case_of, chain, run_of, two
 
-TABLES = ("queue_depth", "changes", "graph_starts", "graph_rates", "graph_event_rates")
-FREE = Dispatch(**{name: 0 for name in Dispatch.__dataclass_fields__ if name not in TABLES})
+FREE = Dispatch(**{name: 0 for name in Dispatch.__dataclass_fields__ if name not in {*TABLES, "queue_depth"}})
 EXACT = replace(SETUP, platform=replace(SETUP.platform, dispatch=FREE))
 WORKERS = Setup({}, Platform("workers", (Device("worker:0", "worker", "threads"),), dispatch=FREE))
 

@@ -56,6 +56,37 @@ def test_floats_are_kept_to_the_bit(tmp_path):
     assert back.measured.end_s[-1] == 1 / 3
 
 
+def test_calls_after_waits_are_predicted_as_they_were_during_the_run(tmp_path):
+    """t0 → t1 → t2: the plan of the record has the figures of the run, also where its platform has others."""
+    calls = Dispatch(call_s=1e-5, colds=((20, 1e-6), (200, 2e-6)))
+    setup = replace(SETUP, platform=replace(PLATFORM, dispatch=calls))
+    case = replace(case_of(chain(), setup=setup), call_s=2e-5, colds=((20, 4e-6), (200, 9e-6)))
+    (back,) = load_run(save_run(run_of(case), tmp_path)).cases
+    assert back.colds == ((20, 4e-6), (200, 9e-6))
+    assert back.plan.platform.dispatch == calls.at(2e-5, back.colds)
+    assert case_of(chain(), setup=setup).colds == calls.colds  # of the platform that the case was predicted on
+
+
+def test_a_run_recorded_before_calls_after_waits_were_measured_is_predicted_as_before(tmp_path):
+    setup = replace(SETUP, platform=replace(PLATFORM, dispatch=Dispatch(call_s=1e-5, cold_s=1e-6)))
+    path = save_run(run_of(replace(case_of(chain(), setup=setup), call_s=2e-5)), tmp_path)
+    data = json.loads(path.read_text())
+    assert data["cases"][0].pop("colds") == []
+    path.write_text(json.dumps(data))
+    (back,) = load_run(path).cases
+    assert (back.colds, back.plan.platform.dispatch.cold_s) == ((), 2e-6)
+
+
+def test_calls_after_waits_that_are_none_are_named(tmp_path):
+    path = save_run(run_of(case_of(chain())), tmp_path)
+    data = json.loads(path.read_text())
+    for wrong, message in (([[200, 1e-6], [20, 2e-6]], "after .200, 20. microseconds"), (5, "colds are 5: pairs")):
+        data["cases"][0]["colds"] = wrong
+        path.write_text(json.dumps(data))
+        with pytest.raises(FileFormatError, match=rf"exp\.json: dispatch .*{message}"):
+            load_run(path)
+
+
 def test_a_run_recorded_before_the_model_gained_a_field_is_still_read(tmp_path):
     path = save_run(run_of(case_of(chain())), tmp_path)
     data = json.loads(path.read_text())

@@ -521,6 +521,24 @@ def test_after_a_long_wait_the_thread_is_cold_for_one_call():
     assert off.makespan_s == 1
 
 
+@pytest.mark.parametrize(
+    ("work_us", "cold_us"),
+    [(5, 1.0), (20, 4.0), (65, 5.5), (110, 7.0), (200, 10.0), (500, 20.0), (9000, 10 + 8e5 / 3e4)],
+)
+def test_the_longer_the_thread_has_waited_the_colder_is_its_next_call(work_us: float, cold_us: float):
+    """a, a wait, b, c, a wait (short, for b and c are over), d: only b is colder, by how long a took."""
+    work = workload({"a": work_us * 1e-6, "b": 0.0, "c": 0.0, "d": 0.0})
+    lanes = dict.fromkeys("abcd", "cuda:0/s0")
+    where = platform(dispatch=replace(FREE, cold_s=1.0, colds=((20, 4e-6), (200, 1e-5))))
+    plan = planned(work, where, lanes, wait_after=["a", "c"])
+    taken = {s.action: s.issue_end_s - s.issue_start_s for s in predict(plan, model=UNTIMED) if s.action in "abcd"}
+    assert {name: seconds * 1e6 for name, seconds in taken.items()} == pytest.approx(
+        {"a": 0, "b": cold_us, "c": 0, "d": 0}, abs=1e-6
+    )
+    off = predict(plan, model=replace(UNTIMED, dispatch=False))
+    assert off.makespan_s == pytest.approx(work_us * 1e-6)
+
+
 def test_lanes_that_end_first_are_asked_for_after_the_last():
     """a, b, c on three lanes, c waits for a: lanes of b and c are asked; if b ends last, c's is asked once more."""
     dispatch = replace(FREE, query_s=0.5)

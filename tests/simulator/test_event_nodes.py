@@ -99,7 +99,7 @@ def test_without_timing_there_are_no_events() -> None:
 def with_stamps(plan: Plan, **dispatch: Any) -> Plan:
     """The same on a platform that knows stamps, with kernels known to leave room for them."""
     small, where = (Kernel(1, 32, 32, 0),), Multiprocessors(4, 65536, 2048, 233472, 32)
-    curve = ((1, 1.0), (2, 1.0))
+    curve = ((1, 1.0), (4, 1.0))
     known = {key: replace(plan.costs[key], kernels=small, processors=where, concurrency=curve) for key in plan.costs}
     costs = Costs(known)
     here = replace(plan.platform, dispatch=replace(plan.platform.dispatch, graph_stamp_s=0.5, **dispatch))
@@ -117,10 +117,67 @@ def test_stamps_take_their_time_on_their_lane_and_do_not_wait() -> None:
 @pytest.mark.parametrize("seconds", [0.25, 3.0])
 def test_stamps_start_after_nodes_of_other_lanes(seconds: float) -> None:
     """Tasks of one node in two lanes, nodes 0.5 s apart: three nodes of each, so one task comes every 1.5 s at most."""
-    line = predict(with_stamps(rows(3.0, [seconds] * 4, [seconds] * 4), graph_rates=((2, 0.5),)), model=CURVES)
+    known = {"graph_rates": ((2, 0.5),), "graph_node_s": 1.0}
+    line = predict(with_stamps(rows(3.0, [seconds] * 4, [seconds] * 4), **known), model=CURVES)
     each_s = max(seconds + 1, 2 * 3 * 0.5)
     assert line.end_s.reshape(4, 2).max(axis=1)[-1] == LAUNCH_S + 1.5 + 3 * each_s + seconds + 1
     assert line.makespan_s == LAUNCH_S + 0.5 + 4 * max(seconds, 1.0) - (max(seconds, 1.0) - seconds)
+
+
+@pytest.mark.parametrize(("lanes", "rate_s", "more_s"), [(1, 0.5, 0.0), (2, 0.5, 0.0), (2, 0.75, 0.5), (4, 0.75, 2.0)])
+def test_stamps_take_longer_beside_those_of_other_lanes(lanes: int, rate_s: float, more_s: float) -> None:
+    """A task of 40 s on each lane; a tiny node takes 1 s alone, and so many times the rate where lanes take turns."""
+    plan = with_stamps(rows(3.0, *[[40.0]] * lanes), graph_rates=((2, rate_s),), graph_node_s=1.0)
+    line = predict(plan, model=CURVES)
+    assert line.start_s.tolist() == [LAUNCH_S] * lanes
+    assert line.end_s[0] == LAUNCH_S + 40 + 2 * (0.5 + more_s)
+    assert line.makespan_s == LAUNCH_S + 40 + (lanes - 1) * rate_s
+    assert predict(plan, model=ALONE).end_s[0] == LAUNCH_S + 40 + 2 * 0.5
+
+
+@pytest.mark.parametrize(("row", "stamp_s"), [(1, 0.5), (2, 0.75), (3, 1.0)])
+def test_stamps_take_longer_where_a_graph_works_on_more_memory(row: int, stamp_s: float) -> None:
+    """Tasks in one lane that return 16 bytes each, one input of 16 bytes: 32 bytes, 48 and 64."""
+    work = Workload()
+    x = work.input("x", TensorSpec((2, 2)), device="cuda:0")
+    for k in range(row):
+        work.task(torch.neg, x, name=f"t{k}", outputs=[TensorSpec((2, 2))])
+    here = platform(gpus=1, dispatch=replace(GRAPH, graph_stamp_s=0.5, graph_stamps=((32, 0.5), (64, 1.0))))
+    costs = Costs({(work["t0"].signature, "GPU"): TaskCost(1.0)})
+    plan = planned(work, here, {f"t{k}": "cuda:0/s0" for k in range(row)}, costs=costs)
+    line = predict(replace(plan, mode="graph"))
+    assert line.end_s[-1] == LAUNCH_S + row * (1 + 2 * stamp_s)
+    assert predict(replace(plan, mode="graph"), model=Model(timing=False)).end_s[-1] == LAUNCH_S + row
+
+
+def test_copies_have_events_where_tasks_have_stamps() -> None:
+    """In a graph on cuda:0: a copy to the host and one from it, on lanes of their own, and a task of 1 s."""
+    work = Workload()
+    x = work.input("x", TensorSpec((100,), "uint8"), device="cuda:0")
+    work.copy(x, to="cpu", pinned=True, name="out")
+    work.copy(work.input("h", TensorSpec((1000,), "uint8"), device="cpu"), to="cuda:0", pinned=True, name="in")
+    work.task(torch.neg, x, name="a")
+    here = platform(gpus=1, dispatch=replace(GRAPH, graph_stamp_s=0.5, timed_beside_s=9.0))
+    plan = planned(work, here, {"a": "cuda:0/s0"}, costs=Costs({(work["a"].signature, "GPU"): TaskCost(1.0)}))
+    line = predict(replace(plan, mode="graph"))
+    took = dict(zip(plan.names, (line.end_s - line.start_s).tolist(), strict=True))
+    alone = predict(replace(plan, mode="graph"), model=Model(timing=False))
+    plain = dict(zip(plan.names, (alone.end_s - alone.start_s).tolist(), strict=True))
+    assert {name: took[name] - plain[name] for name in took} == {"out": 2 * EVENT_S, "in": 2 * EVENT_S, "a": 2 * 0.5}
+
+
+def test_a_graph_with_stamps_starts_no_sooner_than_one_of_fewer_nodes() -> None:
+    """Two tasks, four stamps; a graph of six nodes was read off to start after 5 s, one of three after 12 s."""
+    plan = with_stamps(rows(3.0, [1.0, 1.0]), graph_starts=((2, 10.0), (3, 12.0), (6, 5.0)))
+    line = predict(plan, model=ALONE)
+    assert (line.makespan_s, line.start_s[0]) == (12.0, 12.0)
+
+
+def test_a_graph_with_stamps_starts_when_it_is_launched() -> None:
+    """Two tasks, four stamps: 3 s for the thread, and 4 s more for each node."""
+    plan = with_stamps(rows(3.0, [1.0, 1.0]), graph_starts=((2, 10.0),), graph_launch_node_s=4.0)
+    line = predict(plan, model=ALONE)
+    assert (line.makespan_s, line.start_s[0]) == (12.0, 3.0 + 6 * 4.0)
 
 
 def test_stamps_are_nodes_that_a_graph_starts_later_for() -> None:

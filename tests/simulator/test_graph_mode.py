@@ -127,6 +127,14 @@ def test_a_task_takes_what_it_took_in_a_graph() -> None:
     assert predict(plan, mode="eager").end_s[0] - predict(plan, mode="eager").start_s[0] == pytest.approx(8.125)
 
 
+def test_a_task_takes_what_it_did_in_a_graph_that_works_on_as_much_memory() -> None:
+    """The input, a and b have 16 bytes each: half way between what was measured at 16 and at 80."""
+    cost = TaskCost(8.0, graph_s=6.0, graph_memory=((16, 6.0), (80, 10.0)))
+    plan = graph(ROW, cost=cost)
+    assert predict(plan).makespan_s == 4 + 8 + 8 + 0.5
+    assert predict(plan, mode="eager").end_s.tolist() == predict(graph(ROW), mode="eager").end_s.tolist()
+
+
 def test_a_graph_starts_later_the_more_nodes_it_has() -> None:
     """Two tasks of two nodes; with timing events there are four nodes more. Its launch takes the host 3 + 4 · 0.5 s."""
     starts = ((2, 10.0), (4, 14.0))

@@ -112,6 +112,14 @@ def test_a_thread_that_is_always_behind_counts_both_ways() -> None:
     assert spread(line) == pytest.approx([HOST] * 2, rel=1e-3)
 
 
+def test_what_calls_take_longer_after_waits_is_the_threads() -> None:
+    """a (1 ms), a wait of the thread, b, whose call takes 1 s longer for that."""
+    lanes = dict.fromkeys("ab", "cuda:0/s0")
+    where = platform(dispatch=replace(FREE, colds=((1000, 1.0),)))
+    line = predict(of_durations({"a": 1e-3, "b": 0.0}, [], where, lanes, wait_after=["a"]))
+    assert spread(line) == pytest.approx([HOST] * 2, rel=0.01)
+
+
 def test_a_thread_that_is_nearly_behind_counts_upwards_only() -> None:
     """Ten tasks of 1 s, issued in 1 s each: slower issue shows, faster issue saves the first one's share only."""
     below, above = spread(predict(on_lanes(TaskCost(1.0, dispatch_s=1.0), one_lane(10))))

@@ -127,6 +127,18 @@ def test_edges_between_tasks_and_to_copies_between_gpus_are_no_edges_to_the_host
     assert ends(plan) == {"a": 1, "a>cuda:1": 2.25, "b": 7.25, "c": 2.25}
 
 
+@pytest.mark.parametrize(("mode", "known"), [("eager", "peer_edge_s"), ("graph", "graph_peer_edge_s")])
+def test_edges_to_copies_to_another_gpu_have_a_latency_of_their_own(mode: str, known: str):
+    """a on cuda:0 -> copy -> b on cuda:1, which waits for another GPU."""
+    waits = {"same_device_s": 0.25, "graph_fork_s": 0.25, "graph_wait_s": 0.25, "other_device_s": 4.0}
+    unknown = replace(FREE, graph_launch_s=0.0, **waits)
+    work = workload({"a": 1.0, "b": 1.0}, [("a", "b", 100)])
+    for costs, edge_s in ((unknown, 0.25), (replace(unknown, **{known: 2.0}), 2.0)):
+        plan = planned(work, platform(dispatch=costs), {"a": "cuda:0/s0", "b": "cuda:1/s0"})
+        assert predict(replace(plan, mode=mode)).makespan_s == pytest.approx(1 + edge_s + 1 + 4 + 1)
+    assert predict(replace(plan, mode=mode), model=Model(waits=False)).makespan_s == pytest.approx(3)
+
+
 def test_durations_by_kind_of_device():
     """One task, 8 s on the CPU, 1 s on a GPU."""
     work = workload({"a": {"cpu": 8.0, "cuda": 1.0}})

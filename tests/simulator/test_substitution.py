@@ -212,8 +212,8 @@ def perturbed(plan: Plan, factors: list[float]) -> Timeline:
 
 FACTOR = st.floats(0.4, 2.5)
 ALL = replace(  # odd figures, so that nothing ends just when something else is ready
-    SMALL, run_s=0.010137, handoff_s=0.010359, wake_s=0.050713, cold_s=0.070191, free_s=0.020477, query_s=0.015,
-    result_s=0.040823, yield_s=0.060571,
+    SMALL, run_s=0.010137, handoff_s=0.010359, wake_s=0.050713, free_s=0.020477, query_s=0.015,
+    result_s=0.040823, yield_s=0.060571, colds=((20, 0.010191), (200, 0.040191)),
 )  # fmt: skip
 
 

@@ -1,0 +1,40 @@
+"""Memory that graphs work on: inputs, states, results and copies by device, views not."""
+
+from __future__ import annotations
+
+import torch
+
+from graphsched.plan import Placement, build_plan
+from graphsched.platform import Device, Link, Platform
+from graphsched.simulator.footprints import memory_of
+from graphsched.workload import TensorSpec, Workload
+
+HOST = Device("cpu", "cpu")
+GPUS = tuple(Device(f"cuda:{k}", "cuda") for k in range(2))
+LINKS = tuple(
+    Link(source.name, target.name, memory, 0.0, 1e9)
+    for source, target, memory in [(HOST, GPUS[0], "pinned"), (GPUS[0], GPUS[1], "peer")]
+)
+HERE = Platform("here", (HOST, *GPUS), LINKS)
+
+
+def test_every_value_has_memory_of_its_own() -> None:
+    """x, on the CPU, is copied to cuda:0 once ──▶ a, b; a ──▶ its view; b ──▶ c on cuda:1, which updates s there."""
+    work = Workload()
+    x = work.input("x", TensorSpec((2, 2)), device="cpu")
+    s = work.state("s", torch.zeros(2, 4), device="cuda:1")
+    a = work.task(torch.neg, x, name="a")
+    work.task(torch.neg, work.task(torch.t, a, name="view"), name="d")
+    b = work.task(torch.cat, [x, x], name="b", outputs=[TensorSpec((4, 2))])
+    work.task(lambda s, b: None, s, b, name="c", updates=s, outputs=[])
+    lanes = {name: "cuda:1/s0" if name == "c" else "cuda:0/s0" for name in work.graph}
+    plan = build_plan(work, HERE, None, Placement(list(work.graph), lanes), scheduler="here")
+    assert memory_of(plan) == {"cpu": 16, "cuda:0": 16 + 16 + 16 + 32, "cuda:1": 32 + 32}
+
+
+def test_a_copy_that_was_asked_for_counts_once() -> None:
+    work = Workload()
+    x = work.input("x", TensorSpec((2, 2)), device="cuda:0")
+    work.copy(x, to="cuda:1", name="copy")
+    plan = build_plan(work, HERE, None, Placement(["copy"], {}), scheduler="here")
+    assert memory_of(plan) == {"cuda:0": 16, "cuda:1": 16}
