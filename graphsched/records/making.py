@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphsched.costs import Costs
-from graphsched.plan import Plan
+from graphsched.plan import Plan, stamped
 from graphsched.records.model import COLUMNS, CaseRecord, Setup
 from graphsched.timeline import Timeline
 
@@ -46,6 +46,7 @@ def record_case(
         clock_uncertainty_s=measured.clock_uncertainty_s,
         call_s=predicted.plan.platform.dispatch.call_s,
         colds=predicted.plan.platform.dispatch.colds,
+        stamped=stamped(plan) if plan.mode == "graph" else None,
         notes=measured.notes,
         spans={name: getattr(measured, name) for name in COLUMNS},
     )

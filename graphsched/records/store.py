@@ -129,6 +129,7 @@ def _measured(
         "clock_uncertainty_s": case.clock_uncertainty_s,
         "call_s": case.call_s,
         "colds": list(case.colds),
+        "stamped": case.stamped,
         "notes": list(case.notes),
     }
     if len(columns.get("start_s", ())) > INLINE_ACTIONS:
@@ -249,9 +250,16 @@ def _case_from_dict(
         clock_uncertainty_s=entry["clock_uncertainty_s"],
         call_s=entry.get("call_s", 0.0),
         colds=checked_points(entry.get("colds", ()), "colds", TABLES["colds"]),
+        stamped=_yes_or_no(entry.get("stamped"), "stamped"),
         notes=tuple(entry["notes"]),
         spans=columns,
     )
+
+
+def _yes_or_no(value: Any, name: str) -> bool | None:
+    if value is not None and not isinstance(value, bool):
+        raise FileFormatError(f"{name} is {value!r}: true, false or null is needed")
+    return value
 
 
 def _unpack(path: Path) -> tuple[dict[str, Any], Any, str]:

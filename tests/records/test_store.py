@@ -77,6 +77,20 @@ def test_a_run_recorded_before_calls_after_waits_were_measured_is_predicted_as_b
     assert (back.colds, back.plan.platform.dispatch.cold_s) == ((), 2e-6)
 
 
+@pytest.mark.parametrize(("stamped", "stamp_s"), [(False, 0.0), (True, 1e-6), (None, 1e-6)])
+def test_what_timed_the_tasks_of_graphs_is_kept(tmp_path, stamped, stamp_s):
+    """t0 → t1 → t2: where events did, the plan of the record has a platform without stamps."""
+    setup = replace(SETUP, platform=replace(PLATFORM, dispatch=Dispatch(graph_stamp_s=1e-6)))
+    path = save_run(run_of(replace(case_of(chain(), setup=setup), stamped=stamped)), tmp_path)
+    (back,) = load_run(path).cases
+    assert (back.stamped, back.plan.platform.dispatch.graph_stamp_s) == (stamped, stamp_s)
+    data = json.loads(path.read_text())
+    data["cases"][0]["stamped"] = "yes"
+    path.write_text(json.dumps(data))
+    with pytest.raises(FileFormatError, match="stamped is 'yes': true, false or null is needed"):
+        load_run(path)
+
+
 def test_calls_after_waits_that_are_none_are_named(tmp_path):
     path = save_run(run_of(case_of(chain())), tmp_path)
     data = json.loads(path.read_text())
