@@ -20,6 +20,7 @@ from graphsched.calibration.cuda_clock import (
 from graphsched.calibration.cuda_graphs import graph_figures
 from graphsched.calibration.cuda_single_runs import single_figures
 from graphsched.calibration.fitting import median
+from graphsched.calibration.graph_across import across_figures
 from graphsched.executors.clocks import new_event
 
 CHAIN = 50
@@ -36,6 +37,7 @@ def cuda_dispatch(spinners: Sequence[Spinner]) -> dict[str, float]:
     figures = call_figures([spinner.device for spinner in spinners]) | chain_figures(spinners) | idle_figures(first)
     figures |= single_figures(spinners, figures | {"tiny_s": chain_s(first, [new_stream(first.device)])})
     figures |= graph_figures(first) | copy_edge_figures(spinners)
+    figures |= across_figures([spinner.device for spinner in spinners], figures)
     depth = queue_depth(first)
     return figures | ({"queue_depth": depth} if depth else {})
 

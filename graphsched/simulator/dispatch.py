@@ -212,10 +212,13 @@ class Thread:
                     self.needs = j
                     return False
                 time = max(time, self._end_s[j])
-            self.time = time + self._own_s[i]
+            first_s = time + self._own_s[i]
+            self.time = first_s + (graphs.longer_s[k] if graphs.longer_s else 0.0)
             self._stream, self._cold_s = -1, 0.0
-            self._replays[k] = begun, self.time, self.time + self._launch_s + graphs.later_s[k]
+            self._replays[k] = begun, self.time, first_s + self._launch_s + graphs.later_s[k]
         self.issue_start_s[i], self.issue_end_s[i], self.ready_s[i] = self._replays[k]
+        if graphs.spread_s:
+            self.ready_s[i] += graphs.spread_s[i]
         return True
 
     def _release(self) -> bool:

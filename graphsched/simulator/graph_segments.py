@@ -23,6 +23,8 @@ class Replays:
         nodes: Of each graph.
         later_s: By graph, how much later than `Dispatch.launch_s` after its launch its first nodes may start; below 0
             sooner.
+        spread_s: By action, how much later than the first nodes of its graph its own are launched; empty: none is.
+        longer_s: By graph, what the thread's launch takes longer for that; empty as `spread_s` is.
     """
 
     of: Sequence[int]
@@ -30,6 +32,8 @@ class Replays:
     needs: Sequence[tuple[int, ...]]
     nodes: Sequence[int]
     later_s: Sequence[float]
+    spread_s: Sequence[float] = ()
+    longer_s: Sequence[float] = ()
 
     def repeated(self, steps: int) -> Replays:
         """Those of so many runs, one after another.
@@ -46,7 +50,31 @@ class Replays:
             needs=[tuple(i + step * n for i in needed) for step in range(steps) for needed in self.needs],
             nodes=list(self.nodes) * steps,
             later_s=list(self.later_s) * steps,
+            spread_s=list(self.spread_s) * steps,
+            longer_s=list(self.longer_s) * steps,
         )
+
+    def spread(self, nodes: Sequence[int], across: Sequence[bool], each_s: float) -> Replays:
+        """These, where the thread launches nodes of graphs `across` GPUs one by one, each in `each_s` seconds.
+
+        Args:
+            nodes: Of each action.
+            across: Of each graph, whether it is one.
+
+        Example:
+            >>> made = Replays([0, 0, OUTSIDE, 1], [0, 3], [(), ()], [3, 1], [0.0, 0.0])
+            >>> made = made.spread([1, 2, 0, 1], [True, False], 0.5)
+            >>> made.spread_s, made.longer_s
+            ([0.0, 0.5, 0.0, 0.0], [1.5, 0.0])
+        """
+        if not (each_s and any(across)):
+            return replace(self, spread_s=(), longer_s=())
+        spread_s, longer_s = [0.0] * len(self.of), [0.0] * len(self.first)
+        for i, k in enumerate(self.of):
+            if k != OUTSIDE and across[k]:
+                spread_s[i] = longer_s[k]
+                longer_s[k] += nodes[i] * each_s
+        return replace(self, spread_s=spread_s, longer_s=longer_s)
 
 
 def replays_of(segments: Segments, kind: Sequence[int], launches: Sequence[int]) -> Replays:

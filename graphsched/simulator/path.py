@@ -89,7 +89,8 @@ class _Walk:
         cause = Place(i, starts_s - (c.dispatch.launch_s if c.kind[i] == CUDA else 0.0), True)
         if c.graphs is not None and inside(c, i):
             first = c.graphs.first[c.graphs.of[i]]
-            cause = Place(first, self._thread.issue_end_s[first], True)
+            launched_s = self._thread.issue_end_s[first]
+            cause = Place(first, min(launched_s, starts_s) if c.graphs.spread_s else launched_s, True)
         for j in c.waits[i]:
             if end_s[j] + latency_s[c.lane[j]] > starts_s:
                 starts_s = end_s[j] + latency_s[c.lane[j]]

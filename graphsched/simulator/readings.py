@@ -128,12 +128,14 @@ class Readings:
         k, pause_s = graphs.of[first], self.pause_s.get(first, 0.0)
         self._cold_s = 0.0
         begun_s = max([time - pause_s, *(self._end_s[j] for j in graphs.needs[k])])
-        ready_s = self._issued_s[first] + self._dispatch.launch_s + graphs.later_s[k]
-        early_s = max(0.0, ready_s - min(self._start_s[i] for i in self._held[k]))
-        self.own_s[first] = self._issued_s[first] - begun_s - pause_s
+        first_s = self._issued_s[first] - (graphs.longer_s[k] if graphs.longer_s else 0.0)
+        spread_s = graphs.spread_s or [0.0] * len(self._start_s)
+        ready_s = first_s + self._dispatch.launch_s + graphs.later_s[k]
+        early_s = max(0.0, ready_s - min(self._start_s[i] - spread_s[i] for i in self._held[k]))
+        self.own_s[first] = first_s - begun_s - pause_s
         self.later_s[k] -= early_s
         for i in self._held[k]:
-            self._read_lane(i, ready_s - early_s - self._dispatch.launch_s, movable=False)
+            self._read_lane(i, ready_s + spread_s[i] - early_s - self._dispatch.launch_s, movable=False)
 
     # -- streams -------------------------------------------------------------------------------
 
