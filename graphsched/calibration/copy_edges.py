@@ -47,7 +47,8 @@ Measure = Callable[[Sequence[Link]], float]
 
 
 def copy_edge_figures(spinners: Sequence[Spinner]) -> dict[str, float]:
-    """Fields of `Dispatch` about edges to and from copies, in seconds; those between GPUs if there are two."""
+    """Fields of `Dispatch` about edges to and from copies, in seconds; of those between GPUs, if the first has access
+    to another."""
     spinner = spinners[0]
     in_streams = links_on([new_stream(spinner.device) for _ in Links._fields])
     in_graphs = links_on(stream_pool(spinner.device)[: len(Links._fields)])
@@ -59,15 +60,20 @@ def copy_edge_figures(spinners: Sequence[Spinner]) -> dict[str, float]:
         "graph_copy_edge_s": graph_tasks_s,
         "graph_copies_edge_s": graph_copies_s,
     }
-    if len(spinners) > 1:
-        other = spinners[1].device
-        figures |= {
-            "peer_edge_s": edge_s(partial(round_s, spinner), in_streams.kernel, across(in_streams.out.stream, other)),
-            "graph_peer_edge_s": edge_s(
-                partial(graph_round_s, spinner), in_graphs.kernel, across(in_graphs.out.stream, other)
-            ),
-        }
+    linked = _linked([spinner.device for spinner in spinners])
+    if linked:
+        peers = [across(links.out.stream, linked[0]) for links in (in_streams, in_graphs)]
+        figures["peer_edge_s"] = edge_s(partial(round_s, spinner), in_streams.kernel, peers[0])
+        figures["graph_peer_edge_s"] = edge_s(partial(graph_round_s, spinner), in_graphs.kernel, peers[1])
     return figures
+
+
+def _linked(devices: Sequence[int]) -> list[int]:
+    """Those that the first has access to; copies to others are staged through the host."""
+    import torch
+
+    first, *others = devices
+    return [device for device in others if torch.cuda.can_device_access_peer(first, device)]
 
 
 def across(stream: Any, other: int) -> Link:

@@ -4,7 +4,7 @@ No profiler is asked: once one has been used, everything that its process launch
 graphs, until the process ends.
 
 Not modelled: operations that cannot be captured, and a torch before 2.8, which does not show its graphs: their kernels
-are unknown.
+are unknown. Kernels of one operation that run side by side, whose shares are taken as if they did not.
 """
 
 from __future__ import annotations
@@ -13,18 +13,20 @@ import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from math import ceil
 from typing import Any
 
 from graphsched.calibration.cuda_clock import Spinner
-from graphsched.calibration.graph_replays import captured, device_s
+from graphsched.calibration.graph_replays import COLD_REPLAYS, HOLD_S, REPLAYS, captured, device_s
 from graphsched.calibration.kernels import Launched, kernel_of
 from graphsched.costs import Kernel
+from graphsched.executors.capture import only_captured_streams
 from graphsched.executors.lanes import stream_pool
 
 CALLS = 2  # in the graph: its first kernel follows the last one of another, as in a plan
 KERNEL, COPY, FILL = 0, 1, 2  # CUgraphNodeType
 STATIC_SHARED_BYTES, REGISTERS = 1, 4  # CUfunction_attribute
+SHARES_S = 1.0  # device time of replays, of one operation, to tell the shares of its kernels
 
 
 class Params(ctypes.Structure):
@@ -61,7 +63,8 @@ def launched(call: Callable[[], Any], spinner: Spinner) -> Launched:
 
 
 def _issue(call: Callable[[], Any], kept: list[Any]) -> None:
-    kept.extend(call() for _ in range(CALLS))
+    with only_captured_streams():  # what runs on another would be missing
+        kept.extend(call() for _ in range(CALLS))
 
 
 def _kept_graph() -> Any:
@@ -110,22 +113,48 @@ def _attribute(which: int, function: ctypes.c_void_p) -> int:
 def _shared(
     kernels: Sequence[Kernel | None], graph: Any, nodes: Sequence[int], spinner: Spinner, stream: Any
 ) -> list[Kernel]:
-    """`kernels` with their shares of the time: what a replay loses with each node that is taken away, last first."""
+    """`kernels` with their shares of the time: what a replay loses with the nodes that are taken away, last first.
+
+    They go one by one, or in as many parts as `SHARES_S` allows: what a part takes, its nodes take in equal shares.
+    """
     if len(kernels) == 1:
         return [kernel for kernel in kernels if kernel]
-    replays_s = [_replay_s(graph, spinner, stream)]
-    for node in reversed(nodes[-len(kernels) :]):
-        _driver("cuGraphDestroyNode", ctypes.c_void_p(node))
-        replays_s.append(_replay_s(graph, spinner, stream))
-    each_s = [max(0.0, more - less) for more, less in pairwise(replays_s)][::-1]
+    size = ceil(len(kernels) / parts(len(kernels), _replay_s(graph, spinner, stream, 1)))
+    each_s = [1.0] * len(kernels)
+    if size < len(kernels):
+        each_s = _taken_away_s(nodes[-len(kernels) :], size, partial(_replay_s, graph, spinner, stream))
     known = [(kernel, seconds) for kernel, seconds in zip(kernels, each_s, strict=True) if kernel]
     total_s = sum(seconds for _, seconds in known)
     return [replace(kernel, share=seconds / total_s) for kernel, seconds in known] if total_s else []
 
 
-def _replay_s(graph: Any, spinner: Spinner, stream: Any) -> float:
+def parts(nodes: int, replay_s: float) -> int:
+    """Into how many parts so many nodes can be taken apart in `SHARES_S`, if a replay takes `replay_s` with them.
+
+    Example:
+        >>> parts(20, 1e-4), parts(500, 5e-3), parts(8, 0.5)
+        (20, 14, 1)
+    """
+    once_s = (REPLAYS + COLD_REPLAYS) * (HOLD_S + replay_s)
+    return max(1, min(nodes, int(SHARES_S / once_s) - 1))  # there is one replay more than parts
+
+
+def _taken_away_s(nodes: Sequence[int], size: int, replay_s: Callable[[], float]) -> list[float]:
+    """Seconds of each of `nodes`, which are taken away `size` at a time."""
+    left, before_s, each_s = list(nodes), replay_s(), list[float]()
+    while left:
+        part, left = left[-size:], left[:-size]
+        for node in reversed(part):
+            _driver("cuGraphDestroyNode", ctypes.c_void_p(node))
+        after_s = replay_s()
+        each_s = [max(0.0, before_s - after_s) / len(part)] * len(part) + each_s
+        before_s = after_s
+    return each_s
+
+
+def _replay_s(graph: Any, spinner: Spinner, stream: Any, replays: int = REPLAYS) -> float:
     graph.instantiate()
-    return device_s(graph, spinner, stream)
+    return device_s(graph, spinner, stream, replays)
 
 
 def _driver(call: str, *arguments: Any) -> None:

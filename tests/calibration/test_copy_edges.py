@@ -109,14 +109,22 @@ def test_edges_between_tasks_and_copies_are_told_from_those_between_copies(monke
 
 
 def test_edges_to_copies_to_another_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    """kernel ⇄ across: there and back as those of copies into the GPU, whose part it plays."""
+    """kernel ⇄ across: there and back as those of copies into the GPU, whose part it plays. GPU 3 is out of reach."""
     player = Player(monkeypatch)
     played = iter(links.into for links in player.made)
     monkeypatch.setattr(module, "across", lambda stream, other: next(played) if other == 5 else None)
-    found = copy_edge_figures([SPINNER, SimpleNamespace(device=5)])  # type: ignore[list-item]
+    monkeypatch.setattr(torch.cuda, "can_device_access_peer", lambda first, other: (first, other) == (0, 5))
+    found = copy_edge_figures([SPINNER, *(SimpleNamespace(device=k) for k in (3, 5, 7))])  # type: ignore[list-item]
     assert found["peer_edge_s"] == pytest.approx(4e-6)
     assert found["graph_peer_edge_s"] == pytest.approx(1e-6, rel=0.03)
     Dispatch(**found)
+
+
+def test_there_are_no_edges_to_copies_to_a_gpu_without_access(monkeypatch: pytest.MonkeyPatch) -> None:
+    Player(monkeypatch)
+    monkeypatch.setattr(torch.cuda, "can_device_access_peer", lambda first, other: False)
+    found = copy_edge_figures([SPINNER, SimpleNamespace(device=5)])  # type: ignore[list-item]
+    assert len(found) == 4
 
 
 def test_a_copy_to_another_gpu_is_the_drivers(monkeypatch: pytest.MonkeyPatch) -> None:

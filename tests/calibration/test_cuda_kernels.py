@@ -16,6 +16,7 @@ import torch
 from graphsched.calibration import cuda_kernels as module
 from graphsched.calibration.cuda_clock import Spinner
 from graphsched.calibration.cuda_kernels import COPY, FILL, KERNEL, REGISTERS, STATIC_SHARED_BYTES, launched
+from graphsched.calibration.graph_replays import COLD_REPLAYS
 from graphsched.calibration.kernels import Launched, kernel_of
 from graphsched.costs import Kernel
 
@@ -29,13 +30,13 @@ class Graph:
 
     def __init__(self, patch: pytest.MonkeyPatch, *nodes: tuple[int, str, float], old: bool = False) -> None:
         self.old, self.call, self.nodes = old, nodes, list[tuple[int, str, float]]()
-        self.calls = 0
+        self.calls, self.replays_s = 0, 0.0
         patch.setattr(torch.cuda, "synchronize", lambda device: None)
         patch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
         patch.setattr(module, "stream_pool", lambda device: ["the lane's"])
         patch.setattr(module, "_kept_graph", lambda: self)
         patch.setattr(module, "captured", self._captured)
-        patch.setattr(module, "device_s", lambda graph, spinner, stream: self.replay_us * 1e-6)
+        patch.setattr(module, "device_s", lambda graph, spinner, stream, replays: self._replays_s(replays))
         patch.setattr(module, "_driver", lambda name, *arguments: getattr(self, name.lower())(*arguments))
 
     def __call__(self) -> object:
@@ -51,6 +52,10 @@ class Graph:
 
     def raw_cuda_graph(self) -> int:
         return 1
+
+    def _replays_s(self, replays: int) -> float:
+        self.replays_s += (replays + COLD_REPLAYS) * self.replay_us * 1e-6
+        return self.replay_us * 1e-6
 
     def instantiate(self) -> None:
         self.replay_us = 10 + sum(node[2] for node, there in zip(self.nodes, self.there, strict=True) if there)
@@ -102,6 +107,41 @@ def test_shares_are_what_replays_lose_without_the_nodes(monkeypatch: pytest.Monk
     assert [(kernel.blocks, kernel.threads, kernel.shared_bytes) for kernel in found.kernels] == [
         (kernel.blocks, kernel.threads, kernel.shared_bytes) for kernel in (A, B)
     ]
+
+
+def test_many_kernels_are_taken_away_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """a ─▶ … ─▶ a ─▶ b ─▶ … ─▶ b, 100 of 10 µs and 100 of 30 µs: one by one they took a quarter of a minute."""
+    graph = Graph(monkeypatch, *[(KERNEL, "a", 10.0)] * 100, *[(KERNEL, "b", 30.0)] * 100)
+    found = launched(graph, SPINNER)
+    assert found.launches == len(found.kernels) == 200
+    shares = [kernel.share for kernel in found.kernels]
+    assert sum(shares) == pytest.approx(1.0)
+    assert (shares[0], shares[-1]) == pytest.approx((1 / 400, 3 / 400))
+    assert shares == sorted(shares)
+    assert 0.5 < graph.replays_s < 1.3
+
+
+def test_shares_of_an_operation_of_seconds_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """a ─▶ fill ─▶ b, of seconds; three replays are all that it is run."""
+    graph = Graph(monkeypatch, (KERNEL, "a", 3e6), (FILL, "", 1e6), (KERNEL, "b", 1e6))
+    assert [kernel.share for kernel in launched(graph, SPINNER).kernels] == [0.5, 0.5]
+    assert graph.replays_s == pytest.approx(30.0, rel=1e-3)
+
+
+def test_an_operation_that_leaves_the_captured_stream_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it issues on a stream that does not follow the lane's is in no graph."""
+    graph = Graph(monkeypatch, (KERNEL, "a", 3.0))
+    inside: list[bool] = []
+    monkeypatch.setattr(torch.cuda, "set_stream", lambda stream: None)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+
+    def leaves() -> object:
+        torch.cuda.set_stream("another")  # type: ignore[arg-type]
+        inside.append(True)
+        return graph()
+
+    assert launched(leaves, SPINNER) == Launched()
+    assert inside == [True]  # before the capture
 
 
 @pytest.mark.parametrize(("nodes", "launches"), [([], 1), ([(COPY, "", 1.0)], 1), ([(FILL, "", 1.0)] * 2, 2)])

@@ -11,7 +11,7 @@ from graphsched.plan import Plan
 from graphsched.simulator import Model, predict
 from graphsched.simulator.predict import tabulated
 from graphsched.simulator.substitution import Substitution
-from graphsched.simulator.timing_events import incoming, run_with_events
+from graphsched.simulator.timing_events import incoming, late_events_s, run_with_events
 from graphsched.timeline import Timeline
 from graphsched.workload import TensorSpec, Workload
 from tests.builders import FREE, planned, platform
@@ -94,6 +94,21 @@ def test_events_around_copies_are_left_as_they_are() -> None:
         work.copy(value, to="cpu", name=name, pinned=True)
     line = predict(planned(work, platform(dispatch=LATE), {}))
     assert {span.action: span.end_s for span in line} == {"c": 1001.0, "first": 6.0, "second": 9.0}
+
+
+def test_one_copy_of_several_is_enough() -> None:
+    """Events at 0 and 2 (around t0), 5 and 8 (t1), 10 and 14 (t2); an end or a start of a copy is not beside it.
+
+    ::
+
+        copies   |0-----------------9|     |12------20|
+                   |1--3|
+        events   0    2    5      8    10       14
+    """
+    plan = plan_of()
+    columns, copies = tabulated(plan, 1, Model())[0], {"cuda:0": [0, 5, 4]}
+    start_s, end_s = [0.0, 0.0, 5.0, 10.0, 1.0, 12.0], [9.0, 2.0, 8.0, 14.0, 3.0, 20.0]
+    assert late_events_s(columns, plan, copies, start_s, end_s) == {1: 3.0, 2: 6.0, 3: 3.0}
 
 
 def test_of_several_steps_each_has_its_copies() -> None:
