@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
+from graphsched.calibration.copy_company import company_figures
 from graphsched.calibration.copy_edges import copy_edge_figures
 from graphsched.calibration.cuda_calls import call_figures
 from graphsched.calibration.cuda_clock import (
@@ -37,6 +38,7 @@ def cuda_dispatch(spinners: Sequence[Spinner]) -> dict[str, float]:
     figures = call_figures([spinner.device for spinner in spinners]) | chain_figures(spinners) | idle_figures(first)
     figures |= single_figures(spinners, figures | {"tiny_s": chain_s(first, [new_stream(first.device)])})
     figures |= graph_figures(first) | copy_edge_figures(spinners)
+    figures |= company_figures([spinner.device for spinner in spinners], figures["call_s"])
     figures |= across_figures([spinner.device for spinner in spinners], figures)
     depth = queue_depth(first)
     return figures | ({"queue_depth": depth} if depth else {})

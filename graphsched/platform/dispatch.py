@@ -43,6 +43,8 @@ class Dispatch:
         blocking_in_s, blocking_out_s, fresh_out_s: A copy of 4 KiB that blocks the thread, from its call to its return:
             from pageable memory, to it, to new memory; 0: unknown, it is the call, a launch and the link's time.
         peer_copy_s: Issuing one copy between GPUs.
+        copy_company_s, copy_out_company_s, peer_company_s: What issuing a copy to a GPU, to the host, between GPUs
+            takes longer after calls of `COMPANY_KINDS` other kinds; 0: unknown, as `changes` say.
         change_s: What a call takes longer after one of another kind than after one of its own.
         changes: The same by the number of other kinds that were called in between, ascending: (kinds, seconds);
             empty where only `change_s` is known.
@@ -111,6 +113,9 @@ class Dispatch:
     blocking_out_s: float = 0.0
     fresh_out_s: float = 0.0
     peer_copy_s: float = 2.5e-5
+    copy_company_s: float = 0.0
+    copy_out_company_s: float = 0.0
+    peer_company_s: float = 0.0
     change_s: float = 0.0
     changes: tuple[tuple[int, float], ...] = ()
     free_s: float = 0.0
@@ -325,6 +330,7 @@ HOST_CALLS = (
     "run_s", "copy_s", "copy_out_s", "peer_copy_s", "change_s", "free_s", "record_s", "wait_s", "device_wait_s",
     "switch_s", "device_switch_s", "timed_record_s", "handoff_s", "start_s", "first_s", "cold_s", "query_s", "asked_s",
     "blocking_in_s", "blocking_out_s", "fresh_out_s", "first_in_s", "first_out_s", "first_peer_s",
+    "copy_company_s", "copy_out_company_s", "peer_company_s",
 )  # fmt: skip
 """Fields of `Dispatch` that are host time of the dispatching thread's calls."""
 

@@ -1,7 +1,8 @@
 """Host time of calls beyond a row of their own: other kinds in between, other streams, memory given back.
 
-That no call of an operation is colder than after `COMPANY_KINDS` other kinds was settled with a recording on four GPUs
-in view (caps of half, one, one and a half and none were compared), which is therefore no test of it.
+That no call of an operation, or of a copy, is colder than after `COMPANY_KINDS` other kinds was settled with a
+recording on four GPUs in view (caps of half, one, one and a half and none were compared), which is therefore no test of
+it.
 
 Not modelled: calls of CPU lanes; what the arguments of a call take that no cache holds; that of a small copy that
 blocks some is the device's, which is as fast whatever the thread's speed.
@@ -53,11 +54,23 @@ def copy_call_s(copy: Copy, plan: Plan, costs: Dispatch) -> float:
     whole_s = _blocking_s(copy, costs) if link.blocking else 0.0
     if whole_s and costs.copy_s:
         return max(0.0, whole_s - costs.launch_s - _measured_on(copy, plan).duration_s(BLOCKING_BYTES))
-    ends = (copy.source, copy.target)
-    between = copy.source != copy.target and all(plan.platform.device(end).kind == "cuda" for end in ends)
-    if between:
+    if _between_gpus(copy, plan):
         return costs.peer_copy_s
     return costs.copy_out_s or costs.copy_s if copy.target == "cpu" else costs.copy_s
+
+
+def copy_company_s(copy: Copy, plan: Plan, costs: Dispatch) -> float:
+    """What issuing a copy takes longer after calls of many other kinds; 0: unknown, or it blocks."""
+    if plan.platform.link(copy.source, copy.target, copy.memory).blocking:
+        return 0.0
+    if _between_gpus(copy, plan):
+        return costs.peer_company_s
+    return costs.copy_out_company_s if copy.target == "cpu" else costs.copy_company_s
+
+
+def _between_gpus(copy: Copy, plan: Plan) -> bool:
+    ends = (copy.source, copy.target)
+    return copy.source != copy.target and all(plan.platform.device(end).kind == "cuda" for end in ends)
 
 
 def _measured_on(copy: Copy, plan: Plan) -> Link:

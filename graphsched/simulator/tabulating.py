@@ -13,7 +13,14 @@ from graphsched.simulator.columns import ALONE, BLOCKS, NEEDS_CPU, NETWORK, SEVE
 from graphsched.simulator.durations import Durations
 from graphsched.simulator.footprints import memory_of
 from graphsched.simulator.graph_mode import copy_shift_s, in_graph, inside, launch_graphs
-from graphsched.simulator.host_calls import add_changes, call_kinds, copy_call_s, frees_s, with_cpu_lanes
+from graphsched.simulator.host_calls import (
+    add_changes,
+    call_kinds,
+    copy_call_s,
+    copy_company_s,
+    frees_s,
+    with_cpu_lanes,
+)
 from graphsched.simulator.lane_costs import CPU, CUDA, lanes_of
 from graphsched.simulator.model import Model, switched
 from graphsched.simulator.network import tables_of
@@ -117,6 +124,8 @@ def _fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Mode
         if shift_s:
             route = route._replace(latency_s=route.latency_s + shift_s)
         columns.call_s[i] = columns.dispatch.handoff_s if on_cpu else copy_call_s(copy, plan, columns.dispatch)
+        if company_s := copy_company_s(copy, plan, columns.dispatch):
+            columns.company_s[i] = company_s, 0.0
         if link.blocking and model.blocking and not on_cpu:
             columns.flags[i] |= BLOCKS
         if not model.contention:

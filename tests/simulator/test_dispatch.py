@@ -429,6 +429,31 @@ def test_an_operation_may_have_a_cost_in_company_of_its_own():
     assert predict(plan, model=replace(UNTIMED, dispatch=False)).makespan_s == 0
 
 
+@pytest.mark.parametrize(
+    ("target", "field", "more"),
+    [
+        ("cuda:0", "copy_company_s", 10 / 2),
+        ("cpu", "copy_out_company_s", 10 / 2),
+        ("cuda:1", "peer_company_s", 10 / 2),
+        ("cuda:0", "copy_out_company_s", 3),  # unknown: as changes say
+    ],
+)
+def test_a_copy_may_have_a_cost_in_company_of_its_own(target: str, field: str, more: float):
+    """a: neg on cuda:0, then c, a copy: one other kind before it, half of what 12 others cost."""
+    work = Workload()
+    x = work.input("x", TensorSpec((2, 2)), device="cuda:0")
+    work.task(torch.neg, x, name="a", device="cuda:0")
+    source = work.input("h", TensorSpec((2, 2)), device="cpu" if target == "cuda:0" else "cuda:0")
+    work.copy(source, to=target, pinned=True, name="c")
+    taken = []
+    for company_s in (0.0, 10.0):
+        here = platform(dispatch=replace(FREE, changes=((1, 3.0), (12, 6.0)), **{field: company_s}))
+        line = predict(planned(work, here, {"a": "cuda:0/s0"}), model=UNTIMED)
+        taken.append(line.issue_end_s[1] - line.issue_start_s[1])
+    assert taken[1] - taken[0] == pytest.approx(more - 3)
+    assert predict(planned(work, here, {"a": "cuda:0/s0"}), model=replace(UNTIMED, dispatch=False)).issue_end_s[1] == 0
+
+
 def test_an_operation_may_cost_more_where_the_stream_changes():
     """a, b: neg on two streams in turn; c: neg on b's: b, and a after the run before, come after another stream."""
     work = Workload()
