@@ -7,7 +7,8 @@ the spread that was recorded with it, and by more than a stated minimum: what tw
 differ by.
 
 Not modelled: costs of a workload's operations, whose code a platform does not hold; `profile` measures them again.
-Other calls' host time, which is measured in units of the tiny operation's, is not measured again.
+Other calls' host time, which is measured in units of the tiny operation's, is not measured again, nor are edges to
+copies; what dispatch has as tables (`Dispatch.colds`, `graph_starts`, …) is not compared.
 """
 
 from __future__ import annotations

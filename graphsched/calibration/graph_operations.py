@@ -35,8 +35,8 @@ SPILL = 2.0  # of the cache, what fills it with other lines
 def in_graph(calls: Calls, device: int, alone_s: float, returned_bytes: int) -> tuple[tuple[int, float], ...]:
     """Seconds of an operation inside a graph, by the bytes that the graph works on, in (bytes, seconds) pairs.
 
-    Empty for a long one, and one that cannot be captured. One pair where a cache is not known, or where it does not
-    hold the outputs of a row; else the seconds do not fall.
+    Empty for a long one, one of which six return more than `ROW_BYTES`, and one that cannot be captured. One pair where
+    a cache is not known, or where it does not hold the outputs of a row; else the seconds do not fall.
 
     Args:
         calls: The same on different inputs.

@@ -52,6 +52,7 @@ def _gpu_calls(platform: Platform) -> list[NominalRow]:
     between = [
         _row("copy issued, GPU to GPU", costs.peer_copy_s),
         _row("edge to another GPU", costs.other_device_s),
+        *([_row("edge between a kernel and a copy, GPU to GPU", costs.peer_edge_s)] if costs.peer_edge_s else []),
         _row("stream of another GPU made current", costs.device_switch_s),
     ]
     return rows + (between if pairs else [])

@@ -94,8 +94,8 @@ class TaskCost:
         graph_s: Time of one in a row inside a CUDA graph; None: not measured, or it cannot be captured.
         graph_memory: (bytes, seconds) pairs: `graph_s` by the memory of its device that the graph works on, where a
             cache does not hold it all; empty: `graph_s`, whatever that is.
-        graph_nodes: Nodes of a graph that it makes; 0: unknown, one a launch.
-        graph_tried: Whether `graph_s` and `graph_nodes` were to be measured, so that what is unknown stays so.
+        graph_nodes: Nodes of a graph that it makes, where they were counted apart from `launches`; 0: as many as these.
+        graph_tried: Whether `graph_s` was to be measured, so that what is unknown stays so.
     """
 
     device_s: float

@@ -41,9 +41,9 @@ def execute(
 
     After `warmup` runs, `repeats` runs without timing events give the makespan (their median; all
     samples are kept); three more with timing events, or stamps in their place, give the spans: those of
-    the run whose makespan is the median. States and torch's random numbers are as before afterwards.
-    Once the repeats have taken `at_most_s` seconds, five are enough. `between` is called before the
-    repeats and after every fifth of them, all devices idle.
+    the run whose makespan is the median. In graph mode each of these follows one like it, unless `warmup` is 0.
+    States and torch's random numbers are as before afterwards. Once the repeats have taken `at_most_s` seconds,
+    five are enough. `between` is called before the repeats and after every fifth of them, all devices idle.
 
     Raises:
         TaskFailedError: A task raised.

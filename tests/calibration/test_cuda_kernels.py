@@ -110,14 +110,14 @@ def test_shares_are_what_replays_lose_without_the_nodes(monkeypatch: pytest.Monk
 
 
 def test_many_kernels_are_taken_away_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """a ─▶ … ─▶ a ─▶ b ─▶ … ─▶ b, 100 of 10 µs and 100 of 30 µs: one by one they took a quarter of a minute."""
-    graph = Graph(monkeypatch, *[(KERNEL, "a", 10.0)] * 100, *[(KERNEL, "b", 30.0)] * 100)
+    """a ─▶ … ─▶ a ─▶ b ─▶ … ─▶ b, 100 of 10 µs and 103 of 30 µs: one by one they took a quarter of a minute."""
+    graph = Graph(monkeypatch, *[(KERNEL, "a", 10.0)] * 100, *[(KERNEL, "b", 30.0)] * 103)
     found = launched(graph, SPINNER)
-    assert found.launches == len(found.kernels) == 200
+    assert found.launches == len(found.kernels) == 203
     shares = [kernel.share for kernel in found.kernels]
     assert sum(shares) == pytest.approx(1.0)
-    assert (shares[0], shares[-1]) == pytest.approx((1 / 400, 3 / 400))
-    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == pytest.approx((1 / 409, 3 / 409))
+    assert len({round(share, 9) for share in shares}) <= 3  # of a's parts, of b's, and of one that has both
     assert 0.5 < graph.replays_s < 1.3
 
 

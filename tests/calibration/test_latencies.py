@@ -50,6 +50,14 @@ def test_each_time_is_the_platforms_beside_the_texts() -> None:
     assert "1 MB from GPU to GPU, staged through the host" not in rows
 
 
+def test_edges_to_copies_are_shown_where_they_were_measured() -> None:
+    names = {f"edge between a kernel and a copy, {ends}" for ends in ("host and GPU", "GPU to GPU")}
+    edges = replace(HOST.dispatch, copy_edge_s=2e-6, peer_edge_s=3e-6)
+    rows = shown(replace(HOST, dispatch=edges))
+    assert [rows[name][0] for name in sorted(names)] == pytest.approx([3.0, 2.0])
+    assert not names & set(shown(HOST))
+
+
 def test_rows_ascend_and_what_was_not_measured_comes_last() -> None:
     rows = latency_rows(replace(HOST, links=tuple(k for k in LINKS if k.memory != "peer")))
     measured = [row.measured for row in rows if row.measured is not None]
@@ -58,12 +66,6 @@ def test_rows_ascend_and_what_was_not_measured_comes_last() -> None:
     assert rows[-1].measured is None
     assert {row.unit for row in rows} == {"µs"}
     assert {row.source for row in rows if row.nominal is not None} == {"d2l.ai 12.4"}
-
-
-def test_an_edge_to_a_copy_is_shown_where_it_was_measured() -> None:
-    what = "edge between a kernel and a copy, host and GPU"
-    assert what not in shown(HOST)
-    assert shown(replace(HOST, dispatch=Dispatch(copy_edge_s=4e-6)))[what] == (pytest.approx(4.0), None)
 
 
 def test_one_gpu_has_no_other() -> None:

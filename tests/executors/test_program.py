@@ -11,6 +11,7 @@ import torch
 
 from graphsched.errors import ExecutionError, ScheduleError, WorkloadError
 from graphsched.executors import Program
+from graphsched.executors.buffers import Buffers
 from graphsched.plan import Plan
 from graphsched.workload import TensorSpec, Workload
 from tests.executors.programs import WORKERS, by_hand, machine, step_
@@ -69,6 +70,14 @@ def test_wrong_inputs_are_refused_and_change_nothing(inputs: dict[str, Any], mes
         with pytest.raises(WorkloadError, match=message):
             program.run(**inputs)
         assert program.run(y=torch.ones(2))["sum"].tolist() == [2.0, 2.0]
+
+
+def test_a_tensor_on_the_device_of_its_input_is_taken() -> None:
+    """The input's memory is moved to another device than the host's by hand, and a tensor there is given."""
+    memory = Buffers(two())
+    memory.slots[memory.slot_of["y"]] = torch.empty(2, device="meta")
+    memory.load({"y": torch.ones(2, device="meta")})
+    assert memory.slots[memory.slot_of["y"]].is_meta
 
 
 def test_an_input_without_default_is_asked_for_in_every_run() -> None:

@@ -91,6 +91,15 @@ def test_what_timed_the_tasks_of_graphs_is_kept(tmp_path, stamped, stamp_s):
         load_run(path)
 
 
+@pytest.mark.parametrize(
+    ("mode", "stamp_s", "stamped"), [("graph", 1e-6, True), ("graph", 0.0, False), ("eager", 1e-6, None)]
+)
+def test_a_case_tells_whether_stamps_time_its_tasks(mode, stamp_s, stamped):
+    """t0 → t1 → t2: stamps do in a graph, where they were measured."""
+    setup = replace(SETUP, platform=replace(PLATFORM, dispatch=Dispatch(graph_stamp_s=stamp_s)))
+    assert case_of(chain(), setup=setup, mode=mode).stamped is stamped
+
+
 def test_calls_after_waits_that_are_none_are_named(tmp_path):
     path = save_run(run_of(case_of(chain())), tmp_path)
     data = json.loads(path.read_text())

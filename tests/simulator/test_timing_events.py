@@ -73,6 +73,13 @@ def test_events_in_graphs_are_late_too() -> None:
     assert line.makespan_s == pytest.approx(10.0, rel=1e-5)
 
 
+def test_stamps_in_graphs_are_not_late() -> None:
+    """Two stamps of 0.5 s take the place of the events around each task."""
+    plan = plan_of(mode="graph")
+    stamped = replace(plan.platform, dispatch=replace(LATE, graph_stamp_s=0.5))
+    assert ends_of(predict(replace(plan, platform=stamped))) == pytest.approx([3.0, 6.0, 9.0], rel=1e-4)
+
+
 def without(plan: Plan):  # type: ignore[no-untyped-def]
     """The plan's platform where such events are not known to take longer."""
     return replace(plan.platform, dispatch=replace(plan.platform.dispatch, timed_beside_s=0.0))
@@ -97,17 +104,17 @@ def test_events_around_copies_are_left_as_they_are() -> None:
 
 
 def test_one_copy_of_several_is_enough() -> None:
-    """Events at 0 and 2 (around t0), 5 and 8 (t1), 10 and 14 (t2); an end or a start of a copy is not beside it.
+    """Events at 0 and 2 (around t0), 5 and 8 (t1), 9 and 14 (t2); an end or a start of a copy is not beside it.
 
     ::
 
         copies   |0-----------------9|     |12------20|
                    |1--3|
-        events   0    2    5      8    10       14
+        events   0    2    5      8  9          14
     """
     plan = plan_of()
     columns, copies = tabulated(plan, 1, Model())[0], {"cuda:0": [0, 5, 4]}
-    start_s, end_s = [0.0, 0.0, 5.0, 10.0, 1.0, 12.0], [9.0, 2.0, 8.0, 14.0, 3.0, 20.0]
+    start_s, end_s = [0.0, 0.0, 5.0, 9.0, 1.0, 12.0], [9.0, 2.0, 8.0, 14.0, 3.0, 20.0]
     assert late_events_s(columns, plan, copies, start_s, end_s) == {1: 3.0, 2: 6.0, 3: 3.0}
 
 
