@@ -21,11 +21,17 @@ def costs_path() -> Path:
     return cache_folder() / "costs.json"
 
 
+METHOD = 2
+"""Of measuring operations: one more for each change that makes other figures. 1: beside a profiler, which made calls
+and nodes take longer."""
+
+
 def settings() -> str:
-    """Versions of software and driver, and arithmetic flags, that an operation's time depends on, as one text."""
+    """Versions of software, driver and method, and arithmetic flags, that a measured time depends on, as one text."""
     import torch
 
     parts = {
+        "method": METHOD,
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
         "driver": installed_driver(),

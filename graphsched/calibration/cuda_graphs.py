@@ -18,7 +18,7 @@ Not modelled: starts on several GPUs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -39,6 +39,7 @@ DIAMONDS = 10, 60
 LANES, LANE_NODES = (2, 4, 8), (20, 80)  # nodes of each lane
 TINY_ELEMENTS, SHORT_ELEMENTS = 64, 2**23  # of additions of about 2 and 15 µs
 TIMED_NODES = 10, 50  # of each lane
+FLOAT_BYTES = 4
 
 
 def graph_figures(spinner: Spinner) -> dict[str, Any]:
@@ -47,7 +48,7 @@ def graph_figures(spinner: Spinner) -> dict[str, Any]:
     device, back_s = spinner.device, return_s(bench.streams[0])
     launch = launch_figures(device, back_s)
     found = edge_figures(bench) | launch | lane_figures(device, launch, back_s)
-    found |= stamp_figures(bench.rows(), device, launch)
+    found |= stamp_figures(device, launch)
     return found | {"graph_event_rates": event_rates(device)} | copy_figures(spinner, bench.streams[0])
 
 
@@ -116,10 +117,6 @@ class GraphBench:
         event.record(stream)
         self._events.append(event)  # it lives as long as the graph
 
-    def rows(self) -> list[Callable[[], Any]]:
-        """A tiny operation and a short one, each to be called again and again."""
-        return [partial(tensor.add_, 1) for tensor in (self._tiny[0], self._short)]
-
     def timed_row_s(self, *, timed: bool, lanes: int = 1) -> float:
         """Device seconds a node of a chain of short operations."""
         return self.slope_s(partial(self.row, timed=timed, lanes=lanes, tensor=self._short), TIMED_NODES)
@@ -176,24 +173,29 @@ def lane_figures(device: int, launch: dict[str, Any], back_s: float) -> dict[str
     return {"graph_rates": tuple(rates), "graph_lane_s": max(0.0, more_s / (lanes - 1))}
 
 
-def stamp_figures(calls: Sequence[Callable[[], Any]], device: int, launch: dict[str, Any]) -> dict[str, Any]:
-    """A stamp in its lane, seconds: in rows of `calls`, of which the second does not leave the others room in a cache.
+def stamp_figures(device: int, launch: dict[str, Any]) -> dict[str, Any]:
+    """A stamp in its lane, seconds: in a row of a tiny operation, and in one of an operation that fills the cache.
 
     0 where there can be none. It does not take less where a graph works on more than the cache holds.
     """
+    cache = cache_bytes(device)
     try:
-        held_s, lost_s = (_stamp_s(call, device, launch) for call in calls)
+        held_s = _stamp_s(TINY_ELEMENTS, device, launch)
+        lost_s = _stamp_s(int(LOST * cache) // FLOAT_BYTES, device, launch) if cache else held_s
     except ExecutionError:
         return {"graph_stamp_s": 0.0}
-    cache, lost_s = cache_bytes(device), max(held_s, lost_s)
-    points = ((int(HELD * cache), held_s), (int(LOST * cache), lost_s)) if cache else ()
-    return {"graph_stamp_s": held_s if cache else (held_s + lost_s) / 2, "graph_stamps": points}
+    points = ((int(HELD * cache), held_s), (int(LOST * cache), max(held_s, lost_s))) if cache else ()
+    return {"graph_stamp_s": held_s, "graph_stamps": points}
 
 
-def _stamp_s(call: Callable[[], Any], device: int, launch: dict[str, Any]) -> float:
+def _stamp_s(elements: int, device: int, launch: dict[str, Any]) -> float:
     """From rows of two lengths; one with stamps has three nodes for one, and starts later as the `launch` says."""
+    import torch
+
     from graphsched.platform import Dispatch
 
+    call = partial(torch.zeros(elements, device=f"cuda:{device}").add_, 1)
+    torch.cuda.synchronize(device)
     start_s = Dispatch(graph_starts=launch["graph_starts"]).graph_start_s
     added_s = []
     for nodes in TIMED_NODES:
