@@ -41,7 +41,7 @@ EVENTS = 2  # around each action, or stamps
 
 def with_event_nodes(columns: Columns, plan: Plan) -> Columns:
     """`columns` of a timed run of `plan`: graphs start later; events pass in turn, stamps as nodes do."""
-    if columns.graphs is None:
+    if columns.graphs is None or not columns.dispatch.timed_gap_s:  # unknown, or switched off
         return columns
     held = [i for i, kind in enumerate(columns.kind) if kind == CUDA and inside(columns, i)]
     if columns.dispatch.graph_stamp_s:
@@ -60,7 +60,7 @@ def _with_stamps(columns: Columns, held: list[int], plan: Plan) -> Columns:
     for i in tasks:
         nodes[i] += EVENTS
     gap_s = dispatch.timed_gap_s + EVENTS * _beside_s(columns)
-    late_s = EVENTS * dispatch.graph_event_s - gap_s if gap_s else 0.0
+    late_s = EVENTS * dispatch.graph_event_s - gap_s
     copies = {i: late_s for i in held if i not in tasks and late_s > 0.0}
     later = replace(columns.graphs, later_s=_later_s(columns, held, partial(_stamped_start_s, dispatch)))
     later = _spread(columns, later, held)
@@ -98,8 +98,8 @@ def _later_s(columns: Columns, held: list[int], start_s: Callable[[int], float])
 
 
 def _spread(columns: Columns, graphs: Replays, held: list[int]) -> Replays:
-    """`graphs` whose nodes are launched one by one, those of events and stamps among them where there are any."""
-    if not (graphs.spread_s and columns.dispatch.timed_gap_s):
+    """`graphs` whose nodes are launched one by one, those of events and stamps among them."""
+    if not graphs.spread_s:
         return graphs
     nodes = list(columns.launches)
     for i in held:
@@ -114,7 +114,7 @@ def _spacing_s(columns: Columns, held: list[int]) -> dict[int, float]:
         lanes.setdefault(_device(columns, i), {})[columns.lane[i]] = None
     dispatch = columns.dispatch
     found = {device: dispatch.graph_event_rate_s(len(used)) for device, used in lanes.items()}
-    return {device: rate_s for device, rate_s in found.items() if rate_s and dispatch.timed_gap_s}
+    return {device: rate_s for device, rate_s in found.items() if rate_s}
 
 
 def _device(columns: Columns, i: int) -> int:

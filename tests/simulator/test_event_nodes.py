@@ -96,6 +96,14 @@ def test_without_timing_there_are_no_events() -> None:
     assert predict(rows(3.0, [8.0], [8.0]), model=Model(sharing=False, timing=False)).timed_makespan_s == 12
 
 
+@pytest.mark.parametrize("stamps", [False, True])
+def test_without_timing_a_graph_starts_as_soon_as_without_events(stamps: bool) -> None:
+    """Two tasks, four events or stamps, for which it would start 4 s later."""
+    plan = rows(3.0, [1.0, 1.0], graph_starts=((2, 10.0), (6, 14.0)))
+    line = predict(with_stamps(plan) if stamps else plan, model=Model(sharing=False, timing=False))
+    assert line.timed_makespan_s == line.makespan_s == 12.0
+
+
 def with_stamps(plan: Plan, **dispatch: Any) -> Plan:
     """The same on a platform that knows stamps, with kernels known to leave room for them."""
     small, where = (Kernel(1, 32, 32, 0),), Multiprocessors(4, 65536, 2048, 233472, 32)
