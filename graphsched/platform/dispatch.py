@@ -2,34 +2,12 @@
 
 from __future__ import annotations
 
-import reprlib
 from bisect import bisect_left
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from graphsched.errors import PlatformError
 from graphsched.platform.checks import check_number
-
-
-def checked_points(points: Any, name: str, what: str) -> tuple[tuple[int, float], ...]:
-    """A table of `Dispatch` as tuples: pairs of a number of `what`, ascending from 1 on, and seconds.
-
-    Raises:
-        PlatformError: They are something else.
-    """
-    try:
-        found = tuple((number, check_number(seconds, f"dispatch {name}")) for number, seconds in points)
-    except (TypeError, ValueError) as error:
-        shown = reprlib.repr(points)
-        raise PlatformError(
-            f"dispatch {name} are {shown}: pairs of a number of {what} and seconds are needed"
-        ) from error
-    numbers = [number for number, _ in found]
-    whole = all(isinstance(number, int) and not isinstance(number, bool) for number in numbers)
-    if not whole or numbers != sorted(set(numbers)) or any(number < 1 for number in numbers):
-        shown = reprlib.repr(numbers)
-        raise PlatformError(f"dispatch {name} are after {shown} {what}: whole numbers from 1 on are needed, ascending")
-    return found
+from graphsched.platform.points import at_lanes, between, checked_points
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +229,7 @@ class Dispatch:
             >>> costs.graph_rate_s(1), costs.graph_rate_s(3), costs.graph_rate_s(9)
             (0.0, 2.0, 1.0)
         """
-        return _at_lanes(self.graph_rates, lanes)
+        return at_lanes(self.graph_rates, lanes)
 
     def graph_event_rate_s(self, lanes: int) -> float:
         """Least time from one timing event of a graph to the next, of any of `lanes` lanes of a device; 0 in one lane.
@@ -263,7 +241,7 @@ class Dispatch:
             >>> costs.graph_event_rate_s(1), costs.graph_event_rate_s(4), Dispatch().graph_event_rate_s(4)
             (0.0, 2.5, 0.0)
         """
-        return _at_lanes(self.graph_event_rates, lanes)
+        return at_lanes(self.graph_event_rates, lanes)
 
     def stamp_s(self, memory_bytes: int) -> float:
         """What a stamp takes in a lane of a graph that works on so much memory of its GPU.
@@ -273,7 +251,7 @@ class Dispatch:
             >>> costs.stamp_s(0), costs.stamp_s(200), Dispatch(graph_stamp_s=1.5).stamp_s(200)
             (1.0, 1.5, 1.5)
         """
-        return _between(self.graph_stamps, memory_bytes) if self.graph_stamps else self.graph_stamp_s
+        return between(self.graph_stamps, memory_bytes) if self.graph_stamps else self.graph_stamp_s
 
     def at(self, call_s: float, colds: tuple[tuple[int, float], ...] = ()) -> Dispatch:
         """These figures for a thread whose tiny operation takes `call_s` now: a core's speed changes within minutes.
@@ -294,20 +272,6 @@ class Dispatch:
         changes = tuple((k, seconds * pace) for k, seconds in self.changes)
         colds = colds or tuple((k, seconds * pace) for k, seconds in self.colds)
         return replace(self, **scaled, changes=changes, colds=colds, call_s=call_s)
-
-
-def _at_lanes(points: tuple[tuple[int, float], ...], lanes: int) -> float:
-    """What a table by the number of lanes says of `lanes`; 0 for one, and where nothing is known."""
-    return _between(points, lanes) if lanes > 1 and points else 0.0
-
-
-def _between(points: tuple[tuple[int, float], ...], x: int) -> float:
-    """What a table says of `x`: linear between two of its points, that of the next outside them."""
-    after = bisect_left(points, (x, 0.0))
-    if after == 0 or after == len(points):
-        return points[min(after, len(points) - 1)][1]
-    (x0, y0), (x1, y1) = points[after - 1 : after + 1]
-    return y0 + (y1 - y0) * (x - x0) / (x1 - x0)
 
 
 TABLES = {

@@ -25,7 +25,8 @@ from graphsched.costs import Costs
 from graphsched.errors import FileFormatError, GraphschedError
 from graphsched.files import read_json, write_bytes, write_text
 from graphsched.platform import Platform
-from graphsched.platform.dispatch import TABLES, checked_points
+from graphsched.platform.dispatch import TABLES
+from graphsched.platform.points import checked_points
 from graphsched.records.entries import check_case, check_plan, check_run
 from graphsched.records.model import COLUMNS, CaseRecord, RunRecord, Setup
 

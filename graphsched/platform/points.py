@@ -1,0 +1,48 @@
+"""Tables of a platform's figures: pairs of a whole number and seconds, read off between them."""
+
+from __future__ import annotations
+
+import reprlib
+from bisect import bisect_left
+from typing import Any
+
+from graphsched.errors import PlatformError
+from graphsched.platform.checks import check_number
+
+Points = tuple[tuple[int, float], ...]
+"""(number, seconds), ascending."""
+
+
+def checked_points(points: Any, name: str, what: str) -> Points:
+    """A table of `Dispatch` as tuples: pairs of a number of `what`, ascending from 1 on, and seconds.
+
+    Raises:
+        PlatformError: They are something else.
+    """
+    try:
+        found = tuple((number, check_number(seconds, f"dispatch {name}")) for number, seconds in points)
+    except (TypeError, ValueError) as error:
+        shown = reprlib.repr(points)
+        raise PlatformError(
+            f"dispatch {name} are {shown}: pairs of a number of {what} and seconds are needed"
+        ) from error
+    numbers = [number for number, _ in found]
+    whole = all(isinstance(number, int) and not isinstance(number, bool) for number in numbers)
+    if not whole or numbers != sorted(set(numbers)) or any(number < 1 for number in numbers):
+        shown = reprlib.repr(numbers)
+        raise PlatformError(f"dispatch {name} are after {shown} {what}: whole numbers from 1 on are needed, ascending")
+    return found
+
+
+def at_lanes(points: Points, lanes: int) -> float:
+    """What a table by the number of lanes says of `lanes`; 0 for one, and where nothing is known."""
+    return between(points, lanes) if lanes > 1 and points else 0.0
+
+
+def between(points: Points, x: int) -> float:
+    """What a table says of `x`: linear between two of its points, that of the next outside them."""
+    after = bisect_left(points, (x, 0.0))
+    if after == 0 or after == len(points):
+        return points[min(after, len(points) - 1)][1]
+    (x0, y0), (x1, y1) = points[after - 1 : after + 1]
+    return y0 + (y1 - y0) * (x - x0) / (x1 - x0)
