@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from graphsched.calibration.cuda_clock import CALL_S, Spinner, elapsed_s, new_stream, on_streams
@@ -43,7 +43,7 @@ class Links(NamedTuple):
     out: Link
 
 
-Measure = Callable[[Sequence[Link]], float]
+Measure = Callable[[tuple[Link, ...]], float]
 
 
 def copy_edge_figures(spinners: Sequence[Spinner]) -> dict[str, float]:
@@ -52,8 +52,9 @@ def copy_edge_figures(spinners: Sequence[Spinner]) -> dict[str, float]:
     spinner = spinners[0]
     in_streams = links_on([new_stream(spinner.device) for _ in Links._fields])
     in_graphs = links_on(stream_pool(spinner.device)[: len(Links._fields)])
-    tasks_s, copies_s = edges_s(partial(round_s, spinner), in_streams)
-    graph_tasks_s, graph_copies_s = edges_s(partial(graph_round_s, spinner), in_graphs)
+    in_stream_s, in_graph_s = cache(partial(round_s, spinner)), cache(partial(graph_round_s, spinner))
+    tasks_s, copies_s = edges_s(in_stream_s, in_streams)
+    graph_tasks_s, graph_copies_s = edges_s(in_graph_s, in_graphs)
     figures = {
         "copy_edge_s": tasks_s,
         "copies_edge_s": copies_s,
@@ -63,8 +64,8 @@ def copy_edge_figures(spinners: Sequence[Spinner]) -> dict[str, float]:
     linked = _linked([spinner.device for spinner in spinners])
     if linked:
         peers = [across(links.out.stream, linked[0]) for links in (in_streams, in_graphs)]
-        figures["peer_edge_s"] = edge_s(partial(round_s, spinner), in_streams.kernel, peers[0])
-        figures["graph_peer_edge_s"] = edge_s(partial(graph_round_s, spinner), in_graphs.kernel, peers[1])
+        figures["peer_edge_s"] = edge_s(in_stream_s, in_streams.kernel, peers[0])
+        figures["graph_peer_edge_s"] = edge_s(in_graph_s, in_graphs.kernel, peers[1])
     return figures
 
 
@@ -128,7 +129,7 @@ def edges_s(measure: Measure, links: Links) -> tuple[float, float]:
 
 def edge_s(measure: Measure, first: Link, second: Link) -> float:
     """Seconds of an edge between these two, the mean of there and back; not below 0."""
-    return max(0.0, measure([first, second]) - measure([first]) - measure([second])) / 2
+    return max(0.0, measure((first, second)) - measure((first,)) - measure((second,))) / 2
 
 
 def round_s(spinner: Spinner, chain: Sequence[Link]) -> float:

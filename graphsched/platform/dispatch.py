@@ -167,12 +167,7 @@ class Dispatch:
             >>> Dispatch(change_s=1e-6).change_after_s(1), Dispatch(change_s=1e-6).change_after_s(0)
             (1e-06, 0.0)
         """
-        x0, y0 = 0, 0.0
-        for x1, y1 in self.changes or ((1, self.change_s),):
-            if others <= x1:
-                return y0 + (y1 - y0) * (others - x0) / (x1 - x0)
-            x0, y0 = x1, y1
-        return y0
+        return between(((0, 0.0), *(self.changes or ((1, self.change_s),))), others)
 
     def cold_after_s(self, waited_s: float) -> float:
         """What a call takes longer after the thread has waited for `waited_s`: it finds its caches colder.

@@ -17,13 +17,14 @@ class Durations:
     """Costs of a plan's tasks and links.
 
     Attributes:
+        memory: Bytes by device that graphs of the plan work on; empty in other modes.
         estimated: Names of tasks whose costs are estimates, in plan order.
     """
 
     def __init__(self, plan: Plan) -> None:
         """In graph mode, tasks cost what they do inside a CUDA graph that works on so much memory."""
         self._plan, self._graph = plan, plan.mode == "graph"
-        self._memory: Counter[str] = memory_of(plan) if self._graph else Counter()
+        self.memory: Counter[str] = memory_of(plan) if self._graph else Counter()
         self._tasks: dict[tuple[object, ...], TaskCost] = {}
         self._links: dict[tuple[str, str, str], Link] = {}
         self._routes: dict[tuple[str, str, str, int], Route] = {}
@@ -32,24 +33,23 @@ class Durations:
 
     def task(self, task: Task, device: Device) -> TaskCost:
         """Cost of `task` alone on `device`."""
-        cost = self._found(task, device)
-        return cost.in_graph(self._memory[device.name]) if self._graph else cost
-
-    def _found(self, task: Task, device: Device) -> TaskCost:
         costs = self._plan.costs
         key: tuple[object, ...] = (task.signature, device.name)
         if isinstance(task.duration_s, float) and costs.get(task.signature, device.model) is None:
             key = (task.duration_s, task.operation is None, device.kind)
         elif task.duration_s is not None:
-            return task_cost(task, device, costs)
+            return self._here(task_cost(task, device, costs), device)
         cost = self._tasks.get(key)
         if cost is None:
-            cost = task_cost(task, device, costs)
+            cost = self._here(task_cost(task, device, costs), device)
             if cost.source == "estimated":
                 self.estimated[task.name] = None
                 return cost
             self._tasks[key] = cost
         return cost
+
+    def _here(self, cost: TaskCost, device: Device) -> TaskCost:
+        return cost.in_graph(self.memory[device.name]) if self._graph else cost
 
     def link(self, copy: Copy) -> Link:
         """The link that `copy` takes."""

@@ -11,7 +11,6 @@ from graphsched.plan.segments import blocks
 from graphsched.platform import CapacityTable
 from graphsched.simulator.columns import ALONE, BLOCKS, NEEDS_CPU, NETWORK, SEVERAL, Columns
 from graphsched.simulator.durations import Durations
-from graphsched.simulator.footprints import memory_of
 from graphsched.simulator.graph_mode import copy_shift_s, in_graph, inside, launch_graphs
 from graphsched.simulator.host_calls import (
     add_changes,
@@ -36,9 +35,9 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
         PlanError: An action is of a kind that is not simulated yet.
     """
     segments = segments_of(plan) if plan.mode == "graph" else None
-    dispatch = plan.platform.dispatch
+    dispatch, durations = plan.platform.dispatch, Durations(plan)
     if segments is not None:
-        memory = [n for name, n in memory_of(plan).items() if plan.platform.device(name).kind == "cuda"]
+        memory = [n for name, n in durations.memory.items() if plan.platform.device(name).kind == "cuda"]
         whole = OUTSIDE not in segments.of
         dispatch = in_graph(dispatch, whole=whole, stamps=stamped(plan), memory_bytes=max(memory, default=0))
     dispatch = switched(dispatch, model)
@@ -60,7 +59,6 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
         resource=[ALONE] * len(plan),
         cores=plan.platform.cores,
     )
-    durations = Durations(plan)
     columns.after_s = frees_s(columns, plan)
     costs = _fill_runs(columns, durations, plan, model)
     if model.sharing:

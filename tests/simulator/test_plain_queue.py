@@ -8,12 +8,12 @@ import random
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from graphsched.costs import Kernel, Multiprocessors, TaskCost
@@ -24,7 +24,6 @@ from tests.simulator.plain_queue import PlainQueue
 
 BEST = RULES["queue of blocks, pairs"]
 CLOSE = 1e-9
-NEAR = 1e-3  # where operations of no length end as others begin, in an order of their own (seed 25204: 1.2e-5)
 DEVICES = (Multiprocessors(5, 1000, 8, 100, 16), Multiprocessors(132, 65536, 2048, 233472, 32))
 
 
@@ -110,13 +109,23 @@ class Watched(BlockQueue):
         self.looks_ahead = False
 
 
+def same_ends(queue: type[BlockQueue], what: Scene) -> bool:
+    return bool(ends(queue, what)[0] == pytest.approx(ends(PlainQueue, what)[0], rel=CLOSE))
+
+
+def lengthened(what: Scene) -> Scene:
+    """Operations of no length end as others do, and rounding says who is first: here they take a nanosecond."""
+    return replace(what, kinds=[replace(kind, device_s=max(kind.device_s, 1e-9)) for kind in what.kinds])
+
+
 @pytest.mark.parametrize("queue", [BlockQueue, Watched])
 @given(seed=st.integers(0, 10**9))
+@example(seed=25204)  # rounding decides
 @settings(deadline=None)
 def test_the_same_ends_as_one_event_for_every_block(queue: type[BlockQueue], seed: int) -> None:
     drawn = scene(seed)
-    found, expected = ends(queue, drawn)[0], ends(PlainQueue, drawn)[0]
-    assert found == pytest.approx(expected, rel=CLOSE if all(kind.device_s for kind in drawn.kinds) else NEAR)
+    no_length = not all(kind.device_s for kind in drawn.kinds)
+    assert same_ends(queue, drawn) or (no_length and same_ends(queue, lengthened(drawn)))
 
 
 @pytest.mark.parametrize("number", range(120))
