@@ -23,7 +23,7 @@ from tests.simulator.mixes import RULES, load, operations, plan_of
 from tests.simulator.plain_queue import PlainQueue
 
 BEST = RULES["queue of blocks, pairs"]
-CLOSE = 1e-9
+CLOSE = 1e-7  # rounding grows from wave to wave: 3e-9 is the most that 12,000 scenes without a tie have shown
 DEVICES = (Multiprocessors(5, 1000, 8, 100, 16), Multiprocessors(132, 65536, 2048, 233472, 32))
 
 
@@ -113,19 +113,39 @@ def same_ends(queue: type[BlockQueue], what: Scene) -> bool:
     return bool(ends(queue, what)[0] == pytest.approx(ends(PlainQueue, what)[0], rel=CLOSE))
 
 
-def lengthened(what: Scene) -> Scene:
-    """Operations of no length end as others do, and rounding says who is first: here they take a nanosecond."""
-    return replace(what, kinds=[replace(kind, device_s=max(kind.device_s, 1e-9)) for kind in what.kinds])
+def nudged(what: Scene, seed: int) -> Scene:
+    """All times, shares and factors changed by some 1e-6, and no operation without length.
+
+    Where two things happen at once, or a threshold is met to the last bit, rounding says what comes of it; here
+    nothing does so by chance.
+    """
+    rng = random.Random(seed)
+    nudge = lambda number: number * (1.0 + rng.uniform(1e-7, 1e-6))  # noqa: E731
+    return Scene(
+        [
+            replace(
+                kind,
+                device_s=nudge(max(kind.device_s, 1e-6)),
+                kernels=tuple(replace(kernel, share=nudge(kernel.share)) for kernel in kind.kernels),
+            )
+            for kind in what.kinds
+        ],
+        {pair: nudge(factor) for pair, factor in what.contention.items()},
+        {kind: [nudge(excess) for excess in known] for kind, known in what.copies.items()},
+        what.chains,
+        [nudge(start) for start in what.starts_s],
+        [nudge(pause) for pause in what.pauses_s],
+    )
 
 
 @pytest.mark.parametrize("queue", [BlockQueue, Watched])
 @given(seed=st.integers(0, 10**9))
-@example(seed=25204)  # rounding decides
+@example(seed=25204)  # rounding decides between operations without length
+@example(seed=1353398)  # rounding decides whether blocks count as placed together
 @settings(deadline=None)
 def test_the_same_ends_as_one_event_for_every_block(queue: type[BlockQueue], seed: int) -> None:
     drawn = scene(seed)
-    no_length = not all(kind.device_s for kind in drawn.kinds)
-    assert same_ends(queue, drawn) or (no_length and same_ends(queue, lengthened(drawn)))
+    assert same_ends(queue, drawn) or all(same_ends(queue, nudged(drawn, number)) for number in range(3))
 
 
 @pytest.mark.parametrize("number", range(120))
