@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from graphsched.schedulers import schedule
     from graphsched.simulator import Model, predict
     from graphsched.timeline import Span, Timeline
+    from graphsched.tracing import trace
     from graphsched.workload import Task, TensorSpec, Value, Workload
 
 prepare()
@@ -72,6 +73,7 @@ _HOMES = {
     "profile": "calibration",
     "save_plan": "executors",
     "schedule": "schedulers",
+    "trace": "tracing",
 }
 
 __all__ = [
@@ -111,6 +113,7 @@ __all__ = [
     "profile",
     "save_plan",
     "schedule",
+    "trace",
 ]
 
 __version__ = "0.1.0"

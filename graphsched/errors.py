@@ -7,11 +7,13 @@
     │   ├── CycleError           a cycle, printed as a path
     │   ├── DuplicateNameError   a name taken, empty, or with reserved characters
     │   ├── ForeignValueError    a value of another workload
-    │   └── SignatureError       a function that returns something else than declared
+    │   ├── SignatureError       a function that returns something else than declared
+    │   └── TraceError           a function or module that cannot be traced; names the line
     ├── PlatformError            devices, links or capacities that do not exist or contradict
     ├── CostError                a duration that is missing, negative or not finite
     ├── ScheduleError            a scheduler or option that does not exist or cannot work
-    │   └── CaptureError         a plan that no CUDA graph can hold; names the actions
+    │   ├── CaptureError         a plan that no CUDA graph can hold; names the actions
+    │   └── OutOfMemoryError     a plan that needs more memory than a device has; names what is alive
     ├── PlanError                a plan that breaks a rule; names the line
     │   └── DeadlockError        actions that wait for each other across lanes
     ├── FileFormatError          a file that is truncated, of another version, or not ours
@@ -45,6 +47,7 @@ __all__ = [
     "GraphschedError",
     "GraphschedWarning",
     "ObedienceError",
+    "OutOfMemoryError",
     "OutputError",
     "PlanError",
     "PlatformError",
@@ -53,6 +56,7 @@ __all__ = [
     "SignatureError",
     "StuckError",
     "TaskFailedError",
+    "TraceError",
     "WorkloadError",
 ]
 
@@ -81,6 +85,10 @@ class SignatureError(WorkloadError):
     """A function whose results differ from what the task declares."""
 
 
+class TraceError(WorkloadError):
+    """A function or module that cannot be traced into a workload."""
+
+
 class PlatformError(GraphschedError):
     """A device, link or capacity that does not exist, or a platform that contradicts itself."""
 
@@ -95,6 +103,10 @@ class ScheduleError(GraphschedError):
 
 class CaptureError(ScheduleError):
     """A plan that no CUDA graph can hold."""
+
+
+class OutOfMemoryError(ScheduleError):
+    """A plan whose peak is more than a device's memory."""
 
 
 class PlanError(GraphschedError):

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graphsched.errors import FileFormatError, WorkloadError
-from graphsched.workload import Slot
+from graphsched.executors.operations import find_operation, name_of
+from graphsched.workload import Operation, Slot
 
 _OF_TORCH = ("dtype", "layout", "memory_format")
 
@@ -31,6 +32,8 @@ def to_json(thing: Any) -> Any:
         return thing if math.isfinite(thing) else {"float": repr(thing)}
     if isinstance(thing, Slot):
         return {"slot": thing.index}
+    if isinstance(thing, Operation):
+        return {"call": _call_to_json(thing)}
     if isinstance(thing, list):
         return [to_json(item) for item in thing]
     if isinstance(thing, tuple):
@@ -38,6 +41,14 @@ def to_json(thing: Any) -> Any:
     if isinstance(thing, Mapping) and all(isinstance(key, str) for key in thing):
         return {"dict": {key: to_json(item) for key, item in thing.items()}}
     return _other_to_json(thing)
+
+
+def _call_to_json(operation: Operation) -> dict[str, Any]:
+    name = None if operation.function is None else name_of(operation.function)
+    if name is None:
+        raise WorkloadError(f"the argument {operation.name!r} calls what another process would not find")
+    kwargs = {key: to_json(item) for key, item in operation.kwargs.items()}
+    return {"function": name, "args": [to_json(item) for item in operation.args], "kwargs": kwargs}
 
 
 def _other_to_json(thing: Any) -> dict[str, Any]:
@@ -80,6 +91,17 @@ def _slot(content: Any, reads: Sequence[Any]) -> Slot:
     return Slot(content)
 
 
+def _call(content: Any, reads: Sequence[Any]) -> Operation:
+    if not isinstance(content, Mapping) or not isinstance(content.get("function"), str):
+        raise FileFormatError(f"{str(content)[:60]!r} is no call of an operation")
+    kwargs = content.get("kwargs", {})
+    if not isinstance(kwargs, Mapping):
+        raise FileFormatError(f"{kwargs!r} are no named arguments")
+    named = {str(key): from_json(item, reads) for key, item in kwargs.items()}
+    function = find_operation(content["function"])
+    return Operation(content["function"], function, tuple(_items(content.get("args"), reads)), named)
+
+
 def _of_torch(kind: str, name: Any) -> Any:
     """``torch.<name>`` if that is a `kind`."""
     import torch
@@ -107,6 +129,7 @@ def _items(content: Any, reads: Sequence[Any]) -> list[Any]:
 
 _READERS: Mapping[str, Any] = {
     "slot": _slot,
+    "call": _call,
     "float": lambda content, _: float(content),
     "tuple": lambda content, reads: tuple(_items(content, reads)),
     "dict": lambda content, reads: {key: from_json(item, reads) for key, item in content.items()},

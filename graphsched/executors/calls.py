@@ -13,7 +13,7 @@ from graphsched.executors.clocks import new_event
 from graphsched.executors.lanes import CudaLane, is_cuda
 from graphsched.executors.peer_copies import allow_access, driver_copy, is_plain
 from graphsched.plan import Copy
-from graphsched.workload import Slot, Task, TensorSpec, fill, returned_tensors
+from graphsched.workload import Operation, Slot, Task, TensorSpec, fill, like, returned_tensors
 
 Call = Callable[[], None]
 
@@ -48,7 +48,7 @@ def task_call(task: Task, device: str, buffers: Buffers) -> Call:
     def several() -> None:
         out = result()
         if checked[0]:
-            for slot, tensor in zip(outputs, out, strict=True):
+            for slot, tensor in zip(outputs, [t for t in out if t is not None], strict=True):
                 slots[slot] = tensor
         else:
             store_first(out)
@@ -74,7 +74,9 @@ def _result(
     """``function(*args, **kwargs)`` with slots looked up; the common flat case in few steps."""
     slots = buffers.slots
     if any(_nested(a) for a in (*args, *kwargs.values())):
-        return lambda: function(*fill(args, [slots[i] for i in reads]), **fill(kwargs, [slots[i] for i in reads]))
+        of_args = [_getter(a, reads, buffers) for a in args]
+        of_kwargs = {key: _getter(v, reads, buffers) for key, v in kwargs.items()}
+        return lambda: function(*[get() for get in of_args], **{key: get() for key, get in of_kwargs.items()})
     where = [reads[a.index] if isinstance(a, Slot) else buffers.constant(a) for a in args]
     if any(isinstance(v, Slot) for v in kwargs.values()):
         return lambda: function(*[slots[i] for i in where], **fill(kwargs, [slots[i] for i in reads]))
@@ -89,7 +91,27 @@ def _result(
     return lambda: function(*arguments(slots))
 
 
+def _getter(argument: Any, reads: list[int], buffers: Buffers) -> Callable[[], Any]:
+    """A function that returns `argument` with its slots looked up and its operations called."""
+    slots = buffers.slots
+    if isinstance(argument, Slot):
+        slot = reads[argument.index]
+        return lambda: slots[slot]
+    if isinstance(argument, Operation):
+        assert argument.function is not None
+        return _result(argument.function, argument.args, argument.kwargs, reads, buffers)
+    if not _nested(argument):
+        return lambda: argument
+    if isinstance(argument, Mapping):
+        by_key = {key: _getter(part, reads, buffers) for key, part in argument.items()}
+        return lambda: {key: get() for key, get in by_key.items()}
+    parts = [_getter(part, reads, buffers) for part in argument]
+    return lambda: like(argument, [get() for get in parts])
+
+
 def _nested(argument: Any) -> bool:
+    if isinstance(argument, Operation):
+        return True
     parts = argument.values() if isinstance(argument, Mapping) else argument
     if not isinstance(argument, (list, tuple, Mapping)):
         return False

@@ -1,7 +1,8 @@
 """Workloads: dependency graphs of tasks over tensors."""
 
 from graphsched.workload.builder import Workload, ancestors_first
-from graphsched.workload.inference import fill, returned_tensors
+from graphsched.workload.inference import fill, like, returned_tensors, written_tensors
+from graphsched.workload.signatures import operation_name
 from graphsched.workload.tasks import (
     ITEM_BYTES,
     Memory,
@@ -27,5 +28,8 @@ __all__ = [
     "ancestors_first",
     "check_name",
     "fill",
+    "like",
+    "operation_name",
     "returned_tensors",
+    "written_tensors",
 ]

@@ -33,6 +33,10 @@ class Workload:
     carry ``values`` (names) and ``nbytes`` (their sum, each value once; 0 where the edge only
     orders). The nodes' order is a topological order.
 
+    Attributes:
+        returns_unread: A run returns outputs that no task reads too, not only what is kept.
+        source: What it was traced from, see `tracing`; None: it was built by hand.
+
     Example:
         >>> import torch
         >>> work = Workload()
@@ -51,6 +55,8 @@ class Workload:
         self.values: dict[str, Value] = {}
         self.tensors: dict[str, Any] = {}
         self.kept: set[str] = set()
+        self.source: Any = None
+        self.returns_unread = True
         self._writers: dict[str, list[str]] = {}  # root -> tasks that updated it, in order
         self._readers: dict[str, dict[str, None]] = {}  # root -> tasks that read its present version
         self._barrier: str | None = None
@@ -102,18 +108,21 @@ class Workload:
         updates: Value | Sequence[Value] = (),
         device: str | Sequence[str] = (),
         outputs: int | Sequence[TensorSpec] | None = None,
+        names: Sequence[str] = (),
         duration_s: float | Mapping[str, float] | None = None,
         **kwargs: Any,
     ) -> Any:
         """Add ``function(*args, **kwargs)``; values among the arguments make edges.
 
         Args:
-            function: Any callable over tensors. It returns None, a tensor, or a sequence of tensors.
+            function: Any callable over tensors. It returns None, a tensor, or a sequence of tensors (None among
+                them is left out).
             name: Unique name; default the function's name and a number.
             updates: States (or views of states) among the arguments that it changes in place.
             device: Where it may run: a device (``cuda:0``), a kind (``cuda``), or several; default anywhere.
             outputs: What it returns, if fake tensors cannot tell: a count is checked, specifications are
                 taken as they are.
+            names: Names of the output values; default: the task's, numbered where there are several.
             duration_s: Duration in seconds to be used instead of a measured one; or one a device or kind.
 
         Returns:
@@ -134,7 +143,8 @@ class Workload:
         operation = Operation(operation_name(function), function, positional, named)
         inferred = self._infer(name, operation, reads, outputs)
         self._check_updates(name, changed, values, inferred)
-        made = tuple(self._output(name, i, inferred, reads, changed) for i in range(len(inferred.outputs)))
+        called = self._names_of_outputs(name, names, len(inferred.outputs))
+        made = tuple(self._output(name, own, i, inferred, reads, changed) for i, own in enumerate(called))
         task = Task(
             name=name,
             reads=reads,
@@ -202,8 +212,8 @@ class Workload:
         return all(t.kind != "run" or (t.operation and t.operation.function) for t in self.tasks)
 
     def returned(self) -> list[Value]:
-        """Values that a run returns: outputs that no task reads, and those marked by `keep`."""
-        read = {r.value.name for t in self.tasks for r in t.reads}
+        """Values that a run returns: those marked by `keep`, and outputs that no task reads (`returns_unread`)."""
+        read = {r.value.name for t in self.tasks for r in t.reads} if self.returns_unread else set(self.values)
         return [v for v in self.values.values() if v.name in self.kept or (v.kind == "output" and v.name not in read)]
 
     def digest(self) -> str:
@@ -289,6 +299,9 @@ class Workload:
     def _template(self, thing: Any, values: dict[str, int]) -> Any:
         if isinstance(thing, Value):
             return Slot(values.setdefault(self._own(thing).name, len(values)))
+        if isinstance(thing, Operation):
+            args, kwargs = self._template((thing.args, thing.kwargs), values)
+            return replace(thing, args=args, kwargs=kwargs)
         if isinstance(thing, (list, tuple)):
             return like(thing, (self._template(t, values) for t in thing))
         if isinstance(thing, Mapping):
@@ -354,11 +367,15 @@ class Workload:
                     "(a state), or use the function that returns a new tensor"
                 )
 
+    def _names_of_outputs(self, task: str, names: Sequence[str], count: int) -> list[str]:
+        if names and len(names) != count:
+            raise SignatureError(f"task {task!r} names {len(names)} outputs, its function returns {count}")
+        return list(names) or ([task] if count == 1 else [f"{task}.{i}" for i in range(count)])
+
     def _output(
-        self, task: str, i: int, inferred: Inferred, reads: tuple[Read, ...], updates: tuple[Value, ...]
+        self, task: str, name: str, i: int, inferred: Inferred, reads: tuple[Read, ...], updates: tuple[Value, ...]
     ) -> Value:
         spec, alias = inferred.outputs[i], inferred.aliases[i]
-        name = task if len(inferred.outputs) == 1 else f"{task}.{i}"
         if alias is None:
             return Value(name, "output", spec.nbytes, spec, producer=task)
         root = reads[alias].value.root

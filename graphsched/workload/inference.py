@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphsched.errors import SignatureError
-from graphsched.workload.tasks import Slot, TensorSpec
+from graphsched.workload.tasks import Operation, Slot, TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,19 @@ class Inferred:
 
 
 def fill(template: Any, values: Sequence[Any]) -> Any:
-    """Replace every `Slot` in nested lists, tuples and dicts by its value.
+    """Replace every `Slot` in nested lists, tuples and dicts by its value, every `Operation` by what it returns.
 
     Example:
         >>> fill(([Slot(1), Slot(0)], 2), ["a", "b"])
         (['b', 'a'], 2)
+        >>> fill([Operation("math.neg", lambda x: -x, (Slot(0),))], [3])
+        [-3]
     """
     if isinstance(template, Slot):
         return values[template.index]
+    if isinstance(template, Operation):
+        assert template.function is not None
+        return template.function(*fill(template.args, values), **fill(template.kwargs, values))
     if isinstance(template, (list, tuple)):
         return like(template, (fill(t, values) for t in template))
     if isinstance(template, Mapping):
@@ -52,14 +57,14 @@ def like(sequence: Any, items: Iterable[Any]) -> Any:
 
 
 def returned_tensors(result: Any) -> list[Any]:
-    """The tensors of a function's result: None, a tensor, or a list or tuple of tensors.
+    """The tensors of a function's result: None, a tensor, or a list or tuple of tensors; None in it is left out.
 
     Raises:
         SignatureError: The result holds something else.
     """
     import torch
 
-    results = [] if result is None else list(result) if isinstance(result, (list, tuple)) else [result]
+    results = [thing for thing in (result if isinstance(result, (list, tuple)) else [result]) if thing is not None]
     for thing in results:
         if not isinstance(thing, torch.Tensor):
             raise SignatureError(f"it returned a {type(thing).__name__}, a task returns tensors only")
@@ -122,7 +127,7 @@ def _recorder(written: list[Any]) -> Any:
 
     class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            written.extend(_written(func, args, kwargs or {}))
+            written.extend(written_tensors(func, args, kwargs or {}))
             return func(*args, **(kwargs or {}))
 
     return Recorder()  # type: ignore[no-untyped-call]
@@ -131,7 +136,8 @@ def _recorder(written: list[Any]) -> Any:
 _BATCH_NORMS = ("aten::native_batch_norm", "aten::cudnn_batch_norm", "aten::miopen_batch_norm")
 
 
-def _written(operation: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+def written_tensors(operation: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    """The tensors that a call of an operator of torch changes in place, by its schema."""
     import torch
 
     changed: list[Any] = []

@@ -17,6 +17,7 @@ def to_dict(work: Workload) -> dict[str, Any]:
         "given": [_value(v) | {"kind": v.kind} for v in work.values.values() if v.kind != "output"],
         "tasks": [_task(t) for t in work.tasks],
         "kept": sorted(work.kept),
+        **({} if work.returns_unread else {"returns_unread": False}),
     }
 
 
@@ -68,7 +69,7 @@ def from_dict(data: Mapping[str, Any]) -> Workload:
             work._new_value(_read_value(given, given["kind"], None))
         for entry in data["tasks"]:
             work._add(_read_task(entry, work))
-        work.kept = set(data["kept"])
+        work.kept, work.returns_unread = set(data["kept"]), bool(data.get("returns_unread", True))
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, WorkloadError) as error:
         raise FileFormatError(f"not a workload: {type(error).__name__}: {error}") from error
     return work

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from graphsched.workload.tasks import Read, Slot
+from graphsched.workload.tasks import Operation, Read, Slot
 
 Seen = dict[int, Any]  # objects described so far, by id: each is described once, so that circles end
 
@@ -169,14 +169,20 @@ def signature(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], reads
         >>> signature("torch.mm", (Slot(0), Slot(0)), {}, (Read(x),))
         'torch.mm($0,$0) $0=float32[2,2]'
     """
-    arguments = [_argument(a) for a in args] + [f"{k}={_argument(v)}" for k, v in kwargs.items()]
     specs = " ".join(f"${i}={r.value.spec or r.value.nbytes}" for i, r in enumerate(reads))
-    return f"{name}({','.join(arguments)}) {specs}".rstrip()
+    return f"{_call(name, args, kwargs)} {specs}".rstrip()
+
+
+def _call(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    arguments = [_argument(a) for a in args] + [f"{k}={_argument(v)}" for k, v in kwargs.items()]
+    return f"{name}({','.join(arguments)})"
 
 
 def _argument(thing: Any) -> str:
     if isinstance(thing, Slot):
         return f"${thing.index}"
+    if isinstance(thing, Operation):
+        return _call(thing.name, thing.args, thing.kwargs)
     if isinstance(thing, list):
         return f"[{','.join(map(_argument, thing))}]"
     if isinstance(thing, tuple):

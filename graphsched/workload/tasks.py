@@ -150,11 +150,13 @@ class Slot:
 class Operation:
     """A callable with its arguments, values replaced by `Slot`s.
 
+    An argument may itself be an `Operation`, mostly a view of a value (``torch.mm(x, w.t())``): it is called first.
+
     Attributes:
         name: Where the function is found again: ``torch.mm``, ``package.module.function``; for a
             function without such a place its qualified name and a hash of its code.
         function: The callable; None in a workload read from a file.
-        args, kwargs: Arguments; nested lists, tuples and dicts may hold `Slot`s.
+        args, kwargs: Arguments; nested lists, tuples, dicts and operations may hold `Slot`s.
         flops: Floating-point operations, where torch's counter knows them.
     """
 

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from graphsched.errors import SignatureError
 from graphsched.workload.inference import fill, infer, like, returned_tensors
-from graphsched.workload.tasks import Slot, TensorSpec
+from graphsched.workload.tasks import Operation, Slot, TensorSpec
 
 MATRIX = TensorSpec((4, 6))
 Pair = namedtuple("Pair", "first second")
@@ -101,10 +101,21 @@ def test_constants_stay_as_they_are() -> None:
     assert not buffer.any()
 
 
-@pytest.mark.parametrize("result", [1, 2.0, "x", [1], {"a": 1}, (None,), [[1]]])
+@pytest.mark.parametrize("result", [1, 2.0, "x", [1], {"a": 1}, [[1]]])
 def test_results_that_are_no_tensors(result: Any) -> None:
     with pytest.raises(SignatureError, match="a task returns tensors only"):
         _infer(lambda x: result, MATRIX)
+
+
+def test_none_among_results_is_left_out() -> None:
+    found = _infer(lambda x: (None, x + 1, None, x[0]), MATRIX)
+    assert [spec.shape for spec in found.outputs] == [(4, 6), (6,)]
+
+
+def test_an_operation_among_the_arguments_is_called_first() -> None:
+    turned = Operation("torch.t", torch.t, (Slot(0),))
+    found = infer(torch.mm, (Slot(0), turned), {}, (MATRIX,))
+    assert found.outputs == (TensorSpec((4, 4)),)
 
 
 def test_no_memory_is_needed() -> None:

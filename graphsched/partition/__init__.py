@@ -1,0 +1,1 @@
+"""Splits of a traced network over devices: graphs made out of graphs."""

@@ -1,0 +1,170 @@
+"""Modules and optimisers with fake tensors in the place of their own, for the time of a trace.
+
+Their tensors become states, named as in ``state_dict`` (``conv.weight``; with several modules ``net.conv.weight``);
+what an optimiser keeps for a parameter is named after it (``conv.weight/momentum_buffer``). State that an optimiser
+makes in its first step is there from the start, with zeros.
+
+Not modelled: gradients kept from one step to the next (each step must set them to None, as ``zero_grad`` does);
+optimisers whose first step differs from one that starts from zeros (SGD with momentum and dampening).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphsched.errors import TraceError
+
+
+@dataclass
+class Bound:
+    """What a function works on beside its arguments.
+
+    Attributes:
+        modules, optimizers: By name.
+        tensors: Parameters and buffers, by name of the state.
+        moments: What each optimiser keeps: by name of the parameter and key.
+    """
+
+    modules: Mapping[str, Any]
+    optimizers: Mapping[str, Any]
+    tensors: dict[str, Any] = field(default_factory=dict)
+    moments: dict[str, dict[tuple[str, str], Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, module in self.modules.items():
+            for key, tensor in (*module.named_parameters(), *module.named_buffers()):
+                self.tensors[self.called(name, key)] = tensor
+        names = {id(tensor): name for name, tensor in self.tensors.items()}
+        for name, optimizer in self.optimizers.items():
+            self.moments[name] = _moments(optimizer, names)
+
+    def called(self, module: str, key: str) -> str:
+        """Name of the state, or path, `key` of the module of this name."""
+        return ".".join(part for part in ("" if len(self.modules) == 1 else module, key) if part)
+
+    def paths(self) -> dict[int, str]:
+        """Path of each module and of those in it, by identity."""
+        return {
+            id(inner): self.called(name, path)
+            for name, module in self.modules.items()
+            for path, inner in module.named_modules()
+        }
+
+    def states(self) -> dict[str, Any]:
+        """All tensors by name of the state."""
+        kept = {_moment(*key): tensor for moments in self.moments.values() for key, tensor in moments.items()}
+        return self.tensors | kept
+
+
+def _moment(parameter: str, key: str) -> str:
+    return f"{parameter}/{key}"
+
+
+def _moments(optimizer: Any, names: Mapping[int, str]) -> dict[tuple[str, str], Any]:
+    """Tensors that `optimizer` keeps; zeros where its first step would make them."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if id(parameter) not in names:
+                raise TraceError(
+                    f"the optimizer has a parameter of shape {tuple(parameter.shape)} that no module of the trace "
+                    "owns: name the module with module=..."
+                )
+    mode = FakeTensorMode()
+    fakes = {p: mode.from_tensor(p) for group in optimizer.param_groups for p in group["params"]}
+    for fake in fakes.values():
+        with mode:
+            fake.grad = torch.zeros_like(fake)
+    found: dict[tuple[str, str], Any] = {}
+    with mode, replaced_in(optimizer, fakes, {}):
+        optimizer.step()
+        for parameter, fake in fakes.items():
+            for key, like in optimizer.state.get(fake, {}).items():
+                if isinstance(like, torch.Tensor):
+                    found[names[id(parameter)], key] = like
+    return {(parameter, key): _kept(optimizer, names, parameter, key, like) for (parameter, key), like in found.items()}
+
+
+def _kept(optimizer: Any, names: Mapping[int, str], parameter: str, key: str, like: Any) -> Any:
+    import torch
+
+    for owner, kept in optimizer.state.items():
+        if names.get(id(owner)) == parameter and isinstance(kept.get(key), torch.Tensor):
+            return kept[key]
+    return torch.zeros(like.shape, dtype=like.dtype)
+
+
+@contextlib.contextmanager
+def rebound(bound: Bound, fakes: Mapping[str, Any]) -> Iterator[None]:
+    """`fakes`, by name of the state, in the place of the tensors of modules and optimisers."""
+    from torch.nn.utils.stateless import _reparametrize_module
+
+    with contextlib.ExitStack() as stack:
+        for name, module in bound.modules.items():
+            keys = [key for key, _ in (*module.named_parameters(), *module.named_buffers())]
+            own = {key: fakes[bound.called(name, key)] for key in keys}
+            stack.enter_context(_reparametrize_module(module, own, tie_weights=True))
+        parameters = {tensor: fakes[name] for name, tensor in bound.tensors.items()}
+        for name, optimizer in bound.optimizers.items():
+            kept: dict[str, dict[str, Any]] = {}
+            for parameter, key in bound.moments[name]:
+                kept.setdefault(parameter, {})[key] = fakes[_moment(parameter, key)]
+            stack.enter_context(
+                replaced_in(optimizer, parameters, {fakes[parameter]: of for parameter, of in kept.items()})
+            )
+        yield
+
+
+@contextlib.contextmanager
+def replaced_in(optimizer: Any, parameters: Mapping[Any, Any], state: Mapping[Any, dict[str, Any]]) -> Iterator[None]:
+    """`optimizer` with other tensors in the place of its `parameters`, and with this state of theirs.
+
+    Its step does not read numbers from tensors (as when it is compiled), so that it can run on fake ones.
+    """
+    import torch
+
+    groups, before, compiling = optimizer.param_groups, optimizer.state, torch.compiler._is_compiling_flag
+    optimizer.param_groups = [
+        group
+        | {"params": [parameters[p] for p in group["params"]]}
+        | ({"capturable": True} if "capturable" in group else {})
+        for group in groups
+    ]
+    optimizer.state = defaultdict(dict, state)
+    set_flag = functools.partial(setattr, torch.compiler, "_is_compiling_flag")
+    hooks = [
+        optimizer.register_step_pre_hook(lambda *_: set_flag(True)),
+        optimizer.register_step_post_hook(lambda *_: set_flag(compiling)),
+    ]
+    try:
+        yield
+    finally:
+        optimizer.param_groups, optimizer.state = groups, before
+        set_flag(compiling)
+        for hook in hooks:
+            hook.remove()
+
+
+def found_in(function: Callable[..., Any], kind: type) -> dict[str, Any]:
+    """The objects of type `kind` that `function` uses from around it, by name.
+
+    Example:
+        >>> import torch
+        >>> net = torch.nn.Linear(2, 2)
+        >>> found_in(lambda x: net(x), torch.nn.Module)
+        {'net': Linear(in_features=2, out_features=2, bias=True)}
+    """
+    function = inspect.unwrap(getattr(function, "__func__", function))
+    if not inspect.isfunction(function):
+        return {}
+    around = inspect.getclosurevars(function)
+    found = {**around.globals, **around.nonlocals}
+    return {name: found[name] for name in sorted(found) if isinstance(found[name], kind)}

@@ -1,0 +1,250 @@
+"""Records the operators that a function calls on fake tensors, backward and optimiser step included.
+
+In-place operators stay in place where they change a state (a parameter, a buffer, an optimiser's moment); on any
+other tensor they become the operator that returns the changed tensor. Views are kept with what reads them: see
+`tracing.aliases`.
+
+Not modelled: operators with ``out=``; sparse tensors; tensors of other devices than the CPU (a trace holds for
+any device).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphsched.errors import TraceError
+from graphsched.tracing.aliases import BASE, Aliases, Origin, Sight, Step, functional
+from graphsched.workload import like, written_tensors
+
+_SAME = ("aten::detach", "aten::alias", "aten::lift_fresh", "aten::lift")
+_SILENT = ("prim::", "profiler::")
+
+
+@dataclass(eq=False)
+class Call:
+    """One operator call.
+
+    Attributes:
+        function: An operator of torch.
+        args, kwargs: Arguments; tensors are `Origin`s, or views of them as operations.
+        outputs: What it makes, in order, with the fake tensors: (origin, tensor).
+        updates: States that it changes in place.
+        module: Path of the module that called it, or whose gradient it computes; empty: none.
+        phase: ``forward``, ``backward`` or ``update`` (optimiser step, gradients applied).
+        forward: The call whose gradient it computes.
+        is_random: It draws random numbers.
+    """
+
+    function: Any
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    outputs: list[tuple[Origin, Any]] = field(default_factory=list)
+    updates: list[Origin] = field(default_factory=list)
+    module: str = ""
+    phase: str = "forward"
+    forward: Call | None = None
+    is_random: bool = False
+
+
+class Recorder:
+    """What has been called so far.
+
+    Attributes:
+        given: States and constants with their real tensors and those tensors' fakes, by name.
+        calls: In order.
+        path, phase: Of the calls that come now; set from outside.
+    """
+
+    def __init__(self, fake_mode: Any) -> None:
+        self.calls: list[Call] = []
+        self.aliases = Aliases()
+        self.given: dict[str, tuple[Origin, Any]] = {}
+        self.path: list[str] = []
+        self.phase = "forward"
+        self._fake_mode = fake_mode
+        self._fakes: dict[int, Any] = {}  # of real tensors met on the way, which `given` keeps alive
+        self._forward: dict[int, Call] = {}  # by number of the autograd node that it made
+        self._last: Call | None = None  # whose gradient was computed
+
+    def give(self, name: str, real: Any, fake: Any, *, is_state: bool) -> None:
+        """`fake` stands for `real`, an input, a state or a constant."""
+        origin = Origin(name, is_state)
+        self.given[name] = origin, real
+        self.aliases.own(fake, origin)
+
+    def argument(self, tensor: Any) -> Any:
+        """What stands for `tensor`, as it is now, among a call's arguments."""
+        return self._sight(tensor).argument()
+
+    def mode(self) -> Any:
+        """A dispatch mode under which calls are recorded."""
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        record = self._call
+
+        class Recording(TorchDispatchMode):  # type: ignore[no-untyped-call]
+            def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                return record(func, args, kwargs or {})
+
+        return Recording()  # type: ignore[no-untyped-call]
+
+    # -- one call ----------------------------------------------------------------------------------
+
+    def _call(self, function: Any, args: Any, kwargs: Any) -> Any:
+        name = function._schema.name
+        if name.startswith(_SILENT):
+            return function(*args, **kwargs)
+        args, kwargs = self._fakes_of((args, kwargs))
+        written = written_tensors(function, args, kwargs)
+        if any(argument.is_out for argument in function._schema.arguments):
+            raise TraceError(f"{function} writes to out=: let it return its result")
+        if written and self._is_kept_gradient(name):
+            self.aliases.same(written[0], self._sight(args[1]))
+            return function(*args, **kwargs)
+        if written:
+            return self._in_place(function, args, kwargs, written)
+        result = function(*args, **kwargs)
+        sight = self._viewed(function, args)
+        if sight is None:
+            call = self._record(function, self._template(args), self._template(kwargs))
+            self._own_results(call, result)
+        elif name in _SAME:
+            self.aliases.same(result, sight)
+        else:
+            self._view(function, args, kwargs, result, sight)
+        return result
+
+    def _fakes_of(self, thing: Any) -> Any:
+        """`thing` with every real tensor replaced by its fake; the first time it becomes a constant."""
+        import torch
+        from torch._subclasses.fake_tensor import FakeTensor
+
+        if isinstance(thing, (list, tuple)):
+            return like(thing, (self._fakes_of(part) for part in thing))
+        if isinstance(thing, Mapping):
+            return {key: self._fakes_of(part) for key, part in thing.items()}
+        if not isinstance(thing, torch.Tensor) or isinstance(thing, FakeTensor):
+            return thing
+        if thing.requires_grad:
+            raise TraceError(
+                f"a tensor of shape {tuple(thing.shape)} that requires a gradient is used and was not given: name its "
+                "module with module=..., or make it an input"
+            )
+        if id(thing) not in self._fakes:
+            fake = self._fakes[id(thing)] = self._fake_mode.from_tensor(thing)
+            self.give(f"constant.{len(self._fakes) - 1}", thing, fake, is_state=True)
+        return self._fakes[id(thing)]
+
+    def _viewed(self, function: Any, args: Any) -> Sight | None:
+        """Where `function` makes views: how its first argument looks into memory."""
+        if (
+            function._schema.name not in _SAME
+            and not function.is_view
+            and function._schema.name != "aten::_unsafe_view"
+        ):
+            return None
+        return self._sight(args[0])
+
+    def _view(self, function: Any, args: Any, kwargs: Any, result: Any, sight: Sight) -> None:
+        rest = self._template(args[1:]), self._template(kwargs)
+        step = (function, (BASE, *rest[0]), rest[1])
+        if isinstance(result, (list, tuple)):
+            for number, part in enumerate(result):
+                self.aliases.view(part, sight, Step(*step, number))
+        else:
+            self.aliases.view(result, sight, Step(*step))
+
+    def _in_place(self, function: Any, args: Any, kwargs: Any, written: list[Any]) -> Any:
+        sights = [self._sight(tensor) for tensor in written]
+        states = [sight.memory.now for sight in sights if sight.memory.now.is_state]
+        if len(states) == len(sights):
+            call = self._record(function, self._template(args), self._template(kwargs), states)
+            result = function(*args, **kwargs)
+            self._results_in_place(call, result, sights)
+            return result
+        if states or len(sights) > 1:
+            raise TraceError(
+                f"{function} changes several tensors in place that are not all states: write it out of place"
+            )
+        return self._out_of_place(function, args, kwargs, written[0], sights[0])
+
+    def _results_in_place(self, call: Call, result: Any, sights: list[Sight]) -> None:
+        """What an operator returns that has changed states: those themselves, or other results (batch norm's)."""
+        results = [r for r in (result if isinstance(result, (list, tuple)) else [result]) if r is not None]
+        if call.function._schema.returns and call.function._schema.returns[0].alias_info is not None:
+            for tensor, sight in zip(results, sights, strict=True):
+                self.aliases.same(tensor, sight)
+        else:
+            self._own_results(call, results)
+
+    def _out_of_place(self, function: Any, args: Any, kwargs: Any, tensor: Any, sight: Sight) -> Any:
+        """A new tensor instead of one that is changed, in the place of the old one and of all views of it."""
+        import torch
+
+        other = functional(function)
+        call = self._record(other, self._template(args), self._template(kwargs))
+        result = function(*args, **kwargs)
+        changed = Origin()
+        call.outputs.append((changed, tensor))
+        if sight.steps:
+            owner, view = sight.memory.owner, (list(tensor.shape), list(tensor.stride()), tensor.storage_offset())
+            scatter = torch.ops.aten.as_strided_scatter.default
+            whole = self._record(scatter, (sight.memory.now, changed, *view), {})
+            changed = Origin()
+            whole.outputs.append((changed, owner))
+        sight.memory.now = changed
+        self.aliases.same(result, sight)
+        return result
+
+    @staticmethod
+    def _is_kept_gradient(name: str) -> bool:
+        """Whether autograd copies a gradient to memory of its own, only because it is watched here."""
+        import torch
+
+        node = torch._C._current_autograd_node()
+        return node is not None and node.name() == "torch::autograd::AccumulateGrad" and name == "aten::copy_"
+
+    # -- pieces --------------------------------------------------------------------------------------
+
+    def _record(self, function: Any, args: Any, kwargs: Any, updates: list[Origin] | None = None) -> Call:
+        import torch
+
+        random = torch.Tag.nondeterministic_seeded in function.tags
+        call = Call(function, tuple(args), kwargs, [], list(updates or []), is_random=random)
+        node = torch._C._current_autograd_node()
+        if node is not None:
+            self._last = self._forward.get(node._sequence_nr(), self._last)
+            call.phase, call.forward = "backward", self._last
+            call.module = self._last.module if self._last is not None else ""
+        else:
+            call.phase, call.module = self.phase, self.path[-1] if self.path else ""
+            self._forward.setdefault(torch.autograd._get_sequence_nr() - 1, call)
+        self.calls.append(call)
+        return call
+
+    def _own_results(self, call: Call, result: Any) -> None:
+        for tensor in result if isinstance(result, (list, tuple)) else [result]:
+            if tensor is None:
+                continue
+            if not hasattr(tensor, "untyped_storage"):
+                raise TraceError(f"{call.function} returned a {type(tensor).__name__}: only tensors can be traced")
+            origin = Origin()
+            call.outputs.append((origin, tensor))
+            self.aliases.own(tensor, origin)
+
+    def _sight(self, tensor: Any) -> Sight:
+        sight = self.aliases.sight(tensor)
+        if sight is None:
+            raise TraceError(f"a tensor of shape {tuple(tensor.shape)} comes from where no operator was seen")
+        return sight
+
+    def _template(self, thing: Any) -> Any:
+        if hasattr(thing, "untyped_storage"):
+            return self.argument(thing)
+        if isinstance(thing, (list, tuple)):
+            return like(thing, (self._template(part) for part in thing))
+        if isinstance(thing, Mapping):
+            return {key: self._template(part) for key, part in thing.items()}
+        return thing

@@ -1,0 +1,80 @@
+"""One run of a function on tensors without data, under the recorder."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from graphsched.errors import TraceError
+from graphsched.tracing.failures import explained
+from graphsched.tracing.neutral import neutral
+from graphsched.tracing.rebinding import Bound, rebound
+from graphsched.tracing.recorder import Recorder
+
+
+def recorded(
+    step: Callable[..., Any],
+    bound: Bound,
+    inputs: Mapping[str, Any],
+    by_name: Callable[[Any], Mapping[str, Any]],
+) -> tuple[Recorder, dict[str, Any]]:
+    """What one run of `step` on fakes of `inputs` calls, and its results as arguments of calls, by name.
+
+    Raises:
+        TraceError: It cannot be traced; the line of the user's code is named.
+    """
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    recorder = Recorder(mode)
+    given = {**inputs, **bound.states()}
+    fakes = {name: _fake(mode, name, tensor) for name, tensor in given.items()}
+    for name, tensor in given.items():
+        recorder.give(name, tensor, fakes[name], is_state=name not in inputs)
+    with explained(), neutral(), mode, rebound(bound, fakes), _noted(recorder, bound), recorder.mode():
+        returned = by_name(step(*[fakes[name] for name in inputs]))
+    trained = {name for name, fake in fakes.items() if fake.requires_grad}
+    for call in recorder.calls:
+        if call.phase == "forward" and any(origin.name in trained for origin in call.updates):
+            call.phase = "update"
+    return recorder, {name: recorder.argument(tensor) for name, tensor in returned.items()}
+
+
+def _fake(mode: Any, name: str, tensor: Any) -> Any:
+    """A tensor without data like `tensor`, on the CPU."""
+    import torch
+
+    if not isinstance(tensor, torch.Tensor):
+        raise TraceError(f"input {name!r} is a {type(tensor).__name__}: give a tensor, and build constants in")
+    with mode:
+        fake = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+        return fake.requires_grad_(tensor.requires_grad)
+
+
+@contextlib.contextmanager
+def _noted(recorder: Recorder, bound: Bound) -> Iterator[None]:
+    """Tell `recorder` which module runs, and when an optimiser does."""
+    from torch.nn.modules import module as hooks
+
+    paths = bound.paths()
+
+    def enter(module: Any, *_: Any) -> None:
+        if id(module) in paths:
+            recorder.path.append(paths[id(module)])
+
+    def leave(module: Any, *_: Any) -> None:
+        if id(module) in paths:
+            recorder.path.pop()
+
+    set_phase = functools.partial(setattr, recorder, "phase")
+    made = [hooks.register_module_forward_pre_hook(enter), hooks.register_module_forward_hook(leave)]
+    for optimizer in bound.optimizers.values():
+        made.append(optimizer.register_step_pre_hook(lambda *_: set_phase("update")))
+        made.append(optimizer.register_step_post_hook(lambda *_: set_phase("forward")))
+    try:
+        yield
+    finally:
+        for hook in made:
+            hook.remove()

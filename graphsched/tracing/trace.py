@@ -1,0 +1,121 @@
+"""`trace`: the operators of a function or module, with loss, backward and optimiser step, as a workload."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from graphsched.errors import TraceError
+from graphsched.tracing.rebinding import found_in
+from graphsched.tracing.source import Source
+from graphsched.workload import Workload
+
+
+def trace(
+    function: Callable[..., Any],
+    /,
+    *inputs: Any,
+    target: Any = None,
+    loss: Callable[..., Any] | None = None,
+    optimizer: Any = None,
+    module: Any = None,
+    device: str | None = None,
+    grain: str = "operator",
+    name: str | None = None,
+) -> Workload:
+    """The operators that ``function(*inputs)`` calls, as a workload: one task each, views with what reads them.
+
+    `function` is a module or any function over tensors; modules and optimisers that it uses from around it are found.
+    Parameters, buffers and what optimisers keep become states, named as in ``state_dict``; they are changed in place
+    as PyTorch does. It is run once, on tensors without data; nothing of the user's changes.
+
+    A module with a `loss` becomes a training step: forward, ``loss(output, target)``, backward, and the step of the
+    `optimizer` if there is one. Nodes of ``work.graph`` have the attributes ``module`` (the path of the module that
+    the operator belongs to) and ``phase`` (``forward``, ``backward`` or ``update``).
+
+    Args:
+        function: A module, or a function of tensors that returns a tensor, a tuple or a dict of them, or None.
+        inputs: Example tensors, and the defaults of the workload's inputs, which bear the names of the parameters.
+        target: With `loss`: its second argument, the input ``target``.
+        loss: A function of a module's output and `target` (only the output without a target), to a scalar.
+        optimizer: A ``torch.optim`` optimiser of the module's parameters; default: those that `function` uses.
+        module: Modules that `function` uses, if it does not name them itself: one, or a dict by name.
+        device: Where inputs, states and tasks are; default: the plan decides.
+        grain: ``operator``, or ``module`` for one task a layer and phase, which makes readable charts.
+        name: Of the workload; default: that of the function or of the module's class.
+
+    Returns:
+        A workload that returns ``output`` (``output.0``, … of a tuple; a dict's keys), of a training step also ``loss``
+        and, without an optimiser, the gradients ``grad/<parameter>``.
+
+    Raises:
+        TraceError: The function's course depends on tensors' contents (the line is named), or it uses what
+            no plan could: tensors that are not given, devices of its own, ``out=``.
+
+    Example:
+        >>> import torch
+        >>> net = torch.nn.Linear(4, 2)
+        >>> sgd = torch.optim.SGD(net.parameters(), lr=0.1)
+        >>> x, y = torch.rand(8, 4), torch.zeros(8, 2)
+        >>> work = trace(net, x, target=y, loss=torch.nn.functional.mse_loss, optimizer=sgd)
+        >>> for task in work.tasks:
+        ...     print(task.name)
+        output
+        loss
+        network.backward/mse_loss_backward
+        network.backward/mm
+        network.backward/sum
+        update/weight/add
+        update/bias/add
+
+    Not modelled: numbers that change from call to call (a schedule of learning rates: trace again); moves
+    between devices; gradients that a step leaves for the next.
+    """
+    inputs_by_name = _named(function, inputs) | ({} if target is None else {"target": target})
+    modules, optimizers = _used(function, target, loss, optimizer, module)
+    called = name or getattr(function, "__name__", type(function).__name__).strip("<>")
+    return Source(function, inputs_by_name, modules, optimizers, loss, called, grain).trace(device)
+
+
+def _used(function: Any, target: Any, loss: Any, optimizer: Any, module: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The modules and optimisers that `function` uses, by name."""
+    import torch
+
+    given = {} if optimizer is None else {"optimizer": optimizer}
+    if isinstance(function, torch.nn.Module):
+        if loss is None:
+            _check_forward_only(target=target, optimizer=optimizer)
+        return {type(function).__name__: function}, given
+    if loss is not None or target is not None:
+        raise TraceError("loss= and target= go with a module; a function computes its loss itself")
+    if module is None:
+        modules = found_in(function, torch.nn.Module)
+    else:
+        modules = dict(module) if isinstance(module, Mapping) else {"module": module}
+    return _distinct(modules), _distinct(given or found_in(function, torch.optim.Optimizer))
+
+
+def _check_forward_only(**given: Any) -> None:
+    for name, thing in given.items():
+        if thing is not None:
+            raise TraceError(f"{name}= was given without loss=: a training step needs the loss")
+
+
+def _distinct(found: Mapping[str, Any]) -> dict[str, Any]:
+    """One name for each object."""
+    return {name: thing for i, (name, thing) in enumerate(found.items()) if thing not in list(found.values())[:i]}
+
+
+def _named(function: Any, inputs: tuple[Any, ...]) -> dict[str, Any]:
+    """`inputs` by the names of the function's parameters."""
+    called = getattr(function, "forward", function)
+    try:
+        given = inspect.signature(called).bind(*inputs).arguments
+    except (TypeError, ValueError) as error:
+        raise TraceError(f"the inputs do not fit the function: {error}") from error
+    named: dict[str, Any] = {}
+    for name, thing in given.items():
+        several = isinstance(thing, tuple)
+        named |= {f"{name}.{i}": part for i, part in enumerate(thing)} if several else {name: thing}
+    return named
