@@ -50,7 +50,8 @@ class Copier:
             self._add(task)
 
     def _add(self, task: Task) -> None:
-        assert task.operation is not None and task.operation.function is not None
+        assert task.operation is not None
+        assert task.operation.function is not None
         device = self._device(task)
         reads = [self._value(read.value, device) for read in task.reads]
         args, kwargs = _with_values((task.operation.args, dict(task.operation.kwargs)), reads)
