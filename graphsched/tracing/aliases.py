@@ -147,7 +147,8 @@ def functional(function: Any) -> Any:
         for packet in (name[:-1], f"{name[:-1]}_functional"):
             for overload in _overloads(packet):
                 types = [str(argument.type) for argument in overload._schema.arguments]
-                if not overload._schema.is_mutable and types == wanted and len(overload._schema.returns) == 1:
+                returns = [str(returned.type) for returned in overload._schema.returns]
+                if not overload._schema.is_mutable and types == wanted and returns == ["Tensor"]:
                     return overload
     raise TraceError(
         f"{function} changes a tensor in place that is no parameter, buffer or state, and PyTorch has no operator that "

@@ -111,8 +111,9 @@ class Emitter:
         """Where the call's module is; an update runs where the parameter is."""
         if call.phase == "update":
             for origin in (*call.updates, *origins((call.args, call.kwargs))):
-                if origin.is_state and id(origin) in self._values:
-                    return self._values[id(origin)].device
+                parameter = self.work.values.get(origin.name.partition("/")[0])
+                if origin.is_state and parameter is not None:
+                    return parameter.device
         return self._devices(call.module)
 
     def _free(self, stem: str) -> str:

@@ -105,14 +105,10 @@ def _kept(optimizer: Any, names: Mapping[int, str], parameter: str, key: str, li
 @contextlib.contextmanager
 def rebound(bound: Bound, fakes: Mapping[str, Any]) -> Iterator[None]:
     """`fakes`, by name of the state, in the place of the tensors of modules and optimisers."""
-    from torch.nn.utils.stateless import _reparametrize_module
-
     with contextlib.ExitStack() as stack:
-        for name, module in bound.modules.items():
-            keys = [key for key, _ in (*module.named_parameters(), *module.named_buffers())]
-            own = {key: fakes[bound.called(name, key)] for key in keys}
-            stack.enter_context(_reparametrize_module(module, own, tie_weights=True))
         parameters = {tensor: fakes[name] for name, tensor in bound.tensors.items()}
+        for module in bound.modules.values():
+            stack.enter_context(_replaced_in_module(module, parameters))
         for name, optimizer in bound.optimizers.items():
             kept: dict[str, dict[str, Any]] = {}
             for parameter, key in bound.moments[name]:
@@ -121,6 +117,24 @@ def rebound(bound: Bound, fakes: Mapping[str, Any]) -> Iterator[None]:
                 replaced_in(optimizer, parameters, {fakes[parameter]: of for parameter, of in kept.items()})
             )
         yield
+
+
+@contextlib.contextmanager
+def _replaced_in_module(module: Any, tensors: Mapping[Any, Any]) -> Iterator[None]:
+    """`module` with other tensors in the place of its parameters and buffers, shared ones in every place."""
+    before = []
+    for inner in module.modules():
+        for own in (inner._parameters, inner._buffers):
+            before.append((own, dict(own)))
+            own.update({key: tensors[tensor] for key, tensor in own.items() if tensor is not None})
+        if hasattr(inner, "_flat_weights"):  # recurrent layers keep a list of them
+            before.append((vars(inner), {"_flat_weights": inner._flat_weights}))
+            inner._flat_weights = [getattr(inner, key) for key in inner._flat_weights_names]
+    try:
+        yield
+    finally:
+        for own, content in before:
+            own.update(content)
 
 
 @contextlib.contextmanager

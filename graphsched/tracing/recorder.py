@@ -184,7 +184,9 @@ class Recorder:
         import torch
 
         other = functional(function)
-        call = self._record(other, self._template(args), self._template(kwargs))
+        places = function._schema.arguments[len(args) :]
+        defaults = {a.name: a.default_value for a in places if a.has_default_value() and not a.kwarg_only}
+        call = self._record(other, self._template(args), defaults | self._template(kwargs))
         result = function(*args, **kwargs)
         changed = Origin()
         call.outputs.append((changed, tensor))

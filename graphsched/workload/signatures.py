@@ -132,6 +132,8 @@ def _stable(thing: Any, seen: Seen) -> str:
     """A text of `thing` that is the same in every process: no addresses, no order of a hash."""
     if isinstance(thing, types.ModuleType):
         return thing.__name__
+    if isinstance(thing, Operation):
+        return _call(thing.name, thing.args, thing.kwargs)
     if isinstance(thing, type):
         return f"{thing.__module__}.{thing.__qualname__}"
     if isinstance(thing, (list, tuple)):

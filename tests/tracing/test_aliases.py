@@ -1,0 +1,119 @@
+"""Views and in-place changes in traced functions: random programs, beside PyTorch."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import graphsched as gs
+from graphsched.errors import TraceError
+from graphsched.tracing.aliases import functional
+from tests.tracing.steps import run
+
+Change = Callable[[torch.Tensor], torch.Tensor]
+
+VIEWS: list[Change] = [
+    lambda t: t[0] if t.dim() > 1 else t[:2],
+    lambda t: t[..., 1:3],
+    lambda t: t.transpose(0, -1),
+    lambda t: t.unsqueeze(0),
+    lambda t: t.flatten(),
+    lambda t: t.split(1)[0],
+    lambda t: t.unbind()[-1] if t.dim() > 1 else t,
+    lambda t: t.detach(),
+    lambda t: t.T if t.dim() == 2 else t,
+    lambda t: t.expand(2, *t.shape)[0],
+]
+IN_PLACE: list[Change] = [
+    lambda t: t.add_(1),
+    lambda t: t.mul_(t),
+    lambda t: t.zero_(),
+    lambda t: t.relu_(),
+    lambda t: t.copy_(t.flip(0)),
+    lambda t: t.fill_(3.0),
+    lambda t: t.clamp_(-1, 2),
+]
+OUT_OF_PLACE: list[Change] = [lambda t: t * 2, lambda t: t + t.mean(), lambda t: t.cumsum(0), lambda t: t.clone()]
+
+
+def program(seed: int, *, keeps_input: bool) -> Change:
+    """A function that looks into tensors, changes them and makes others, in a random order."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        rng = random.Random(seed)
+        tensors = [x * 1 if keeps_input else x]
+        for _ in range(rng.randint(1, 12)):
+            kind = rng.choice((VIEWS, VIEWS, IN_PLACE, OUT_OF_PLACE))
+            tensors.append(rng.choice(kind)(rng.choice(tensors)))
+        return torch.cat([t.flatten() for t in tensors])
+
+    return function
+
+
+@given(seed=st.integers(0, 10**9))
+@settings(deadline=None, max_examples=150)
+def test_random_programs(seed: int) -> None:
+    """x ─ x·1 ─ views, changes in place and results of them in any order ─ all of them at the end"""
+    function = program(seed, keeps_input=True)
+    x = torch.randn(3, 4, dtype=torch.float64)
+    found, _ = run(gs.trace(function, x))
+    assert torch.equal(found["output"], function(x))
+
+
+def test_a_change_through_a_view_is_seen_by_all() -> None:
+    """x ─ y ─┬─ y[:, 0] += 5
+    └─ y (whole), y.T"""
+
+    def change(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x * 2
+        turned, column = y.T, y[:, 0]
+        column += 5
+        return y, turned, column
+
+    x = torch.rand(3, 4)
+    found, _ = run(gs.trace(change, x))
+    for name, wanted in zip(("output.0", "output.1", "output.2"), change(x), strict=True):
+        assert torch.equal(found[name], wanted)
+
+
+def test_a_state_is_changed_in_place_through_views() -> None:
+    held = torch.zeros(3, 4)
+
+    def count(x: torch.Tensor) -> torch.Tensor:
+        held[:, 1] += x
+        held.t()[0].mul_(2).add_(1)
+        return held.sum()
+
+    work = gs.trace(count, torch.ones(3))
+    assert not held.any()
+    assert {v.name for t in work.tasks for v in t.updates} == {"constant.0"}
+    found, states = run(work, steps=2)
+    assert count(torch.ones(3)) is not None
+    assert torch.equal(found["output"], count(torch.ones(3)))
+    assert torch.equal(states["constant.0"], held)
+
+
+@pytest.mark.parametrize("operator", ["relu_", "zero_", "copy_", "sigmoid_", "tril_", "exp_"])
+def test_operators_that_return_what_others_change(operator: str) -> None:
+    found = functional(getattr(torch.ops.aten, operator).default)
+    assert found._schema.name == f"aten::{operator.removesuffix('_')}"
+
+
+def test_random_operators_draw_the_same() -> None:
+    def draw(x: torch.Tensor) -> torch.Tensor:
+        return torch.empty_like(x).normal_() + torch.empty_like(x).uniform_(0, 3) * torch.empty_like(x).bernoulli_(0.3)
+
+    x = torch.zeros(50)
+    found, _ = run(gs.trace(draw, x))
+    torch.manual_seed(7)
+    assert torch.equal(found["output"], draw(x))
+
+
+def test_no_operator_returns_what_this_changes() -> None:
+    with pytest.raises(TraceError, match="write it out of place"):
+        functional(torch.ops.aten._foreach_neg_.default)
