@@ -20,12 +20,13 @@ import experiments.symbolic as module
 import graphsched as gs
 from experiments._calls import missing_for_compile
 from experiments._curves import LEAST_GAIN, Curve, Curves, crossing, measure, table
-from experiments._networks import LENET_SHAPES, NETWORKS, example, workload
+from experiments._networks import NETWORKS, example, workload
 from experiments._networks import module as network
 from experiments._reloading import reloaded
 from graphsched.errors import ExecutionError, ExperimentError, GraphschedWarning
 from graphsched.executors import Program
 from graphsched.schedulers import schedule
+from models.lenet import SHAPES
 from tests.experiments.small import cases, hand_written
 
 WORKER = hand_written("worker", 1)
@@ -40,7 +41,7 @@ def labels(platform: gs.Platform, **params: Any) -> list[str]:
 
 def test_lenet_has_the_parameters_of_the_text() -> None:
     shapes = {name: tuple(p.shape) for name, p in network("LeNet").named_parameters()}
-    assert shapes == LENET_SHAPES
+    assert shapes == SHAPES
     given = dict(network("LeNet").named_parameters())
     assert all(not given[f"b{i}"].any() for i in (1, 2, 3, 4))
     assert float(given["W3"].detach().std()) == pytest.approx(0.01, rel=0.02)
@@ -273,7 +274,7 @@ def test_saved_networks_return_the_same_when_loaded() -> None:
         assert case.metrics is not None
         figures = case.metrics()
         assert figures["loaded_max_abs_difference"] == 0.0, label
-        parameters = sum(math.prod(shape) for shape in LENET_SHAPES.values()) * 4
+        parameters = sum(math.prod(shape) for shape in SHAPES.values()) * 4
         assert parameters < figures["file_nbytes"] < parameters + 50_000
         assert figures["load_s"] > 0
 
