@@ -130,7 +130,7 @@ class Aliases:
 
 
 def functional(function: Any) -> Any:
-    """The operator that returns what the in-place operator `function` would leave in its first argument.
+    """The operator that returns what the in-place operator `function` would leave in its first argument, one or a list.
 
     Raises:
         TraceError: There is none.
@@ -148,7 +148,7 @@ def functional(function: Any) -> Any:
             for overload in _overloads(packet):
                 types = [str(argument.type) for argument in overload._schema.arguments]
                 returns = [str(returned.type) for returned in overload._schema.returns]
-                if not overload._schema.is_mutable and types == wanted and returns == ["Tensor"]:
+                if not overload._schema.is_mutable and types == wanted and returns == [wanted[0]]:
                     return overload
     raise TraceError(
         f"{function} changes a tensor in place that is no parameter, buffer or state, and PyTorch has no operator that "

@@ -10,7 +10,7 @@ any device).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,6 +93,8 @@ class Recorder:
     # -- one call ----------------------------------------------------------------------------------
 
     def _call(self, function: Any, args: Any, kwargs: Any) -> Any:
+        import torch
+
         name = function._schema.name
         if name.startswith(_SILENT):
             return function(*args, **kwargs)
@@ -103,6 +105,8 @@ class Recorder:
         if written and self._is_kept_gradient(name):
             self.aliases.same(written[0], self._sight(args[1]))
             return function(*args, **kwargs)
+        if written and torch.Tag.inplace_view in function.tags:
+            return self._turned(function, args, kwargs)
         if written:
             return self._in_place(function, args, kwargs, written)
         result = function(*args, **kwargs)
@@ -164,11 +168,9 @@ class Recorder:
             result = function(*args, **kwargs)
             self._results_in_place(call, result, sights)
             return result
-        if states or len(sights) > 1:
-            raise TraceError(
-                f"{function} changes several tensors in place that are not all states: write it out of place"
-            )
-        return self._out_of_place(function, args, kwargs, written[0], sights[0])
+        if states:
+            raise TraceError(f"{function} changes states and other tensors in place: write it out of place")
+        return self._out_of_place(function, args, kwargs, written, sights)
 
     def _results_in_place(self, call: Call, result: Any, sights: list[Sight]) -> None:
         """What an operator returns that has changed states: those themselves, or other results (batch norm's)."""
@@ -179,25 +181,42 @@ class Recorder:
         else:
             self._own_results(call, results)
 
-    def _out_of_place(self, function: Any, args: Any, kwargs: Any, tensor: Any, sight: Sight) -> Any:
-        """A new tensor instead of one that is changed, in the place of the old one and of all views of it."""
-        import torch
-
+    def _out_of_place(
+        self, function: Any, args: Any, kwargs: Any, written: Sequence[Any], sights: Sequence[Sight]
+    ) -> Any:
+        """New tensors instead of those that are changed, in the place of the old ones and of all views of them."""
         other = functional(function)
         places = function._schema.arguments[len(args) :]
         defaults = {a.name: a.default_value for a in places if a.has_default_value() and not a.kwarg_only}
         call = self._record(other, self._template(args), defaults | self._template(kwargs))
         result = function(*args, **kwargs)
-        changed = Origin()
-        call.outputs.append((changed, tensor))
+        call.outputs += [(Origin(), tensor) for tensor in written]
+        for (changed, tensor), sight in zip(call.outputs, sights, strict=True):
+            self._put(changed, tensor, sight)
+        if result is not None:
+            self.aliases.same(result, sights[0])
+        return result
+
+    def _put(self, changed: Origin, tensor: Any, sight: Sight) -> None:
+        """`changed` in the memory of `sight`, in the place where `tensor` looks."""
+        import torch
+
         if sight.steps:
-            owner, view = sight.memory.owner, (list(tensor.shape), list(tensor.stride()), tensor.storage_offset())
+            view = list(tensor.shape), list(tensor.stride()), tensor.storage_offset()
             scatter = torch.ops.aten.as_strided_scatter.default
             whole = self._record(scatter, (sight.memory.now, changed, *view), {})
             changed = Origin()
-            whole.outputs.append((changed, owner))
+            whole.outputs.append((changed, sight.memory.owner))
         sight.memory.now = changed
-        self.aliases.same(result, sight)
+
+    def _turned(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """A tensor that becomes a view of itself (``unsqueeze_``)."""
+        other, sight = functional(function), self._sight(args[0])
+        if not other.is_view:
+            raise TraceError(f"{function} gives a tensor another memory: make a new tensor instead")
+        template = (BASE, *self._template(args[1:])), self._template(kwargs)
+        result = function(*args, **kwargs)
+        self.aliases.view(result, sight, Step(other, *template))
         return result
 
     @staticmethod

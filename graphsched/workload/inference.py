@@ -133,6 +133,7 @@ def _recorder(written: list[Any]) -> Any:
     return Recorder()  # type: ignore[no-untyped-call]
 
 
+_FUSED = "aten::_fused_"  # optimisers' steps: they change the gradients only to take a scale from them
 _BATCH_NORMS = ("aten::native_batch_norm", "aten::cudnn_batch_norm", "aten::miopen_batch_norm")
 
 
@@ -144,6 +145,8 @@ def written_tensors(operation: Any, args: Sequence[Any], kwargs: Mapping[str, An
     for place, argument in enumerate(operation._schema.arguments):
         given = args[place] if place < len(args) else kwargs.get(argument.name)
         marked = argument.alias_info is not None and argument.alias_info.is_write
+        if operation._schema.name.startswith(_FUSED) and argument.name == "grads" and kwargs.get("grad_scale") is None:
+            marked = False
         # Their schemas do not say that training changes the running mean and variance.
         unmarked = operation._schema.name in _BATCH_NORMS and place in (3, 4) and args[5]
         if marked or unmarked:

@@ -26,6 +26,7 @@ VIEWS: list[Change] = [
     lambda t: t.split(1)[0],
     lambda t: t.unbind()[-1] if t.dim() > 1 else t,
     lambda t: t.detach(),
+    lambda t: t[:1].unsqueeze_(0).transpose_(0, 1),
     lambda t: t.T if t.dim() == 2 else t,
     lambda t: t.expand(2, *t.shape)[0],
 ]
@@ -114,6 +115,11 @@ def test_random_operators_draw_the_same() -> None:
     assert torch.equal(found["output"], draw(x))
 
 
+def test_a_tensor_with_another_memory() -> None:
+    with pytest.raises(TraceError, match="another memory"):
+        gs.trace(lambda x: (x * 2).resize_(2), torch.zeros(4))
+
+
 def test_no_operator_returns_what_this_changes() -> None:
     with pytest.raises(TraceError, match="write it out of place"):
-        functional(torch.ops.aten._foreach_neg_.default)
+        functional(torch.ops.aten.set_data.default)

@@ -122,6 +122,18 @@ def test_ten_steps_in_single_precision(network: str, optimizer: str) -> None:
     assert worst(states, dict(stepped.named_parameters())) < 1e-4
 
 
+@pytest.mark.parametrize("way", ["foreach", "fused"])
+@pytest.mark.parametrize("optimizer", ["sgd", "momentum"])
+def test_all_parameters_in_one_operator(optimizer: str, way: str) -> None:
+    net, x, y = case("convolutional", torch.float64)
+    make = functools.partial(OPTIMIZERS[optimizer], **{way: True})
+    work = gs.trace(net, x, target=y, loss=F.cross_entropy, optimizer=make(net.parameters()))
+    assert len(work.tasks[-1].updates) >= len(list(net.parameters()))
+    _, states = run(work, steps=3)
+    _, _, stepped = plain(net, make, F.cross_entropy, x, y, 3)
+    assert worst(states, dict(stepped.named_parameters())) < 1e-12
+
+
 @pytest.mark.parametrize("network", NETWORKS)
 def test_gradients_without_an_optimizer(network: str) -> None:
     net, x, y = case(network, torch.float64)
