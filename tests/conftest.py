@@ -6,8 +6,8 @@ import pytest
 from hypothesis import settings
 
 # The same draws in every run, so that a commit is green or red; `pytest --hypothesis-profile=fresh` draws anew.
-settings.register_profile("same", derandomize=True)
-settings.register_profile("fresh", derandomize=False)
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("fresh", derandomize=False, deadline=None)
 settings.load_profile("same")
 
 

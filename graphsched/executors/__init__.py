@@ -1,7 +1,20 @@
 """Executors: plans run for real, on CPU threads and CUDA streams."""
 
+from graphsched.executors.flights import Submitted
 from graphsched.executors.measure import execute, time_callable
-from graphsched.executors.program import MODES, Program
+from graphsched.executors.peaks import MeasuredPeak, measured_peaks
+from graphsched.executors.program import Program
+from graphsched.executors.requests import MODES
 from graphsched.executors.saved import load_plan, save_plan
 
-__all__ = ["MODES", "Program", "execute", "load_plan", "save_plan", "time_callable"]
+__all__ = [
+    "MODES",
+    "MeasuredPeak",
+    "Program",
+    "Submitted",
+    "execute",
+    "load_plan",
+    "measured_peaks",
+    "save_plan",
+    "time_callable",
+]

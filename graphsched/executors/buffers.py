@@ -75,8 +75,9 @@ class Buffers:
     turn, so that a returned tensor stays as it is until the run after next.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, states: Mapping[str, Any] | None = None) -> None:
         self.plan = plan
+        states = states or {}
         self.pins = any(is_cuda(lane.device) for lane in plan.lanes)
         self.slots: list[Any] = []
         self.slot_of: dict[str, int] = {}
@@ -84,7 +85,8 @@ class Buffers:
         self._results: list[int] = []
         for value in plan.work.values.values():
             if value.kind != "output":
-                self.slot_of[value.name] = self.constant(self._place(value))
+                mine = states.get(value.name)
+                self.slot_of[value.name] = self.constant(self._place(value) if mine is None else mine)
         self._given = dict(self.slot_of)
         self._addresses = {_address(self.slots[slot]) for slot in self._given.values()}
 
@@ -186,6 +188,10 @@ class Buffers:
         """Drop every result; inputs and states stay."""
         for i in self._results:
             self.slots[i] = None
+
+    def twin(self) -> Buffers:
+        """For every other step: inputs, with their defaults, and results in memory of their own; the same states."""
+        return Buffers(self.plan, {name: self.slots[self.slot_of[name]] for name in self._state_names()})
 
     def renewed(self) -> Buffers:
         """Inputs and states as they are now in memory of their own: for use while a lost task may still write here."""

@@ -68,7 +68,7 @@ class DeviceClock:
         last = anchor(self._stream)
         distance = last.host_s - self._first.host_s
         on_device = float(self._first.event.elapsed_time(last.event)) / 1e3
-        if distance > DRIFT_SHOWS_S:
+        if distance > DRIFT_SHOWS_S and on_device:
             self._rate = distance / on_device
         off = abs(distance - self._rate * on_device) + last.uncertainty_s
         self.uncertainty_s = max(self._first.uncertainty_s, off)

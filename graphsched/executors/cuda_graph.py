@@ -26,6 +26,7 @@ from graphsched.errors import TaskFailedError
 from graphsched.executors import capture
 from graphsched.executors.buffers import Buffers
 from graphsched.executors.calls import Call
+from graphsched.executors.carrying import Carry
 from graphsched.executors.clocks import new_event
 from graphsched.executors.collector import no_collector
 from graphsched.executors.failing import EAGER, make
@@ -72,6 +73,7 @@ class GraphCompiler:
         self.origin, self.done, self.begin = self.inner.origin, self.inner.done, self.inner.begin
         self._rehearsed = False
         self._last: Captured | None = None
+        self._plain: Captured | None = None
         self._launched = [(0.0, 0.0)] * len(self.inner.segments)
 
     def unfinished(self, issued: int) -> list[str]:
@@ -94,11 +96,32 @@ class GraphCompiler:
             rehearse(self.inner, self._devices())
             self._rehearsed = True
         captured = self._capture(self.inner.inside(stamps))
+        self._plain = captured if stamps is None else self._plain
         launch = self._launch if stamps is None else self._timed_launch
-        calls = Calls()
-        calls.add(GRAPH, partial(self._prepare, captured))
-        around = self.inner.around(partial(launch, captured), stamps)
-        return Calls(calls.calls + around.calls, calls.owner + around.owner)
+        return self._prepared(captured, self.inner.around(partial(launch, captured), stamps))
+
+    def carry(self) -> Carry:
+        """What a step waits for in the one before."""
+        return self.inner.carry()
+
+    def compile_step(self, carry: Carry) -> Calls:
+        """The calls of a run that may begin before the one before is over, for whose actions it waits.
+
+        Its graphs are those of other runs; launched on one stream they follow those of the run before.
+        """
+        captured = self._plain
+        if captured is None:
+            self.compile()
+            return self.compile_step(carry)
+        return self._prepared(captured, self.inner.around(partial(self._launch, captured), carry=carry))
+
+    @property
+    def draws_elsewhere(self) -> bool:
+        """Whether a graph may be launched only once the one before it is over."""
+        return self.inner.draws_elsewhere
+
+    def _prepared(self, captured: Captured, around: Calls) -> Calls:
+        return Calls([partial(self._prepare, captured), *around.calls], [GRAPH, *around.owner])
 
     def _prepare(self, captured: Captured) -> None:
         self._last, slots = captured, self.buffers.slots

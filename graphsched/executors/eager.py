@@ -13,16 +13,20 @@ from typing import Any
 
 from graphsched.executors.buffers import Buffers
 from graphsched.executors.calls import Call, copy_call, failure_of, peer_call, staged_calls, task_call
+from graphsched.executors.carrying import NOTHING, Carry
 from graphsched.executors.clocks import new_event
 from graphsched.executors.lanes import CpuLane, CudaLane, is_cuda
 from graphsched.executors.ranges import with_ranges
 from graphsched.executors.stamps import Calls, Stamps, stamp
 from graphsched.executors.watch import Watch
 from graphsched.plan import Copy, Plan
+from graphsched.plan.steps import carried_waits
 
 
 class EagerCompiler:
     """Turns a plan into `Calls`, once plain and once with stamps and timing events."""
+
+    draws_elsewhere = False
 
     def __init__(
         self, plan: Plan, buffers: Buffers, cpu: dict[int, CpuLane], cuda: dict[int, CudaLane], watch: Watch
@@ -36,6 +40,7 @@ class EagerCompiler:
         self.done = {i: threading.Event() for i in range(len(plan)) if plan.lane_of[i] in cpu}
         bodies = {i: self._body(i) for i in range(len(plan)) if plan.kinds[i] != "wait"}
         self.bodies = with_ranges(bodies, plan.names)
+        self._carry = NOTHING
 
     def _body(self, i: int) -> Call:
         plan, lane = self.plan, self.plan.lanes[self.plan.lane_of[i]]
@@ -56,7 +61,25 @@ class EagerCompiler:
 
     def compile(self, stamps: Stamps | None = None) -> Calls:
         """The calls of one run; with `stamps`, every action's times are taken."""
-        calls = Calls()
+        return self._compiled(NOTHING, stamps)
+
+    def compile_step(self, carry: Carry) -> Calls:
+        """The calls of a run that may begin before the one before is over, for whose actions it waits."""
+        return self._compiled(carry, None)
+
+    def carry(self) -> Carry:
+        """What a step waits for in the one before."""
+        return Carry(carried_waits(self.plan), self._stream_of, self._name_of)
+
+    def _stream_of(self, i: int) -> Any | None:
+        lane = self.cuda.get(self.plan.lane_of[i])
+        return None if lane is None else lane.stream
+
+    def _name_of(self, i: int) -> str:
+        return f"{self.plan.names[i]!r} on lane {self.plan.lanes[self.plan.lane_of[i]].name}"
+
+    def _compiled(self, carry: Carry, stamps: Stamps | None) -> Calls:
+        calls, self._carry = Calls(), carry
         current: int | None = None
         for i, lane in enumerate(self.plan.lane_of):
             self._action(calls, i, current, stamps)
@@ -95,7 +118,7 @@ class EagerCompiler:
         lane = self.cuda[self.plan.lane_of[i]]
         for stream in self._switches(i, current):
             calls.add(i, partial(self._set_stream, stream))
-        for wait in self._stream_waits(i, lane.stream):
+        for wait in (*self._carry.by_stream(i, lane.stream, self.watch), *self._stream_waits(i, lane.stream)):
             calls.add(i, wait)
         if stamps:
             stamps.events[i] = (self._timing_event(i), self._timing_event(i))
@@ -105,6 +128,8 @@ class EagerCompiler:
             calls.add(i, partial(stamps.events[i][1].record, lane.stream))
         if i in self.events:
             calls.add(i, partial(self.events[i].record, lane.stream))
+        for say in self._carry.said(i):
+            calls.add(i, say)
         if i in self.plan.frees:
             calls.add(i, self._free(i))
 
@@ -142,7 +167,7 @@ class EagerCompiler:
 
     def _job(self, i: int, stamps: Stamps | None) -> Call:
         """What the lane's thread does: wait, run, free, say that it is done."""
-        parts: list[Callable[[], None]] = self._job_waits(i)
+        parts: list[Callable[[], None]] = [*self._carry.by_lane(i, self.watch), *self._job_waits(i)]
         if stamps:
             parts.append(stamp(stamps.start, i))
         parts.append(self.bodies[i])
@@ -162,7 +187,16 @@ class EagerCompiler:
                     watch.fail(failure_of(error, name, task, lane))
             done.set()
 
-        return job
+        said = self._carry.said(i)
+        if not said:
+            return job
+
+        def job_and_say() -> None:
+            job()
+            for say in said:
+                say()
+
+        return job_and_say
 
     def _job_waits(self, i: int) -> list[Call]:
         waits: list[Call] = []

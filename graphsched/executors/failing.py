@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import time
 import traceback
 from collections.abc import Callable
 
 from graphsched.errors import ExecutionError, StuckError, TaskFailedError
 from graphsched.executors.calls import failure_of
+from graphsched.executors.lanes import CpuLane, CudaLane, lanes_at_rest
 from graphsched.executors.stamps import Calls
+from graphsched.executors.watch import Watch
 from graphsched.plan import Plan
 
 EAGER = "run the plan in eager mode"
@@ -46,6 +49,23 @@ def failure_in_run(
     )
     failed.__cause__ = found
     return failed
+
+
+def come_to_rest(
+    failure: BaseException, watch: Watch, cpu: dict[int, CpuLane], cuda: dict[int, CudaLane], grace_s: float
+) -> bool:
+    """Wait for what still runs after `failure`: as long as a run may last, or `grace_s` if it is stuck or interrupted.
+
+    Returns:
+        Whether nothing runs any more; `watch` has forgotten the failure then.
+    """
+    watch.fail(failure)
+    waits = isinstance(failure, Exception) and not isinstance(failure, StuckError)
+    until = time.perf_counter() + grace_s
+    at_rest = lanes_at_rest(cpu, cuda, max(until, watch.deadline) if waits else until)
+    if at_rest:
+        watch.failure = None  # its traceback holds tensors
+    return at_rest
 
 
 def _stuck(error: StuckError, unfinished: Callable[[int], list[str]], issued: int) -> StuckError:

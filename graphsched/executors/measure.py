@@ -7,6 +7,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,13 +24,15 @@ from graphsched.timeline import Timeline
 
 TIMED_RUNS = 3
 ENOUGH = 5  # samples, where more would take too long
-EVERY = 5  # samples, something else may be done
+EVERY = 2  # samples, something else may be done: the speed of a core changes from one run to the next
+SHORT_S = 1e-3  # a run that takes less takes longer after something else, by the caches that this has emptied
 
 
 def execute(
     plan: Plan,
     *,
     mode: str | None = None,
+    steps: int = 1,
     repeats: int = 20,
     inputs: dict[str, Any] | None = None,
     warmup: int = 3,
@@ -43,7 +46,12 @@ def execute(
     samples are kept); three more with timing events, or stamps in their place, give the spans: those of
     the run whose makespan is the median. In graph mode each of these follows one like it, unless `warmup` is 0.
     States and torch's random numbers are as before afterwards. Once the repeats have taken `at_most_s` seconds,
-    five are enough. `between` is called before the repeats and after every fifth of them, all devices idle.
+    five are enough. `between` is called before the repeats, after every second of them and at the end, all devices
+    idle; where they take less than a millisecond, one that does not count follows each call.
+
+    Of several `steps` the makespan is that of all of them, submitted one after another (`Program.submit`) on the same
+    inputs, as in ``predict(plan, steps=n)``; one of them takes (T(n) - T(1)) / (n - 1). The spans and
+    `timed_makespan_s` are those of one run alone.
 
     Raises:
         TaskFailedError: A task raised.
@@ -52,11 +60,14 @@ def execute(
     """
     if repeats < 1 or warmup < 0:
         raise ScheduleError(f"repeats is {repeats!r} and warmup {warmup!r}: at least 1 and 0 are needed")
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise ScheduleError(f"steps is {steps!r}: a whole number above 0 is needed")
     with Program(plan, mode=mode, timeout_s=timeout_s) as program, _random_numbers_kept(), no_collector():
         program.load(inputs or {})
+        run = program.time_once if steps == 1 else partial(program.time_steps, steps, inputs or {})
         for _ in range(warmup):
-            program.time_once()
-        samples = _samples(program, repeats, at_most_s, between or _nothing)
+            run()
+        samples = _samples(run, repeats, at_most_s, between)
         if warmup:
             program.time_spans()
         warm = warmup > 0 and program.mode == "graph"
@@ -66,18 +77,19 @@ def execute(
     return timeline
 
 
-def _samples(program: Program, repeats: int, at_most_s: float, between: Callable[[], object]) -> list[float]:
+def _samples(
+    run: Callable[[], float], repeats: int, at_most_s: float, between: Callable[[], object] | None
+) -> list[float]:
     samples: list[float] = []
-    between()
     while len(samples) < repeats and (len(samples) < ENOUGH or sum(samples) < at_most_s):
-        samples.append(program.time_once())
-        if len(samples) % EVERY == 0:
+        if between is not None and len(samples) % EVERY == 0:
             between()
+            if not samples or samples[-1] < SHORT_S:
+                run()
+        samples.append(run())
+    if between is not None:
+        between()
     return samples
-
-
-def _nothing() -> None:
-    """Nothing to do between runs."""
 
 
 def _timed(program: Program, samples: list[float], *, warm: bool = False) -> Timeline:

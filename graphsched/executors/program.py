@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import weakref
-from dataclasses import replace
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
-from graphsched.errors import ExecutionError, ScheduleError, StuckError, WorkloadError
+from graphsched.errors import ExecutionError
 from graphsched.executors.buffers import Buffers
 from graphsched.executors.capture import settle
 from graphsched.executors.cuda_graph import GraphCompiler
 from graphsched.executors.eager import EagerCompiler
-from graphsched.executors.failing import failure_in_run
-from graphsched.executors.lanes import (
-    CpuLane,
-    close_lanes,
-    cpu_lanes,
-    cuda_lanes,
-    lanes_at_rest,
-    streams_as_they_were,
-)
+from graphsched.executors.failing import come_to_rest, failure_in_run
+from graphsched.executors.flights import Submitted
+from graphsched.executors.lanes import CpuLane, close_lanes, cpu_lanes, cuda_lanes, streams_as_they_were
+from graphsched.executors.memory import check_memory
+from graphsched.executors.requests import checked
 from graphsched.executors.segments import GRAPH
 from graphsched.executors.stamps import Calls, Stamps
+from graphsched.executors.submitting import Steps
 from graphsched.executors.watch import Watch
-from graphsched.plan import Plan, check_capturable
+from graphsched.plan import Plan
 
-MODES = ("eager", "graph")
 GRACE_S = 1.0  # for what still runs when a run is stuck or interrupted
 
 
@@ -45,6 +42,7 @@ class Program:
         ScheduleError: There is no such mode, or nothing for a graph to hold.
         WorkloadError: A task has no code, or a state no tensor.
         ExecutionError: A device of the plan does not exist here.
+        OutOfMemoryError: The plan needs more memory than a device has; nothing has been taken yet.
         TaskFailedError: In mode ``graph`` a task failed in a run before the capture, or cannot be captured.
 
     Example:
@@ -68,17 +66,10 @@ class Program:
     """
 
     def __init__(self, plan: Plan, *, mode: str | None = None, timeout_s: float = 60.0) -> None:
-        mode = mode or plan.mode
-        if not timeout_s > 0:
-            raise ScheduleError(f"timeout_s is {timeout_s!r}: a number of seconds above 0 is needed")
-        if mode not in MODES:
-            raise ScheduleError(f"mode {mode!r} cannot be run: one of {', '.join(MODES)}")
-        if not plan.work.runnable:
-            raise WorkloadError(f"workload {plan.work.name!r} has tasks without code: it can be predicted, not run")
-        if mode == "graph":
-            check_capturable(plan)
-        self.plan, self.mode = plan if mode == plan.mode else replace(plan, mode=mode), mode
+        self.plan = checked(plan, mode, timeout_s)
+        self.mode = self.plan.mode
         self._cuda = cuda_lanes(plan)
+        check_memory(self.plan)
         self.buffers = Buffers(plan)
         self._cpu: dict[int, CpuLane] = {}
         self._end = weakref.finalize(self, close_lanes, self._cpu)
@@ -90,7 +81,7 @@ class Program:
         """Make the CPU lanes and the calls that hand work to them."""
         self._cpu.update(cpu_lanes(self.plan))
         self.watch = Watch(self._timeout_s, yields=bool(self._cpu))
-        self._compiler = self._new_compiler()
+        self._compiler = self._new_compiler(self.buffers)
         try:
             with streams_as_they_were(self._devices()):
                 self._calls = self._compiler.compile()
@@ -99,24 +90,25 @@ class Program:
             self._end()
             raise
         self._timed: tuple[Stamps, Calls] | None = None
+        self._steps: Steps | None = None
         self._tails = {lane: i for i, lane in enumerate(self.plan.lane_of) if lane in self._cpu}
         self._final = self._compiler.final_lanes()
         self._at_rest = True
         self.issue_s = 0.0  # of the last run: until all actions were issued
 
-    def _new_compiler(self) -> EagerCompiler | GraphCompiler:
-        if self.mode == "graph":
-            return GraphCompiler(self.plan, self.buffers, self._cpu, self._cuda, self.watch)
-        return EagerCompiler(self.plan, self.buffers, self._cpu, self._cuda, self.watch)
+    def _new_compiler(self, buffers: Buffers) -> EagerCompiler | GraphCompiler:
+        make = GraphCompiler if self.mode == "graph" else EagerCompiler
+        return make(self.plan, buffers, self._cpu, self._cuda, self.watch)
 
     def _make_ready(self) -> None:
-        """Leave lanes that a stuck or interrupted run still occupies to themselves; start others.
+        """Wait for submitted steps; leave lanes that a stuck or interrupted run still occupies and start others.
 
         Raises:
             ExecutionError: The program is closed.
         """
         if not self._end.alive:
             raise ExecutionError("this program is closed: make a new one")
+        self.wait()
         if not self._at_rest:
             close_lanes(self._cpu, timeout_s=0.0)
             self.buffers = self.buffers.renewed()
@@ -142,6 +134,33 @@ class Program:
         self.buffers.clear()
         return results
 
+    def submit(self, /, **inputs: Any) -> Submitted:
+        """Run once as `run` does, without waiting for the end: one step can overlap the next.
+
+        Two steps can be under way; a third call waits for the first. The given tensors may be changed as soon as this
+        returns. What overlaps, how results are kept and what is not modelled: see `executors.submitting`.
+
+        Raises:
+            WorkloadError: As in `run`; nothing has changed.
+            TaskFailedError: A step failed: this one as it was issued, or one before. None is under way then, `result`
+                of each raises the same, and the program can be run again.
+            StuckError: A step did not end within the time-out.
+        """
+        handle = Submitted(self)
+        self._ready_steps().submit(inputs, handle)
+        return handle
+
+    def _ready_steps(self) -> Steps:
+        if self._steps is None or not self._steps.flights:
+            self._make_ready()
+        self._steps = self._steps or Steps(self)
+        return self._steps
+
+    def wait(self) -> None:
+        """Wait for all submitted steps; raises what `submit` does."""
+        if self._steps is not None:
+            self._steps.wait()
+
     def load(self, inputs: dict[str, Any]) -> None:
         """Put inputs in place; they stay for further runs."""
         self._make_ready()
@@ -151,6 +170,10 @@ class Program:
         """Run once and return the makespan in seconds; results stay in the buffers."""
         self._make_ready()
         return self._go(self._calls)
+
+    def time_steps(self, steps: int, inputs: dict[str, Any]) -> float:
+        """Submit so many steps on the same inputs, wait for them, and return the makespan of all in seconds."""
+        return self._ready_steps().time(steps, inputs)
 
     def time_spans(self) -> tuple[Stamps, float, float]:
         """Run once with timing events: the stamps, time 0 on the host's clock, the makespan."""
@@ -184,7 +207,7 @@ class Program:
                 seconds = time.perf_counter() - self._began
             except BaseException as error:
                 action = calls.owner[position] if position < len(calls.owner) else GRAPH
-                raise self._failed(error, None if action == GRAPH else action)  # noqa: B904 - it has its cause
+                raise self._failed(error, action, self._compiler.unfinished)  # noqa: B904 - it has its cause
         self._at_rest = True
         return seconds
 
@@ -202,22 +225,13 @@ class Program:
 
     # -- failing -----------------------------------------------------------------------------------
 
-    def _failed(self, error: BaseException, action: int | None) -> BaseException:
-        """Bring the lanes to rest after `error`; what to raise for it."""
-        failure = failure_in_run(error, self.watch.failure, self.plan, action, self._compiler.unfinished)
-        self._come_to_rest(failure)
-        return failure
-
-    def _come_to_rest(self, failure: BaseException) -> None:
-        """Wait for what still runs: as long as a run may last, but not if it is stuck or interrupted."""
-        self.watch.fail(failure)
-        waits = isinstance(failure, Exception) and not isinstance(failure, StuckError)
-        until = time.perf_counter() + GRACE_S
-        until = max(until, self.watch.deadline) if waits else until
-        self._at_rest = lanes_at_rest(self._cpu, self._cuda, until)
+    def _failed(self, error: BaseException, action: int, unfinished: Callable[[int], list[str]]) -> BaseException:
+        """Bring the lanes to rest after `error` in `action`, or in none of them (`GRAPH`); what to raise for it."""
+        at = None if action == GRAPH else action
+        failure = failure_in_run(error, self.watch.failure, self.plan, at, unfinished)
+        self._at_rest = come_to_rest(failure, self.watch, self._cpu, self._cuda, GRACE_S)
         self.buffers.clear()
-        if self._at_rest:
-            self.watch.failure = None  # its traceback holds tensors
+        return failure
 
     # -- state -------------------------------------------------------------------------------------
 
@@ -240,8 +254,10 @@ class Program:
         """End the threads and give the memory back."""
         if not self._end.alive:
             return
+        with contextlib.suppress(ExecutionError):  # the steps tell those who hold them
+            self.wait()
         self._end()
-        self._calls, self._timed, self._initial = Calls(), None, {}
+        self._calls, self._timed, self._steps, self._initial = Calls(), None, None, {}
         del self._compiler, self.buffers
 
     def __enter__(self) -> Program:

@@ -23,7 +23,7 @@ WHEN = " in the run before its capture into a CUDA graph"
 
 
 def rehearse(compiler: SegmentCompiler, devices: list[int]) -> None:
-    """Run the plan of `compiler` twice; find out whether its segments must be launched in turn.
+    """Run the plan of `compiler` twice; find out whether its graphs must be launched in turn.
 
     Raises:
         TaskFailedError: A task failed, or waits for a GPU.
@@ -35,12 +35,16 @@ def rehearse(compiler: SegmentCompiler, devices: list[int]) -> None:
     try:
         eager = EagerCompiler(compiler.plan, buffers, compiler.cpu, compiler.cuda, compiler.watch)
         _run(eager, eager.compile(), devices, "")
-        compiler.in_turn = _draws_elsewhere(compiler, numbers, capture.random_states(devices))
+        compiler.draws_elsewhere = _draws_elsewhere(compiler, numbers, capture.random_states(devices))
         inside = compiler.inside()
         _run(compiler, compiler.around(lambda k: partial(_checked, compiler, inside[k], devices)), devices, WHEN)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, Exception):
+            lanes_at_rest(compiler.cpu, compiler.cuda, compiler.watch.deadline)
         with suppress(RuntimeError):  # of CUDA
             capture.set_random_states(numbers)
+            buffers.restore(states)
+            capture.settle(devices)
         raise
     finally:
         buffers.clear()
@@ -50,16 +54,15 @@ def rehearse(compiler: SegmentCompiler, devices: list[int]) -> None:
 
 
 def _draws_elsewhere(compiler: SegmentCompiler, before: dict[int, object], after: dict[int, object]) -> bool:
-    """Whether tasks draw random numbers on other GPUs than the origin's, with several segments.
+    """Whether tasks draw random numbers on other GPUs than the origin's.
 
     Where a graph's numbers begin is written on each GPU's current stream as it is launched; on other GPUs than the
-    origin's that waits for no segment that still runs.
+    origin's that waits for no graph that still runs.
     """
     import torch
 
     here = compiler.origin.device.index
-    drawn = [d for d in before if d not in (-1, here) and not torch.equal(before[d], after[d])]  # type: ignore[arg-type]
-    return bool(drawn) and len(compiler.segments) > 1
+    return any(d not in (-1, here) and not torch.equal(before[d], after[d]) for d in before)  # type: ignore[arg-type]
 
 
 def _run(compiler: EagerCompiler, calls: Calls, devices: list[int], when: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from graphsched.executors.buffers import Buffers
 from graphsched.executors.calls import Call, copy_call
+from graphsched.executors.carrying import NOTHING, Carry
 from graphsched.executors.clocks import new_event
 from graphsched.executors.eager import EagerCompiler
 from graphsched.executors.lanes import CpuLane, CudaLane, is_cuda
@@ -19,6 +20,7 @@ from graphsched.executors.stamp_kernel import StampMemory
 from graphsched.executors.stamps import Calls, Stamps
 from graphsched.executors.watch import Watch
 from graphsched.plan import OUTSIDE, Copy, Plan, segments_of, stamped
+from graphsched.plan.steps import carried
 
 GRAPH = -1  # owner of calls that are no action's
 
@@ -31,7 +33,8 @@ class SegmentCompiler(EagerCompiler):
         origin: The stream that captures begin on and graphs are launched on.
         ends: Events of the ends of segments.
         kept: Results of copies outside that graphs read, by slot: each run writes them again.
-        in_turn: Whether a segment is launched only once the one before it is over.
+        draws_elsewhere: Whether tasks draw random numbers on other GPUs than the origin's, so that a graph is
+            launched only once the one before it is over.
         stamps: Where the stamps of each GPU go that take the place of timing events around its tasks in graphs; empty:
             events do.
     """
@@ -44,7 +47,7 @@ class SegmentCompiler(EagerCompiler):
         super().__init__(plan, buffers, cpu, cuda, watch)
         self.origin = next(iter(cuda.values())).stream
         self.ends = [new_event() for _ in range(len(self.segments))]
-        self.in_turn = False
+        self.draws_elsewhere = False
         self.stamps: dict[int, StampMemory] = {}
         outside = [i for i, segment in enumerate(self.segments.of) if segment == OUTSIDE]
         self.events.update({i: new_event() for i in outside if plan.lane_of[i] in cuda})
@@ -60,7 +63,7 @@ class SegmentCompiler(EagerCompiler):
         """
         if stamps and stamped(self.plan):
             self._make_stamps()
-        found = [Calls() for _ in range(len(self.segments))]
+        found, self._carry = [Calls() for _ in range(len(self.segments))], NOTHING
         current: dict[int, int] = {}
         for i, segment in enumerate(self.segments.of):
             if segment == OUTSIDE:
@@ -82,9 +85,9 @@ class SegmentCompiler(EagerCompiler):
 
     # -- what is not -------------------------------------------------------------------------------------
 
-    def around(self, launch: Callable[[int], Call], stamps: Stamps | None = None) -> Calls:
+    def around(self, launch: Callable[[int], Call], stamps: Stamps | None = None, carry: Carry = NOTHING) -> Calls:
         """The calls of a run, in which `launch(k)` starts segment k."""
-        calls = Calls()
+        calls, self._carry = Calls(), carry
         launched = OUTSIDE
         for i, segment in enumerate(self.segments.of):
             if segment == OUTSIDE:
@@ -101,15 +104,42 @@ class SegmentCompiler(EagerCompiler):
                 calls.add(i, partial(self.origin.wait_event, self.events[j]))
             else:
                 calls.add(i, self._host_wait(j, repr(self.plan.names[j])))
-        if self.in_turn and segment:
+        for wait in self._carry.by_stream(("graph", segment), self.origin, self.watch):
+            calls.add(i, wait)
+        if self._in_turn and segment:
             calls.add(GRAPH, self._end_wait(segment - 1))
         calls.add(GRAPH, partial(self._set_stream, self.origin))
         calls.add(GRAPH, start)
-        if self.in_turn or segment in self._ending:
+        if self._in_turn or segment in self._ending:
             calls.add(GRAPH, partial(self.ends[segment].record, self.origin))
+        for say in self._carry.said(("graph", segment)):
+            calls.add(GRAPH, say)
+
+    def carry(self) -> Carry:
+        """What a step waits for in the one before; graphs follow each other without that."""
+        pairs: dict[Any, dict[Any, None]] = {}
+        for late, before in carried(self.plan).items():
+            for early in before:
+                inside = [self.segments.of[i] != OUTSIDE for i in (late, early)]
+                same_lane = self.plan.lane_of[late] == self.plan.lane_of[early]
+                if inside[0] != inside[1] or not (inside[0] or same_lane):
+                    pairs.setdefault(self._end_of(late), {})[self._end_of(early)] = None
+        return Carry({late: tuple(before) for late, before in pairs.items()}, self._stream_of, self._name_of)
+
+    def _end_of(self, i: int) -> Any:
+        """Action `i`, or the graph that holds it."""
+        segment = self.segments.of[i]
+        return i if segment == OUTSIDE else ("graph", segment)
+
+    def _stream_of(self, end: Any) -> Any | None:
+        return self.origin if isinstance(end, tuple) else super()._stream_of(end)
 
     def _end_wait(self, segment: int) -> Call:
         return partial(self.watch.poll, self.ends[segment].query, f"the graph of segment {segment}")
+
+    @property
+    def _in_turn(self) -> bool:
+        return self.draws_elsewhere and len(self.segments) > 1
 
     # -- waits: those for a segment hold for what is in it ------------------------------------------------
 

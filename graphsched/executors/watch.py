@@ -29,6 +29,10 @@ class Watch:
         self.failure = None
         self.deadline = time.perf_counter() + self.timeout_s
 
+    def prolong(self) -> None:
+        """Start a run while the one before is under way: there is time for both."""
+        self.deadline = time.perf_counter() + 2 * self.timeout_s
+
     def fail(self, error: BaseException) -> None:
         """Record the first failure of the run."""
         with self._lock:
@@ -55,7 +59,18 @@ class Watch:
         Raises:
             StuckError: It lasted beyond the deadline.
         """
-        if not event.wait(max(0.0, self.deadline - time.perf_counter())):
+        self._passed(event.wait(max(0.0, self.deadline - time.perf_counter())), what)
+
+    def take(self, tokens: threading.Semaphore, what: str) -> None:
+        """Wait for a token, and take it.
+
+        Raises:
+            StuckError: It lasted beyond the deadline.
+        """
+        self._passed(tokens.acquire(timeout=max(0.0, self.deadline - time.perf_counter())), what)
+
+    def _passed(self, in_time: bool, what: str) -> None:
+        if not in_time:
             raise self.stuck(what)
         if self.failure is not None:
             raise self.failure

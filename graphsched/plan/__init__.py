@@ -3,6 +3,8 @@
 from graphsched.plan.builder import Placement, allowed_devices, build_plan, lies_pageable
 from graphsched.plan.check import check, known
 from graphsched.plan.graph_mode import check_capturable
+from graphsched.plan.holding import Held, Peak
+from graphsched.plan.memory import peak_memory
 from graphsched.plan.model import HOST_LANE, Action, Copy, Lane, Plan, copy_lane
 from graphsched.plan.segments import OUTSIDE, Segments, segments_of
 from graphsched.plan.stamping import stamped
@@ -12,7 +14,9 @@ __all__ = [
     "OUTSIDE",
     "Action",
     "Copy",
+    "Held",
     "Lane",
+    "Peak",
     "Placement",
     "Plan",
     "Segments",
@@ -23,6 +27,7 @@ __all__ = [
     "copy_lane",
     "known",
     "lies_pageable",
+    "peak_memory",
     "segments_of",
     "stamped",
 ]

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from graphsched.costs import Costs
 from graphsched.errors import PlanError
 from graphsched.platform import Platform
 from graphsched.workload import Memory, Read, Task, Workload
+
+if TYPE_CHECKING:
+    from graphsched.plan.holding import Peak
 
 ActionKind = Literal["run", "copy", "wait", "collective"]
 LaneKind = Literal["compute", "h2d", "d2h", "peer", "local", "host"]
@@ -178,6 +181,13 @@ class Plan:
     def lanes_of_device(self, device: str) -> list[Lane]:
         """Compute lanes of a device."""
         return [lane for lane in self.lanes if lane.device == device and lane.kind == "compute"]
+
+    @cached_property
+    def peak_memory(self) -> Mapping[str, Peak]:
+        """The most memory in use at once by device, and what lies there then; see `plan.memory`."""
+        from graphsched.plan.memory import peak_memory
+
+        return peak_memory(self)
 
     def check(self) -> None:
         """Make sure that the plan runs `work` correctly and cannot get stuck.

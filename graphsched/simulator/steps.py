@@ -2,13 +2,18 @@
 
 The thread issues step k + 1 right after step k. A state that step k updated is read after its last
 update, and updated after step k's reads of it. Inputs and outputs have two buffers: on every lane, step
-k waits for all of step k - 2, at no cost to the thread.
+k waits for all of step k - 2, at no cost to the thread. The first graph of step k + 1 starts when the last one of step
+k is over.
+
+Not modelled: that the thread itself waits for step k - 2; that steps do not overlap where a plan returns a state.
 """
 
 from __future__ import annotations
 
-from graphsched.plan import Plan
+from graphsched.plan import OUTSIDE, Plan
+from graphsched.plan.steps import carried_waits
 from graphsched.simulator.columns import Columns
+from graphsched.simulator.lane_costs import CUDA
 
 
 def repeat(columns: Columns, plan: Plan, steps: int) -> dict[int, tuple[int, ...]]:
@@ -18,7 +23,7 @@ def repeat(columns: Columns, plan: Plan, steps: int) -> dict[int, tuple[int, ...
         Waits on the step before the last, which cost the thread nothing, by action.
     """
     n = len(plan)
-    _carry(columns, carried_waits(plan), n, steps)
+    _carry(columns, _with_graphs_in_turn(carried_waits(plan), columns), n, steps)
     for name in ("lane", "kind", "call", "own_s", "call_s", "after_s", "launches", "work_s", "flags", "resource"):
         setattr(columns, name, getattr(columns, name) * steps)
     for name in ("company_s", "curve_of", "threads_of", "routes", "held", "shares", "pressures", "slowed"):
@@ -39,6 +44,26 @@ def repeat(columns: Columns, plan: Plan, steps: int) -> dict[int, tuple[int, ...
     }
 
 
+def _with_graphs_in_turn(carried: dict[int, tuple[int, ...]], columns: Columns) -> dict[int, tuple[int, ...]]:
+    """`carried`, and what the first actions of the first graph wait for: the last ones of the last, on other lanes."""
+    if columns.graphs is None:
+        return carried
+    firsts: dict[int, int] = {}
+    lasts: dict[int, int] = {}
+    for i, graph in enumerate(columns.graphs.of):
+        if graph == OUTSIDE or columns.kind[i] != CUDA:
+            continue
+        if graph == 0:
+            firsts.setdefault(columns.lane[i], i)
+        if graph == len(columns.graphs.first) - 1:
+            lasts[columns.lane[i]] = i
+    found = dict(carried)
+    for lane, i in firsts.items():
+        others = [j for other, j in lasts.items() if other != lane]
+        found[i] = tuple(dict.fromkeys((*found.get(i, ()), *others)))
+    return found
+
+
 def _carry(columns: Columns, carried: dict[int, tuple[int, ...]], n: int, steps: int) -> None:
     waits = list(columns.waits)
     for k in range(1, steps):
@@ -46,35 +71,3 @@ def _carry(columns: Columns, carried: dict[int, tuple[int, ...]], n: int, steps:
             own = tuple(k * n + j for j in before)
             waits.append(tuple((k - 1) * n + j for j in carried.get(i, ())) + own)
     columns.waits = waits
-
-
-def carried_waits(plan: Plan) -> dict[int, tuple[int, ...]]:
-    """For each action the actions of the step before that it waits for, on other lanes, by states."""
-    readers, updaters = _uses(plan)
-    carried: dict[int, dict[int, None]] = {}
-    for root, updates in updaters.items():
-        final = max(updates)
-        for i in readers[root]:
-            if i <= min(updates):
-                carried.setdefault(i, {})[final] = None
-        after = [j for j in readers[root] if j >= final]
-        carried.setdefault(min(updates), {}).update(dict.fromkeys(after))
-    lane = plan.lane_of
-    others = {i: tuple(sorted(j for j in before if lane[j] != lane[i])) for i, before in sorted(carried.items())}
-    return {i: before for i, before in others.items() if before}
-
-
-def _uses(plan: Plan) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
-    """Actions that read the home of each state that is updated, and those that update it, in plan order."""
-    updaters: dict[str, list[int]] = {}
-    reads: dict[str, list[int]] = {}
-    for i, kind in enumerate(plan.kinds):
-        if kind == "copy":
-            reads.setdefault(plan.copies[i].read.value.root, []).append(i)
-        elif kind == "run" and (task := plan.task(i)) is not None:
-            device = plan.lanes[plan.lane_of[i]].device
-            for root in dict.fromkeys(r.value.root for r in task.reads if plan.homes[r.value.name] == device):
-                reads.setdefault(root, []).append(i)
-            for root in dict.fromkeys(v.root for v in task.updates):
-                updaters.setdefault(root, []).append(i)
-    return {root: reads.get(root, []) for root in updaters}, updaters

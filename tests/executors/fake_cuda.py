@@ -27,6 +27,7 @@ from graphsched.executors import (
     buffers,
     calls,
     capture,
+    carrying,
     clocks,
     cuda_graph,
     eager,
@@ -34,6 +35,7 @@ from graphsched.executors import (
     program,
     segments,
     stamp_kernel,
+    submitting,
 )
 from graphsched.executors.lanes import is_cuda
 from graphsched.plan import Plan
@@ -82,6 +84,8 @@ class Stream:
             self.cuda.captured.add(self)
 
     def query(self) -> bool:
+        if self.cuda.busy and self in self.cuda.defaults:
+            return False
         merge(self.cuda.host, self.clock)
         return True
 
@@ -127,6 +131,24 @@ class Done:
     def wait(self, timeout: float) -> bool:
         merge(self.cuda.host, self.clock)
         return self.on
+
+
+class Tokens:
+    """In the place of `threading.Semaphore`: whoever takes a token knows what its giver knew."""
+
+    def __init__(self, cuda: FakeCuda, count: int) -> None:
+        self.cuda, self.clocks = cuda, [{} for _ in range(count)]
+
+    def release(self) -> None:
+        clock = dict(self.cuda.host)
+        merge(clock, self.cuda.here().clock if self.cuda.actor else {})
+        self.clocks.append(clock)
+
+    def acquire(self, timeout: float) -> bool:
+        if not self.clocks:
+            return False
+        merge(self.cuda.host, self.clocks.pop(0))
+        return True
 
 
 class CpuLane:
@@ -188,6 +210,7 @@ class FakeCuda:
         self.captured: set[Stream] = set()  # streams of the present capture
         self.stamps = 0
         self.told: list[list[int]] = []  # devices whose random numbers a graph was told of
+        self.busy = False  # whether the caller's streams always have something to do
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
         """Replace what the executor takes from torch."""
@@ -196,7 +219,7 @@ class FakeCuda:
         cpu = torch.device("cpu")
         for module in (buffers, calls):
             patch.setattr(module, "torch_device", lambda name: cpu)
-        for module in (calls, eager, clocks, cuda_graph, segments):
+        for module in (calls, carrying, eager, clocks, cuda_graph, segments, submitting):
             patch.setattr(module, "new_event", lambda timing=False, external=False: Event(self))
         real = buffers.new_tensor
         patch.setattr(buffers, "new_tensor", lambda spec, device, pinned=False: real(spec, device))
@@ -209,7 +232,11 @@ class FakeCuda:
         patch.setattr(lanes, "stream_pool", lambda device: self.pools[device])
         patch.setattr(program, "cpu_lanes", self.cpu_lanes)
         patch.setattr(eager, "threading", SimpleNamespace(Event=lambda: Done(self)))
-        patch.setattr(program, "Buffers", lambda plan: traced(self, plan))
+        patch.setattr(carrying, "threading", SimpleNamespace(Semaphore=lambda count: Tokens(self, count)))
+        patch.setattr(program, "Buffers", lambda plan: traced(self, buffers.Buffers(plan)))
+        twin, load = buffers.Buffers.twin, buffers.Buffers.load
+        patch.setattr(buffers.Buffers, "twin", lambda made: traced(self, untold(made, twin)))
+        patch.setattr(buffers.Buffers, "load", lambda made, inputs: self.loaded(made, inputs, load))
         self.install_graphs(patch)
         staged_calls = eager.staged_calls
         patch.setattr(eager, "staged_calls", lambda *given: self.through_host(staged_calls(*given)))
@@ -243,6 +270,14 @@ class FakeCuda:
             return graph
 
         patch.setattr(cuda_graph.GraphCompiler, "_capture_one", bound)
+        capture_all = cuda_graph.GraphCompiler._capture
+
+        def idle_after(compiler: Any, inside: Any) -> Any:
+            captured = capture_all(compiler, inside)
+            capture.settle(compiler._devices())  # to look at a slot is to read for what tells of it
+            return captured
+
+        patch.setattr(cuda_graph.GraphCompiler, "_capture", idle_after)
 
     def cpu_lanes(self, plan: Plan) -> dict[int, CpuLane]:
         """Lanes of the CPU in `plan`."""
@@ -317,7 +352,7 @@ class FakeCuda:
 
     def synchronize(self, device: int) -> None:
         for stream in (*self.pools[device], self.defaults[device]):
-            stream.query()
+            merge(self.host, stream.clock)
 
     def copy_bytes(self, target: int, source: int, nbytes: int, stream: tuple[int, int]) -> None:
         """The driver's copy: on this stream alone."""
@@ -336,6 +371,14 @@ class FakeCuda:
         if not self.captured:
             self.stamps += 1
             ctypes.c_int64.from_address(address).value = self.stamps * STAMP_NS
+
+    def loaded(self, made: buffers.Buffers, inputs: dict[str, torch.Tensor], load: Any) -> None:
+        """Inputs are written by the thread's current stream; the thread waits for what goes to the host."""
+        untold(made, partial(load, inputs=inputs))
+        for name in inputs:
+            self.write(self.live[address(list.__getitem__(made.slots, made.slot_of[name]))], self.here())
+            if not is_cuda(made.plan.homes[name]):
+                merge(self.host, self.here().clock)
 
     # -- what actions do to memory -----------------------------------------------------------------
 
@@ -474,15 +517,26 @@ class Slots(list[Any]):
             super().__setitem__(i, thing)
 
 
-def traced(cuda: FakeCuda, plan: Plan) -> buffers.Buffers:
-    """Buffers whose slots tell of reads and writes."""
-    made = buffers.Buffers(plan)
+def traced(cuda: FakeCuda, made: buffers.Buffers) -> buffers.Buffers:
+    """Buffers whose slots tell of reads and writes; memory that is known, as of states, stays as it is known."""
     made.slots = Slots(made.slots)
-    made.slots.cuda, made.slots.homes, made.slots.fixed = cuda, Homes(made, plan), {}
+    made.slots.cuda, made.slots.homes, made.slots.fixed = cuda, Homes(made, made.plan), {}
     for tensor in made.slots:
-        cuda.live[address(tensor)] = Block("given", holders=1)
+        cuda.live.setdefault(address(tensor), Block("given", holders=1))
     made.slots.tell = True
     return made
+
+
+def untold(made: buffers.Buffers, function: Any) -> Any:
+    """What `function(made)` does, told of to nobody."""
+    tell = getattr(made.slots, "tell", False)
+    if isinstance(made.slots, Slots):
+        made.slots.tell = False
+    try:
+        return function(made)
+    finally:
+        if isinstance(made.slots, Slots):
+            made.slots.tell = tell
 
 
 class Homes(dict[int, str]):

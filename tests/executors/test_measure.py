@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from graphsched.errors import ObedienceError, TaskFailedError, WorkloadError
-from graphsched.executors import execute, time_callable
+from graphsched.executors import execute, measure, time_callable
 from graphsched.executors.measure import TIMED_RUNS
 from graphsched.executors.obedience import check_obedience
 from graphsched.plan import Plan
@@ -57,14 +57,20 @@ def crossing() -> Plan:
 # -- counts ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("repeats", "calls"), [(1, 1), (5, 2), (20, 5)])
-def test_something_else_may_be_done_between_the_runs(repeats: int, calls: int) -> None:
-    """Before the repeats and after every fifth."""
+@pytest.mark.parametrize(
+    ("repeats", "short_s", "seen"),
+    [(1, 1.0, [0, 2]), (5, 1.0, [0, 3, 6, 8]), (5, 0.0, [0, 3, 5, 6]), (20, 1.0, [*range(0, 30, 3), 30])],
+)
+def test_something_else_may_be_done_between_the_runs(
+    monkeypatch: pytest.MonkeyPatch, repeats: int, short_s: float, seen: list[int]
+) -> None:
+    """Before the repeats, after every second and at the end; a short run that does not count follows, or the first."""
+    monkeypatch.setattr(measure, "SHORT_S", short_s)
     done: list[int] = []
     counter = Counter()
-    execute(single(counter), repeats=repeats, warmup=0, between=lambda: done.append(counter.calls))
-    assert len(done) == calls
-    assert [after - done[0] for after in done] == [5 * k for k in range(calls)]
+    line = execute(single(counter), repeats=repeats, warmup=0, between=lambda: done.append(counter.calls))
+    assert [after - done[0] for after in done] == seen
+    assert len(line.samples_s) == repeats
 
 
 @pytest.mark.parametrize(("repeats", "warmup"), [(5, 2), (1, 1), (4, 0)])

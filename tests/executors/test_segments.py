@@ -141,13 +141,13 @@ def test_segments_follow_in_turn_where_another_gpu_draws_random_numbers(
     fake = cuda(2)
     plan = there_and_back(second="cuda:1/s0")
     with Program(plan, mode="graph") as program:
-        assert not program._compiler.inner.in_turn
+        assert not program._compiler.draws_elsewhere
     numbers = count()
     states = capture.random_states
     monkeypatch.setattr(capture, "random_states", lambda devices: {**states(devices), 1: torch.tensor(next(numbers))})
     monkeypatch.setattr(capture, "set_random_states", lambda states: None)
     with Program(plan, mode="graph") as program:
-        assert program._compiler.inner.in_turn
+        assert program._compiler.draws_elsewhere
         waits = [call for call in program._calls.calls if getattr(call, "func", None) == program.watch.poll]
         assert len(waits) == len(segments_of(plan)) - 1
         assert program.run(x=torch.zeros(2))["d"].tolist() == [-1.0, -1.0]

@@ -199,8 +199,9 @@ def test_behind_a_wait_other_lanes_pay_an_edge() -> None:
 
 
 def test_waits_of_steps_that_follow_each_other() -> None:
+    """The graph of the second step, which begins on the other lane than the first ends on, waits for all of that."""
     plan = graph({"a": "cuda:0/s0", "b": "cuda:0/s1"}, barrier="a", graph_fork_s=2.0)
-    assert predict(plan, steps=2, model=ALONE).makespan_s == 4 + 8 + 0.25 + 8 + 8 + 0.5
+    assert predict(plan, steps=2, model=ALONE).makespan_s == 4 + (8 + 0.25 + 8) + 2 + (8 + 0.25 + 8) + 0.5
     low, high = predict(plan).interval_s or (0.0, 0.0)
     assert 0 < low < predict(plan).makespan_s < high
 

@@ -8,9 +8,9 @@ import pytest
 
 from graphsched.costs import Costs, TaskCost
 from graphsched.plan import Plan
+from graphsched.plan.steps import carried_waits
 from graphsched.platform import Dispatch
 from graphsched.simulator import Model, predict
-from graphsched.simulator.steps import carried_waits
 from graphsched.workload import TensorSpec, Workload
 from tests.builders import FREE, ROUND, chain, planned, platform, workload
 
@@ -87,6 +87,14 @@ def test_copies_of_a_state_are_reads_of_it():
     plan = trained({"use": "cuda:1/s0", "grad": "cuda:0/s0", "upd": "cuda:0/s0"})
     copy = plan.index_of["w>cuda:1"]
     assert carried_waits(plan) == {copy: (plan.index_of["upd"],)}
+
+
+def test_graphs_follow_each_other():
+    """a (4 s) -> b (10 s) on two GPUs: in streams a of step 1 runs beside b of step 0, in graphs after it."""
+    plan = planned(workload({"a": 4.0, "b": 10.0}, [("a", "b", 0)]), platform(), {"a": "cuda:0/s0", "b": "cuda:1/s0"})
+    assert [predict(plan, steps=n).makespan_s for n in (1, 2, 3)] == [14, 24, 34]
+    graphs = [predict(plan, mode="graph", steps=n).makespan_s for n in (1, 2, 3)]
+    assert graphs == pytest.approx([14, 28, 42], rel=1e-5)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 5])

@@ -1,0 +1,38 @@
+"""Whether a plan can be made a program of."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from graphsched.errors import ScheduleError, WorkloadError
+from graphsched.plan import Plan, check_capturable
+
+MODES = ("eager", "graph")
+
+
+def checked(plan: Plan, mode: str | None, timeout_s: float) -> Plan:
+    """`plan` in `mode`, default its own.
+
+    Raises:
+        ScheduleError: There is no such mode, nothing for a graph to hold, or no time.
+        WorkloadError: A task has no code.
+
+    Example:
+        >>> from graphsched.plan import Placement, build_plan
+        >>> from graphsched.platform import Device, Platform
+        >>> from graphsched.workload import Workload
+        >>> here = Platform("here", (Device("cpu", "cpu"),))
+        >>> plan = build_plan(Workload(), here, None, Placement([], {}), scheduler="by hand")
+        >>> checked(plan, "eager", 60.0) is plan
+        True
+    """
+    mode = mode or plan.mode
+    if not timeout_s > 0:
+        raise ScheduleError(f"timeout_s is {timeout_s!r}: a number of seconds above 0 is needed")
+    if mode not in MODES:
+        raise ScheduleError(f"mode {mode!r} cannot be run: one of {', '.join(MODES)}")
+    if not plan.work.runnable:
+        raise WorkloadError(f"workload {plan.work.name!r} has tasks without code: it can be predicted, not run")
+    if mode == "graph":
+        check_capturable(plan)
+    return plan if mode == plan.mode else replace(plan, mode=mode)
