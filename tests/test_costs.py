@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -37,6 +38,7 @@ def test_seconds_that_are_not(seconds: Any) -> None:
         ({"device_s": 1.0, "switching_s": math.nan}, "switching_s"),
         ({"device_s": 1.0, "graph_tried": 1}, "graph_tried is 1: true or false"),
         ({"device_s": 1.0, "graph_memory": ((1, -1.0),)}, "graph_memory"),
+        ({"device_s": 1.0, "product_s": -1.0}, "product_s"),
         ({"device_s": 1.0, "graph_memory": ((2, 1.0), (2, 1.0))}, "graph_memory is .* ascending"),
         ({"device_s": 1.0, "quartiles_s": (0.9, math.inf)}, "quartile"),
         ({"device_s": 1.0, "concurrency": ((2, math.nan),)}, "slowdown"),
@@ -96,6 +98,7 @@ def test_merged_prefers_the_other() -> None:
 
 def test_json_round_trip_in_any_order() -> None:
     full = TaskCost(1e-3, 2e-6, 3, 400, (0.9e-3, 1.1e-3), 20, CURVE, "measured", graph_memory=((5, 1.0), (6, 2.0)))
+    full = replace(full, product_s=3e-4)
     costs = Costs({("mm", "GPU"): full, ("add", "CPU"): TaskCost(0.1, source="given")})
     turned = Costs(dict(reversed([(key, costs[key]) for key in costs])))
     assert Costs.from_dict(json.loads(json.dumps(costs.to_dict()))) == costs
@@ -137,7 +140,7 @@ def test_kernels_and_pairs_survive_json() -> None:
 
 def test_rows_without_kernels_are_as_they_always_were() -> None:
     (row,) = Costs({("mm", "GPU"): TaskCost(1.0)}).to_dict()
-    assert not {"kernels", "processors", "graph_memory", "beside"} & set(row)
+    assert not {"kernels", "processors", "graph_memory", "product_s", "beside"} & set(row)
 
 
 def test_pairs_come_after_operations_in_order() -> None:

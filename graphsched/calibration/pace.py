@@ -1,4 +1,4 @@
-"""How fast the dispatching thread is just now: the same core takes up to twice as long where others compute on it."""
+"""How fast the dispatching thread and CPU lanes are just now: others on a core make it up to twice as slow."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from graphsched.platform import Platform
 if TYPE_CHECKING:
     from graphsched.calibration.cold_calls import ColdCalls, Colds
     from graphsched.calibration.cuda_calls import Yardstick
+    from graphsched.calibration.lane_pace import LaneYardstick
+    from graphsched.plan import Plan
 
 
 def present_call_s(platform: Platform) -> float:
@@ -24,7 +26,7 @@ def present_call_s(platform: Platform) -> float:
 
 
 class PaceMeter:
-    """Takes the yardstick, and what calls take longer after waits, again and again while something is measured.
+    """Takes the yardsticks, and what calls take longer after waits, again and again while something is measured.
 
     Example:
         >>> import contextlib
@@ -35,8 +37,10 @@ class PaceMeter:
         0.0
     """
 
-    def __init__(self, platform: Platform) -> None:
+    def __init__(self, platform: Platform, plan: Plan | None = None, run_s: float = 0.0) -> None:
+        """For runs of `plan`, which take about `run_s` seconds; without it, of the dispatching thread alone."""
         self._samples: list[float] = []
+        self._products: list[float] = []
         self._after_waits: list[tuple[float, ...]] = []
         self._yardstick: Yardstick | None = None
         self._cold_calls: ColdCalls | None = None
@@ -47,18 +51,30 @@ class PaceMeter:
 
             gpu = int(gpus[0].partition(":")[2])
             self._yardstick, self._cold_calls = Yardstick(gpu), ColdCalls(gpu)
+        self._lanes: LaneYardstick | None = None
+        if plan is not None:
+            from graphsched.calibration.lane_pace import LaneYardstick
+
+            self._lanes = LaneYardstick(plan, run_s)
 
     def take(self) -> None:
-        """One sample of a few milliseconds; nothing without a GPU."""
+        """One sample of a few milliseconds on a GPU, and one of up to 50 of a plan that computes on CPUs."""
         if self._cold_calls is not None:
             self._after_waits.append(self._cold_calls.sample_s())
         if self._yardstick is not None:
             self._samples.append(self._yardstick.sample_s())
+        if self._lanes is not None:
+            self._products.append(self._lanes.sample_s())
 
     @property
     def call_s(self) -> float:
         """Median of the samples; 0 if there are none."""
         return statistics.median(self._samples) if self._samples else 0.0
+
+    @property
+    def product_s(self) -> float:
+        """Median of the samples of CPU lanes; 0 if there are none."""
+        return statistics.median(self._products) if self._products else 0.0
 
     @property
     def colds(self) -> Colds:
@@ -76,9 +92,15 @@ class PaceMeter:
             self._yardstick.close()
 
 
-def at_pace(platform: Platform, call_s: float, colds: Colds = ()) -> Platform:
+def at_pace(platform: Platform, call_s: float, colds: Colds = (), product_s: float = 0.0) -> Platform:
     """`platform` with its costs of dispatch for a thread whose yardstick is `call_s`; 0 leaves it as it is.
 
-    `colds`: what its calls take longer after waits now; empty where that was not measured.
+    Args:
+        platform: As it was measured.
+        call_s: The yardstick of the dispatching thread.
+        colds: What its calls take longer after waits now; empty where that was not measured.
+        product_s: The yardstick of CPU lanes; 0 where it was not taken.
     """
-    return replace(platform, dispatch=platform.dispatch.at(call_s, colds)) if call_s else platform
+    if not (call_s or product_s):
+        return platform
+    return replace(platform, dispatch=replace(platform.dispatch.at(call_s, colds), product_s=product_s))

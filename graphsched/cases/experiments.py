@@ -31,6 +31,7 @@ class Case:
             prediction and the mode ``baseline``.
         reported_s: The figure that the source printed, in seconds.
         metrics: Called by a real run only: further measured figures, the unit in each name.
+        group: Name of what this and other cases do in different ways: the fastest of them is named.
 
     Raises:
         ExperimentError: It has neither or both of `work` and `baseline`, an empty label or an unknown mode.
@@ -45,6 +46,7 @@ class Case:
     baseline: Callable[[], Any] | None = None
     reported_s: float | None = None
     metrics: Callable[[], Mapping[str, float]] | None = None
+    group: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.label, str) or not self.label.strip():

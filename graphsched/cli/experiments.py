@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from graphsched.cli.options import AsJson, CaseFilter, ExperimentName, Mode, Parameters, PlatformName
 from graphsched.cli.output import NONE, figure, percent, print_json, print_table, say, seconds, unit_free
+
+if TYPE_CHECKING:
+    from graphsched.cli.perform import Outcome
 
 RUNS = Path("build/runs")
 
@@ -77,7 +80,7 @@ def predict(
             number, label, way = outcome.number, outcome.case.label, outcome.case.mode
             draw(out, stem(found.name, number, label, way), title_of(label, way), outcome.predicted, None)
     notes = [*left_out, *platform_notes(on)]
-    show(found.name, on.name, values, [o.figures() for o in outcomes], as_json=as_json, notes=notes)
+    show(found.name, on.name, values, outcomes, as_json=as_json, notes=notes)
     return 0
 
 
@@ -117,8 +120,8 @@ def run(
     request, left_out = without_refused(request)
     check_cases(request)
     outcomes, files = Runner(request, folder, repeats, pictures).run()
-    figures, notes = [o.figures() for o in outcomes], [*left_out, *platform_notes(on)]
-    show(found.name, on.name, values, figures, as_json=as_json, files=files, notes=notes)
+    notes = [*left_out, *platform_notes(on)]
+    show(found.name, on.name, values, outcomes, as_json=as_json, files=files, notes=notes)
     for outcome in outcomes if not as_json else ():
         if outcome.explanation:
             print("\n  ".join((title_of(outcome.case.label, outcome.case.mode), *outcome.explanation)))
@@ -129,32 +132,41 @@ def show(
     experiment: str,
     platform: str,
     values: dict[str, Any],
-    figures: Sequence[dict[str, Any]],
+    outcomes: Sequence[Outcome],
     *,
     as_json: bool,
     files: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> None:
-    """Print the cases of a prediction or run."""
+    """Print the cases of a prediction or run, and the best of each group."""
+    from graphsched.cli.best import best_of_groups, in_words
+
+    figures = [outcome.figures() for outcome in outcomes]
+    best = best_of_groups((o.case.group, case) for o, case in zip(outcomes, figures, strict=True))
     if as_json:
-        data = {"experiment": experiment, "platform": platform, "parameters": values, "cases": list(figures)}
+        data: dict[str, Any] = {"experiment": experiment, "platform": platform, "parameters": values, "cases": figures}
+        data |= {"best": best} if best else {}
         print_json(data | ({"files": list(files)} if files else {}) | ({"notes": list(notes)} if notes else {}))
         return
     words = " ".join(f"{name}={_text(value)}" for name, value in values.items())
-    print_figures(figures, title=f"{experiment} on {platform}  {words}".rstrip())
+    peaks = [outcome.peak_bytes for outcome in outcomes]
+    print_figures(figures, title=f"{experiment} on {platform}  {words}".rstrip(), peaks=peaks)
+    for group in best:
+        print(in_words(group))
     for note in notes:
         print(f"note: {note}")
     if files:
         say(f"written: {files[0]} and {len(files) - 1} pictures and traces beside it")
 
 
-def print_figures(figures: Sequence[dict[str, Any]], *, title: str) -> None:
-    """Print a table of cases, what is estimated marked."""
-    print_table(
-        ("case", "scheduler", "mode", ">predicted", ">measured", ">error", ">spread", ">source's figure"),
-        [_row(case) for case in figures],
-        title=title,
-    )
+def print_figures(figures: Sequence[dict[str, Any]], *, title: str, peaks: Sequence[int | None] = ()) -> None:
+    """Print a table of cases, what is estimated marked; with a column for the peak memory of a GPU, where known."""
+    headings = ["case", "scheduler", "mode", ">predicted", ">measured", ">error", ">spread", ">source's figure"]
+    rows = [_row(case) for case in figures]
+    if any(peaks):
+        headings.append(">peak memory")
+        rows = [(*row, figure("peak_bytes", peak)) for row, peak in zip(rows, peaks, strict=True)]
+    print_table(headings, rows, title=title)
     for case in figures:
         if case["metrics"]:
             listed = ", ".join(f"{unit_free(name)} {figure(name, value)}" for name, value in case["metrics"].items())

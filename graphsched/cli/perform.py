@@ -23,6 +23,7 @@ from graphsched.platform import Platform
 from graphsched.records import CaseRecord, RunRecord, Setup, record_baseline, record_case, save_run
 from graphsched.timeline import Timeline
 
+LONG_PLAN = 50_000  # actions
 REPEATS_TAKE_S = 10.0  # after which five repeats of a case are enough
 LEAST_TIMEOUT_S, TIMEOUT = 60.0, 20.0  # a run is stuck after this, and so many times the prediction
 
@@ -38,6 +39,7 @@ class Outcome:
         failure: What went wrong, in a line or a few.
         files: Pictures and traces written.
         explanation: The three most useful lines about the measured timeline.
+        plan: What was predicted.
     """
 
     number: int
@@ -47,6 +49,15 @@ class Outcome:
     failure: str | None = None
     files: tuple[Path, ...] = ()
     explanation: tuple[str, ...] = ()
+    plan: Plan | None = None
+
+    @property
+    def peak_bytes(self) -> int | None:
+        """Predicted peak memory of the GPU that needs the most; None without GPUs, or where finding it takes long."""
+        if self.plan is None or len(self.plan) > LONG_PLAN:
+            return None
+        gpus = [peak.nbytes for device, peak in self.plan.peak_memory.items() if device.startswith("cuda")]
+        return max(gpus, default=None)
 
     def figures(self) -> dict[str, Any]:
         """For JSON: the keys of a recorded case, null where a figure is absent."""
@@ -128,7 +139,7 @@ class Runner:
     def case(self, number: int, case: Case) -> Outcome:
         """Measure the costs of a case, schedule, predict and execute it, and draw both timelines.
 
-        The speed of the dispatching thread is taken between the runs; the prediction rests on it.
+        The speed of the dispatching thread and of CPU lanes is taken between the runs; the prediction rests on it.
         """
         from graphsched.calibration import PaceMeter, at_pace
         from graphsched.executors import execute
@@ -137,12 +148,14 @@ class Runner:
 
         here = self.request.platform
         plan = measured_plan(case, here, self.costs(case))
-        timeout_s = max(LEAST_TIMEOUT_S, TIMEOUT * predict(plan).makespan_s)
-        with contextlib.closing(PaceMeter(here)) as meter:
+        expected_s = predict(plan).makespan_s
+        timeout_s = max(LEAST_TIMEOUT_S, TIMEOUT * expected_s)
+        with contextlib.closing(PaceMeter(here, plan, expected_s)) as meter:
             measured = execute(
                 plan, repeats=self.repeats, timeout_s=timeout_s, at_most_s=REPEATS_TAKE_S, between=meter.take
             )
-        predicted = predict(replace(plan, platform=at_pace(here, meter.call_s, meter.colds)))
+        now = at_pace(here, meter.call_s, meter.colds, meter.product_s)
+        predicted = predict(replace(plan, platform=now))
         record = record_case(
             self.setup,
             case.label,
@@ -155,7 +168,8 @@ class Runner:
         )
         name, title = stem(self.request.experiment.name, number, case.label, case.mode), title_of(case.label, case.mode)
         files = draw(self.out, name, title, predicted, measured) if self.pictures else ()
-        return Outcome(number, case, record=record, files=files, explanation=explain(measured).headlines)
+        headlines = explain(measured).headlines
+        return Outcome(number, case, record=record, files=files, explanation=headlines, plan=predicted.plan)
 
     def costs(self, case: Case) -> Costs:
         """Costs of the case's workload in its mode, measured where they are not kept."""
@@ -260,7 +274,7 @@ def predict_cases(request: Request) -> list[Outcome]:
     outcomes = []
     for number, case in request.cases:
         line = None if case.is_baseline else predict(make_plan(case, request.platform, request.costs))
-        outcomes.append(Outcome(number, case, line))
+        outcomes.append(Outcome(number, case, line, plan=line.plan if line else None))
     return outcomes
 
 

@@ -87,6 +87,7 @@ class TaskCost:
         processors: What the device places their blocks on; None: not known.
         source: ``measured``, ``given`` or ``estimated``.
         call_s: The yardstick when `dispatch_s` was measured, see `Dispatch.call_s`; 0 if unknown.
+        product_s: The yardstick of its CPU lane when `device_s` was measured, see `Dispatch.product_s`; 0 if unknown.
         company_s: What the call takes the host longer after calls of `COMPANY_KINDS` other kinds, median; None: not
             measured.
         switching_s: What the call takes the host longer where its stream is another than the last call's, beyond
@@ -115,6 +116,7 @@ class TaskCost:
     graph_nodes: int = 0
     graph_tried: bool = False
     graph_memory: tuple[tuple[int, float], ...] = ()
+    product_s: float = 0.0
 
     def __post_init__(self) -> None:
         if self.company_s is not None:
@@ -129,6 +131,7 @@ class TaskCost:
         check_seconds(self.device_s, "device_s")
         check_seconds(self.dispatch_s, "dispatch_s")
         check_seconds(self.call_s, "call_s")
+        check_seconds(self.product_s, "product_s")
         for name in ("launches", "workspace_bytes", "samples", "graph_nodes"):
             number = getattr(self, name)
             if isinstance(number, bool) or not isinstance(number, int) or number < 0:
@@ -188,6 +191,15 @@ class TaskCost:
     def pace_at(self, call_s: float) -> float:
         """How many times longer the host's calls take on a thread whose tiny operation takes `call_s`; else 1."""
         return call_s / self.call_s if call_s and self.call_s else 1.0
+
+    def on_lane_at(self, product_s: float) -> float:
+        """`device_s` on a CPU lane whose small product takes `product_s` now; as measured where either is unknown.
+
+        Example:
+            >>> TaskCost(1.0, product_s=2e-4).on_lane_at(4e-4), TaskCost(1.0).on_lane_at(4e-4)
+            (2.0, 1.0)
+        """
+        return self.device_s * product_s / self.product_s if product_s and self.product_s else self.device_s
 
     def slowdown(self, k: int) -> float:
         """Slowdown beside k - 1 others of its own kind, interpolated; without a curve: k (one device's work).

@@ -103,6 +103,8 @@ class Costs:
                 del row["kernels"], row["processors"]
             if not cost.graph_memory:
                 del row["graph_memory"]
+            if not cost.product_s:
+                del row["product_s"]
             rows.append({"signature": signature, "model": model} | row)
         for (signature, beside, model), pair in sorted(self._pairs.items()):
             rows.append({"signature": signature, "model": model, "beside": beside} | asdict(pair))

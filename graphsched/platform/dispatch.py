@@ -16,6 +16,7 @@ class Dispatch:
 
     Attributes:
         call_s: The yardstick: issuing one tiny operation in a row, when these figures were measured; 0 if unknown.
+        product_s: The yardstick of CPU lanes: a small product on one of them, just before a run; 0 if unknown.
         run_s: Own time of the executor for one task beside the task's calls.
         copy_s, copy_out_s: Issuing one copy from the host to a GPU; to the host (0: unknown, as from it).
         blocking_in_s, blocking_out_s, fresh_out_s: A copy of 4 KiB that blocks the thread, from its call to its return:
@@ -84,6 +85,7 @@ class Dispatch:
     """
 
     call_s: float = 0.0
+    product_s: float = 0.0
     run_s: float = 2e-6
     copy_s: float = 8e-6
     copy_out_s: float = 0.0

@@ -45,6 +45,7 @@ def record_case(
         timed_makespan_s=measured.timed_makespan_s,
         clock_uncertainty_s=measured.clock_uncertainty_s,
         call_s=predicted.plan.platform.dispatch.call_s,
+        product_s=predicted.plan.platform.dispatch.product_s,
         colds=predicted.plan.platform.dispatch.colds,
         stamped=stamped(plan) if plan.mode == "graph" else None,
         notes=measured.notes,

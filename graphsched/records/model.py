@@ -71,6 +71,7 @@ class CaseRecord:
         plan_text: The plan (`Plan.text`).
         timed_makespan_s, clock_uncertainty_s, notes: Of the measured timeline.
         call_s: The yardstick of the thread's speed just before the run (`Dispatch.call_s`); 0 if not taken.
+        product_s: The yardstick of CPU lanes just before the run (`Dispatch.product_s`); 0 if not taken.
         colds: What a call took longer after a wait then (`Dispatch.colds`); empty if not taken.
         stamped: Whether stamps timed the tasks of its graphs (`plan.stamped`); None: not told, as they would now.
         spans: Its columns.
@@ -93,6 +94,7 @@ class CaseRecord:
     timed_makespan_s: float | None = None
     clock_uncertainty_s: float = 0.0
     call_s: float = 0.0
+    product_s: float = 0.0
     colds: tuple[tuple[int, float], ...] = ()
     stamped: bool | None = None
     notes: tuple[str, ...] = ()
@@ -146,6 +148,8 @@ class CaseRecord:
         work, platform = self.work, self.setup.platform
         if self.call_s:
             platform = replace(platform, dispatch=platform.dispatch.at(self.call_s, self.colds))
+        if self.product_s:
+            platform = replace(platform, dispatch=replace(platform.dispatch, product_s=self.product_s))
         if self.stamped is False and platform.dispatch.graph_stamp_s:
             platform = replace(platform, dispatch=replace(platform.dispatch, graph_stamp_s=0.0))
         return Plan.from_text(_with_digests(self.plan_text or "", work, platform), work, platform, platform.costs)

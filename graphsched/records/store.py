@@ -133,6 +133,8 @@ def _measured(
         "stamped": case.stamped,
         "notes": list(case.notes),
     }
+    if case.product_s:
+        data["product_s"] = case.product_s
     if len(columns.get("start_s", ())) > INLINE_ACTIONS:
         content = _pack(case)
         name = f"{experiment}.{hashlib.sha256(content).hexdigest()[:12]}.spans.npz"
@@ -250,6 +252,7 @@ def _case_from_dict(
         timed_makespan_s=entry["timed_makespan_s"],
         clock_uncertainty_s=entry["clock_uncertainty_s"],
         call_s=entry.get("call_s", 0.0),
+        product_s=entry.get("product_s", 0.0),
         colds=checked_points(entry.get("colds", ()), "colds", TABLES["colds"]),
         stamped=_yes_or_no(entry.get("stamped"), "stamped"),
         notes=tuple(entry["notes"]),

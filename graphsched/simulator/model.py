@@ -27,6 +27,8 @@ class Model:
             says by how much.
         timing: Timing events cost time in the run that spans are taken from.
         blocking: Pageable copies, and results of CPU lanes that a GPU task needs, hold up the thread.
+        pace: Tasks on CPU lanes take as much longer as the yardstick of these does, where it was taken when their costs
+            were measured and before the run.
 
     Example:
         >>> Model(contention=False).contention
@@ -44,6 +46,7 @@ class Model:
     traffic: bool = True
     timing: bool = True
     blocking: bool = True
+    pace: bool = True
 
 
 EVERYTHING = Model()
@@ -65,5 +68,7 @@ def switched(costs: Dispatch, model: Model) -> Dispatch:
         off += ("peer_edge_s", "graph_peer_edge_s")
     if not model.timing:
         off += ("timed_record_s", "timed_gap_s", "timed_edge_s", "timed_beside_s")
+    if not model.pace:
+        off += ("product_s",)
     tables = {} if model.dispatch else dict.fromkeys(("changes", "colds", "graph_starts"), ())
     return replace(costs, **dict.fromkeys(off, 0.0), **tables)  # type: ignore[arg-type]  # seconds, and tables of them

@@ -88,6 +88,7 @@ def _fill_runs(columns: Columns, durations: Durations, plan: Plan, model: Model)
             cost = durations.task(tasks[plan.names[i]], device)
             columns.work_s[i] = cost.device_s
             if columns.kind[i] == CPU:
+                columns.work_s[i] = cost.on_lane_at(columns.dispatch.product_s)
                 columns.call_s[i] = handoff_s
                 continue
             costs[i] = cost

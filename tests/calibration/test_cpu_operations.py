@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from graphsched.calibration import cpu_operations as module
-from graphsched.calibration.cpu_operations import REST_S, measure_on_cpu
+from graphsched.calibration.cpu_operations import SHORT_S, measure_on_cpu
+from graphsched.calibration.lane_pace import LONGEST_ROW_S, REST_S
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -27,3 +28,34 @@ def test_a_lane_of_several_threads_rests_before_each_sample(monkeypatch: pytest.
         assert len(rests) >= 20
         assert set(rests) == {REST_S}
         assert calls == len(rests) + 2
+
+
+PRODUCT_S = 4e-4
+
+
+@pytest.mark.parametrize(("first_s", "every", "again"), [(3.0, 3, 0), (1e-5, 1, 1)])
+def test_the_lanes_yardstick_is_taken_between_the_samples(
+    monkeypatch: pytest.MonkeyPatch, first_s: float, every: int, again: int
+) -> None:
+    """Rows as long as a sample; after each, a short operation finds its caches empty once, and that does not count."""
+    lengths: list[float] = []
+    order: list[str] = []
+
+    def row(product: object, row_s: float) -> float:
+        if not row_s:
+            return PRODUCT_S
+        lengths.append(row_s)
+        order.append("row")
+        return float(len(lengths))
+
+    def sample(call: object, batch: int, rest_s: float = 0.0) -> float:
+        order.append("sample")
+        return 30.0 if again and order[-2:-1] == ["row"] else first_s
+
+    monkeypatch.setattr(module, "product_s", row)
+    monkeypatch.setattr(module, "_sample", sample)
+    cost = measure_on_cpu([lambda: None], 1, repeats=21)
+    rows = cost.samples // every
+    assert (cost.device_s, cost.product_s, len(lengths)) == (first_s, (rows + 1) / 2, rows)
+    assert set(lengths) == {min(LONGEST_ROW_S, max(SHORT_S, first_s))}
+    assert order == ["sample"] * 2 + (["row"] + ["sample"] * (every + again)) * rows

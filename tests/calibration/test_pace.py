@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from graphsched.calibration import PaceMeter, at_pace, cold_calls, cuda_calls, present_call_s
+from graphsched.calibration import PaceMeter, at_pace, cold_calls, cuda_calls, lane_pace, present_call_s
 from graphsched.platform import Device, Dispatch, Platform
+from tests.builders import planned, platform, workload
 
 MEASURED = Dispatch(call_s=5e-6, record_s=2e-6, sync_s=1e-5, launch_s=3e-6, wake_s=1e-5)
 HERE = Platform("here", (Device("cpu", "cpu"), Device("cuda:1", "cuda")), dispatch=MEASURED)
@@ -73,11 +74,26 @@ def test_a_meter_takes_the_yardstick_and_calls_after_waits_again_and_again(monke
 
 
 def test_without_a_gpu_or_a_yardstick_there_is_no_pace() -> None:
-    for platform in (
+    for bare in (
         Platform("bare", (Device("cpu", "cpu"),)),
         replace(HERE, dispatch=replace(HERE.dispatch, call_s=0.0)),
     ):
-        meter = PaceMeter(platform)
+        meter = PaceMeter(bare)
         meter.take()
         meter.close()
         assert (meter.call_s, meter.colds) == (0.0, ())
+
+
+def test_lanes_have_a_yardstick_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """a on a worker: the middle of what was seen while it ran counts, and changes no other cost of dispatch."""
+    seen = iter([3e-4, 9e-4, 5e-4])
+    here = replace(platform(gpus=0, workers=1), dispatch=MEASURED)
+    plan = planned(workload({"a": 1.0}), here, {"a": "worker:0/w0"})
+    monkeypatch.setattr(lane_pace.LaneYardstick, "sample_s", lambda self: next(seen))
+    meter = PaceMeter(here, plan, 0.01)
+    for _ in range(3):
+        meter.take()
+    meter.close()
+    assert (meter.product_s, meter.call_s) == (5e-4, 0.0)
+    assert at_pace(here, 0.0, (), meter.product_s).dispatch == replace(MEASURED, product_s=5e-4)
+    assert at_pace(here, 1e-5, (), 5e-4).dispatch == replace(MEASURED.at(1e-5), product_s=5e-4)

@@ -77,6 +77,19 @@ def test_a_run_recorded_before_calls_after_waits_were_measured_is_predicted_as_b
     assert (back.colds, back.plan.platform.dispatch.cold_s) == ((), 2e-6)
 
 
+def test_cpu_lanes_are_predicted_at_the_speed_that_they_had_during_the_run(tmp_path):
+    """t0 → t1 → t2: of a run without their yardstick the file does not name it."""
+    case = replace(case_of(chain()), product_s=3e-4)
+    path = save_run(run_of(case), tmp_path)
+    (back,) = load_run(path).cases
+    assert (back.product_s, back.plan.platform.dispatch) == (3e-4, Dispatch(product_s=3e-4))
+    here = replace(PLATFORM, dispatch=Dispatch(product_s=5e-4))
+    assert case_of(chain(), setup=replace(SETUP, platform=here)).product_s == 5e-4
+    (bare,) = load_run(save_run(run_of(replace(case, product_s=0.0)), tmp_path)).cases
+    assert (bare.product_s, bare.plan.platform.dispatch) == (0.0, PLATFORM.dispatch)
+    assert "product_s" not in json.loads(path.read_text())["cases"][0]
+
+
 @pytest.mark.parametrize(("stamped", "stamp_s"), [(False, 0.0), (True, 1e-6), (None, 1e-6)])
 def test_what_timed_the_tasks_of_graphs_is_kept(tmp_path, stamped, stamp_s):
     """t0 → t1 → t2: where events did, the plan of the record has a platform without stamps."""
@@ -278,6 +291,7 @@ def test_another_version_or_missing_entries_are_refused(tmp_path, change):
         ("spans", {name: [float("nan")] * 3 for name in COLUMNS}, "the spans' .* hold what is no finite number"),
         ("predicted_s", True, "'predicted_s' is True, a finite number"),
         ("timed_makespan_s", "long", "'timed_makespan_s' is 'long', a finite number"),
+        ("product_s", "5", "'product_s' is '5', a finite number"),
         ("call_s", [1e-6], "'call_s' is .1e-06., a finite number"),
         ("samples_s", [1.0, None, "x"], "'samples_s' is 'x', a finite number"),
         ("spans", {name: [10**400] for name in COLUMNS}, "int too large"),

@@ -165,3 +165,24 @@ def test_a_plan_that_cannot_end_is_refused():
     plan.waits[0], plan.waits[1] = (1,), (0,)  # type: ignore[index]
     with pytest.raises(DeadlockError, match=r"a -> b -> a|b -> a -> b"):
         predict(plan)
+
+
+KINDS = {"a": torch.neg, "b": torch.abs, "c": torch.exp}
+
+
+@pytest.mark.parametrize(
+    ("now_s", "model", "end_s"),
+    [(6.0, Model(), 12.0), (1.0, Model(), 2.0), (0.0, Model(), 4.0), (6.0, Model(pace=False), 4.0)],
+)
+def test_tasks_on_cpu_lanes_take_as_much_longer_as_their_yardstick(now_s: float, model: Model, end_s: float) -> None:
+    """a: a worker; b: a GPU; c: a worker whose cost was measured without a yardstick."""
+    work = Workload()
+    for name in "abc":
+        work.task(KINDS[name], work.input(f"{name}/x", TensorSpec((1,))), name=name, outputs=[TensorSpec((1,))])
+    measured = {"a": TaskCost(4.0, product_s=2.0), "b": TaskCost(4.0, product_s=2.0), "c": TaskCost(4.0)}
+    models = {"a": "CPU", "b": "GPU", "c": "CPU"}
+    costs = Costs({(work[name].signature, models[name]): cost for name, cost in measured.items()})
+    where = platform(gpus=1, workers=2, dispatch=replace(FREE, product_s=now_s))
+    plan = planned(work, where, {"a": "worker:0/w0", "b": "cuda:0/s0", "c": "worker:1/w0"}, costs=costs)
+    seconds = {s.action: s.end_s - s.start_s for s in predict(plan, model=model)}
+    assert {name: seconds[name] for name in "abc"} == {"a": end_s, "b": 4.0, "c": 4.0}

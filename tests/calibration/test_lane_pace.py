@@ -1,0 +1,84 @@
+"""The yardstick of CPU lanes: rows of products, on all lanes of a plan at once."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+
+import pytest
+import torch
+
+from graphsched.calibration import lane_pace
+from graphsched.calibration.lane_pace import LONGEST_ROW_S, LaneYardstick, product_s, product_size, small_product
+from graphsched.workload import Workload
+from tests.builders import planned, platform, workload
+from tests.executors.programs import WORKERS, by_hand, machine
+
+
+@pytest.mark.parametrize(("row_s", "seconds", "made"), [(5.0, 2.0, 4), (0.0, 2.0, 2), (0.5, 2.0, 2)])
+def test_a_row_is_as_long_as_it_is_to_be_and_one_product_at_least(
+    monkeypatch: pytest.MonkeyPatch, row_s: float, seconds: float, made: int
+) -> None:
+    """One product before the row does not count."""
+    clock = itertools.count(0.0, seconds)
+    calls: list[None] = []
+    monkeypatch.setattr(lane_pace.time, "perf_counter", lambda: next(clock))
+    assert product_s(lambda: calls.append(None), row_s) == seconds
+    assert len(calls) == made
+
+
+def test_lanes_make_their_products_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two lanes of one device and one of another: each on its own thread, the mean counts."""
+    work = Workload()
+    for name in "abc":
+        work.task(torch.neg, work.input(f"{name}/x", torch.ones(1)), name=name)
+    plan = by_hand(work, WORKERS, {"a": "worker:0/w0", "b": "worker:0/w1", "c": "worker:1/w0"})
+    order: list[str] = []
+    names: list[str] = []
+    seconds = iter((1.0, 2.0, 6.0))
+
+    class Gate(threading.Barrier):
+        def wait(self, timeout: float | None = 10.0) -> int:
+            order.append("at the gate")
+            return super().wait(timeout)
+
+    def played(product: object, row_s: float) -> float:
+        order.append("row")
+        names.append(threading.current_thread().name)
+        assert row_s == 0.01
+        return next(seconds)
+
+    monkeypatch.setattr(lane_pace, "product_s", played)
+    monkeypatch.setattr(lane_pace.threading, "Barrier", Gate)
+    assert LaneYardstick(plan, 0.01).sample_s() == 3.0
+    assert order == ["at the gate"] * 3 + ["row"] * 3
+    assert sorted(names) == [f"graphsched {lane}" for lane in ("worker:0/w0", "worker:0/w1", "worker:1/w0")]
+    assert not {t.name for t in threading.enumerate()} & set(names)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_lane_has_its_threads_which_rest_before(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+    seen: list[object] = []
+    monkeypatch.setattr(lane_pace.time, "sleep", seen.append)
+    monkeypatch.setattr(lane_pace, "small_product", lambda n: lambda: seen.append((n, torch.get_num_threads())))
+    work = Workload()
+    work.task(torch.neg, work.input("x", torch.ones(1)), name="a")
+    plan = by_hand(work, machine(threads={"cpu": threads}), "cpu/w0")
+    assert LaneYardstick(plan, 0.0).sample_s() > 0
+    assert seen == [lane_pace.REST_S] * (threads > 1) + [(threads, threads)] * 2
+
+
+def test_a_plan_without_tasks_on_cpus_has_no_yardstick() -> None:
+    """a on a GPU; a row is never long."""
+    plan = planned(workload({"a": 1.0}), platform(), {"a": "cuda:0/s0"})
+    yardstick = LaneYardstick(plan, 1e3)
+    assert (yardstick.sample_s(), yardstick.row_s) == (0.0, LONGEST_ROW_S)
+
+
+@pytest.mark.parametrize("threads", [2, 5, 16, 64])
+def test_each_of_several_threads_has_as_much_to_do(threads: int) -> None:
+    assert product_size(threads) ** 3 / threads == pytest.approx(768**3 / 2, rel=0.05)
+
+
+def test_products_are_of_their_size() -> None:
+    assert [small_product(threads)().shape for threads in (1, 2)] == [(256, 256), (768, 768)]
