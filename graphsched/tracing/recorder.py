@@ -10,15 +10,17 @@ any device).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from graphsched.errors import TraceError
-from graphsched.tracing.aliases import BASE, Aliases, Origin, Sight, Step, functional
+from graphsched.tracing.aliases import BASE, Aliases, Origin, Sight, Step
+from graphsched.tracing.changes import change, turn
 from graphsched.workload import like, written_tensors
 
 _SAME = ("aten::detach", "aten::alias", "aten::lift_fresh", "aten::lift")
+_VIEWS = (*_SAME, "aten::_unsafe_view")  # beside those whose schema says so
 _SILENT = ("prim::", "profiler::")
 
 
@@ -76,7 +78,7 @@ class Recorder:
 
     def argument(self, tensor: Any) -> Any:
         """What stands for `tensor`, as it is now, among a call's arguments."""
-        return self._sight(tensor).argument()
+        return self.sight(tensor).argument()
 
     def mode(self) -> Any:
         """A dispatch mode under which calls are recorded."""
@@ -103,17 +105,17 @@ class Recorder:
         if any(argument.is_out for argument in function._schema.arguments):
             raise TraceError(f"{function} writes to out=: let it return its result")
         if written and self._is_kept_gradient(name):
-            self.aliases.same(written[0], self._sight(args[1]))
+            self.aliases.same(written[0], self.sight(args[1]))
             return function(*args, **kwargs)
         if written and torch.Tag.inplace_view in function.tags:
-            return self._turned(function, args, kwargs)
+            return turn(self, function, args, kwargs)
         if written:
-            return self._in_place(function, args, kwargs, written)
+            return change(self, function, args, kwargs, written)
         result = function(*args, **kwargs)
         sight = self._viewed(function, args)
         if sight is None:
-            call = self._record(function, self._template(args), self._template(kwargs))
-            self._own_results(call, result)
+            call = self.record(function, self.template(args), self.template(kwargs))
+            self.own_results(call, result)
         elif name in _SAME:
             self.aliases.same(result, sight)
         else:
@@ -143,81 +145,17 @@ class Recorder:
 
     def _viewed(self, function: Any, args: Any) -> Sight | None:
         """Where `function` makes views: how its first argument looks into memory."""
-        if (
-            function._schema.name not in _SAME
-            and not function.is_view
-            and function._schema.name != "aten::_unsafe_view"
-        ):
-            return None
-        return self._sight(args[0])
+        is_view = function.is_view or function._schema.name in _VIEWS
+        return self.sight(args[0]) if is_view else None
 
     def _view(self, function: Any, args: Any, kwargs: Any, result: Any, sight: Sight) -> None:
-        rest = self._template(args[1:]), self._template(kwargs)
+        rest = self.template(args[1:]), self.template(kwargs)
         step = (function, (BASE, *rest[0]), rest[1])
         if isinstance(result, (list, tuple)):
             for number, part in enumerate(result):
                 self.aliases.view(part, sight, Step(*step, number))
         else:
             self.aliases.view(result, sight, Step(*step))
-
-    def _in_place(self, function: Any, args: Any, kwargs: Any, written: list[Any]) -> Any:
-        sights = [self._sight(tensor) for tensor in written]
-        states = [sight.memory.now for sight in sights if sight.memory.now.is_state]
-        if len(states) == len(sights):
-            call = self._record(function, self._template(args), self._template(kwargs), states)
-            result = function(*args, **kwargs)
-            self._results_in_place(call, result, sights)
-            return result
-        if states:
-            raise TraceError(f"{function} changes states and other tensors in place: write it out of place")
-        return self._out_of_place(function, args, kwargs, written, sights)
-
-    def _results_in_place(self, call: Call, result: Any, sights: list[Sight]) -> None:
-        """What an operator returns that has changed states: those themselves, or other results (batch norm's)."""
-        results = [r for r in (result if isinstance(result, (list, tuple)) else [result]) if r is not None]
-        if call.function._schema.returns and call.function._schema.returns[0].alias_info is not None:
-            for tensor, sight in zip(results, sights, strict=True):
-                self.aliases.same(tensor, sight)
-        else:
-            self._own_results(call, results)
-
-    def _out_of_place(
-        self, function: Any, args: Any, kwargs: Any, written: Sequence[Any], sights: Sequence[Sight]
-    ) -> Any:
-        """New tensors instead of those that are changed, in the place of the old ones and of all views of them."""
-        other = functional(function)
-        places = function._schema.arguments[len(args) :]
-        defaults = {a.name: a.default_value for a in places if a.has_default_value() and not a.kwarg_only}
-        call = self._record(other, self._template(args), defaults | self._template(kwargs))
-        result = function(*args, **kwargs)
-        call.outputs += [(Origin(), tensor) for tensor in written]
-        for (changed, tensor), sight in zip(call.outputs, sights, strict=True):
-            self._put(changed, tensor, sight)
-        if result is not None:
-            self.aliases.same(result, sights[0])
-        return result
-
-    def _put(self, changed: Origin, tensor: Any, sight: Sight) -> None:
-        """`changed` in the memory of `sight`, in the place where `tensor` looks."""
-        import torch
-
-        if sight.steps:
-            view = list(tensor.shape), list(tensor.stride()), tensor.storage_offset()
-            scatter = torch.ops.aten.as_strided_scatter.default
-            whole = self._record(scatter, (sight.memory.now, changed, *view), {})
-            changed = Origin()
-            whole.outputs.append((changed, sight.memory.owner))
-        sight.memory.now = changed
-
-    def _turned(self, function: Any, args: Any, kwargs: Any) -> Any:
-        """A tensor that becomes a view of itself (``unsqueeze_``)."""
-        other, sight = functional(function), self._sight(args[0])
-        if not other.is_view:
-            raise TraceError(f"{function} gives a tensor another memory: make a new tensor instead")
-        template = (BASE, *self._template(args[1:])), self._template(kwargs)
-        result = function(*args, **kwargs)
-        self.aliases.view(result, sight, Step(other, *template))
-        return result
 
     @staticmethod
     def _is_kept_gradient(name: str) -> bool:
@@ -229,7 +167,8 @@ class Recorder:
 
     # -- pieces --------------------------------------------------------------------------------------
 
-    def _record(self, function: Any, args: Any, kwargs: Any, updates: list[Origin] | None = None) -> Call:
+    def record(self, function: Any, args: Any, kwargs: Any, updates: list[Origin] | None = None) -> Call:
+        """Note a call with these arguments (templates), its phase and module; its outputs are to be added."""
         import torch
 
         random = torch.Tag.nondeterministic_seeded in function.tags
@@ -245,7 +184,8 @@ class Recorder:
         self.calls.append(call)
         return call
 
-    def _own_results(self, call: Call, result: Any) -> None:
+    def own_results(self, call: Call, result: Any) -> None:
+        """What `call` returned has memory of its own."""
         for tensor in result if isinstance(result, (list, tuple)) else [result]:
             if tensor is None:
                 continue
@@ -255,17 +195,19 @@ class Recorder:
             call.outputs.append((origin, tensor))
             self.aliases.own(tensor, origin)
 
-    def _sight(self, tensor: Any) -> Sight:
+    def sight(self, tensor: Any) -> Sight:
+        """How `tensor` looks into memory."""
         sight = self.aliases.sight(tensor)
         if sight is None:
             raise TraceError(f"a tensor of shape {tuple(tensor.shape)} comes from where no operator was seen")
         return sight
 
-    def _template(self, thing: Any) -> Any:
+    def template(self, thing: Any) -> Any:
+        """An argument with what stands for tensors in their place."""
         if hasattr(thing, "untyped_storage"):
             return self.argument(thing)
         if isinstance(thing, (list, tuple)):
-            return like(thing, (self._template(part) for part in thing))
+            return like(thing, (self.template(part) for part in thing))
         if isinstance(thing, Mapping):
-            return {key: self._template(part) for key, part in thing.items()}
+            return {key: self.template(part) for key, part in thing.items()}
         return thing

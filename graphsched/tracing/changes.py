@@ -1,0 +1,89 @@
+"""Operators that change tensors in place, as a recorder takes them.
+
+A state is changed in place. Any other tensor is replaced by the one that the operator without a change would return;
+of a view, in the memory that it looks into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from graphsched.errors import TraceError
+from graphsched.tracing.aliases import BASE, Origin, Sight, Step, functional
+
+if TYPE_CHECKING:
+    from graphsched.tracing.recorder import Call, Recorder
+
+
+def change(recorder: Recorder, function: Any, args: Any, kwargs: Any, written: list[Any]) -> Any:
+    """A call that changes the tensors `written`; what it returns.
+
+    Raises:
+        TraceError: Some of them are states and some are not, or no operator returns what this one changes.
+    """
+    sights = [recorder.sight(tensor) for tensor in written]
+    states = [sight.memory.now for sight in sights if sight.memory.now.is_state]
+    if len(states) == len(sights):
+        call = recorder.record(function, recorder.template(args), recorder.template(kwargs), states)
+        result = function(*args, **kwargs)
+        _results_in_place(recorder, call, result, sights)
+        return result
+    if states:
+        raise TraceError(f"{function} changes states and other tensors in place: write it out of place")
+    return _out_of_place(recorder, function, args, kwargs, written, sights)
+
+
+def _results_in_place(recorder: Recorder, call: Call, result: Any, sights: list[Sight]) -> None:
+    """What an operator returns that has changed states: those themselves, or other results (batch norm's)."""
+    results = [r for r in (result if isinstance(result, (list, tuple)) else [result]) if r is not None]
+    if call.function._schema.returns and call.function._schema.returns[0].alias_info is not None:
+        for tensor, sight in zip(results, sights, strict=True):
+            recorder.aliases.same(tensor, sight)
+    else:
+        recorder.own_results(call, results)
+
+
+def _out_of_place(
+    recorder: Recorder, function: Any, args: Any, kwargs: Any, written: Sequence[Any], sights: Sequence[Sight]
+) -> Any:
+    """New tensors instead of those that are changed, in the place of the old ones and of all views of them."""
+    other = functional(function)
+    places = function._schema.arguments[len(args) :]
+    defaults = {a.name: a.default_value for a in places if a.has_default_value() and not a.kwarg_only}
+    call = recorder.record(other, recorder.template(args), defaults | recorder.template(kwargs))
+    result = function(*args, **kwargs)
+    call.outputs += [(Origin(), tensor) for tensor in written]
+    for (changed, tensor), sight in zip(call.outputs, sights, strict=True):
+        _put(recorder, changed, tensor, sight)
+    if result is not None:
+        recorder.aliases.same(result, sights[0])
+    return result
+
+
+def _put(recorder: Recorder, changed: Origin, tensor: Any, sight: Sight) -> None:
+    """`changed` in the memory of `sight`, in the place where `tensor` looks."""
+    import torch
+
+    if sight.steps:
+        view = list(tensor.shape), list(tensor.stride()), tensor.storage_offset()
+        scatter = torch.ops.aten.as_strided_scatter.default
+        whole = recorder.record(scatter, (sight.memory.now, changed, *view), {})
+        changed = Origin()
+        whole.outputs.append((changed, sight.memory.owner))
+    sight.memory.now = changed
+
+
+def turn(recorder: Recorder, function: Any, args: Any, kwargs: Any) -> Any:
+    """A call that makes its first argument a view of itself (``unsqueeze_``); that argument.
+
+    Raises:
+        TraceError: The tensor gets another memory.
+    """
+    other, sight = functional(function), recorder.sight(args[0])
+    if not other.is_view:
+        raise TraceError(f"{function} gives a tensor another memory: make a new tensor instead")
+    template = (BASE, *recorder.template(args[1:])), recorder.template(kwargs)
+    result = function(*args, **kwargs)
+    recorder.aliases.view(result, sight, Step(other, *template))
+    return result
