@@ -94,12 +94,14 @@ def _moments(optimizer: Any, names: Mapping[int, str]) -> dict[tuple[str, str], 
 
 
 def _kept(optimizer: Any, names: Mapping[int, str], parameter: str, key: str, like: Any) -> Any:
+    """What `optimizer` keeps for a parameter, else zeros; numbers (of steps) in double precision, as Python's are."""
     import torch
 
+    found = torch.zeros(like.shape, dtype=like.dtype)
     for owner, kept in optimizer.state.items():
         if names.get(id(owner)) == parameter and isinstance(kept.get(key), torch.Tensor):
-            return kept[key]
-    return torch.zeros(like.shape, dtype=like.dtype)
+            found = kept[key]
+    return found.double() if found.dim() == 0 and found.is_floating_point() else found
 
 
 @contextlib.contextmanager
