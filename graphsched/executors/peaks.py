@@ -46,6 +46,8 @@ def measured_peaks(
     import torch
 
     gpus = {device: device_index(device) for device in devices_of(plan) if is_cuda(device)}
+    if not gpus:
+        return {}
     with _numbers_kept(list(gpus.values())):
         torch._C._cuda_clearCublasWorkspaces()
         before = _allocated(gpus)

@@ -1,18 +1,29 @@
-"""The code of docs/tracing.md runs as it stands there."""
+"""The code of docs/tracing.md and docs/partition.md runs as it stands there."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
-import graphsched as gs
+DOCS = Path(__file__).parents[2] / "docs"
 
-TEXT = (Path(__file__).parents[2] / "docs" / "tracing.md").read_text(encoding="utf-8")
+
+def run_code(page: str) -> dict[str, Any]:
+    """The names that the Python blocks of a page define."""
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL):
+        exec(compile(block, page, "exec"), names)
+    return names
 
 
 def test_the_code_runs_and_its_steps_are_the_same() -> None:
-    names: dict[str, gs.Workload] = {}
-    for block in re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL):
-        exec(compile(block, "tracing.md", "exec"), names)
+    names = run_code("tracing.md")
     assert len(names["layers"]) < len(names["step"]) < len(names["work"])
     assert {v.name for v in names["work"].values.values() if v.kind == "input"} == {"image", "label"}
+
+
+def test_the_code_splits_a_step() -> None:
+    names = run_code("partition.md")
+    for split in ("by_batch", "by_layers", "inside_layers"):
+        assert {device for task in names[split].tasks for device in task.devices} == {"cuda:0", "cuda:1"}

@@ -229,6 +229,17 @@ def test_other_inputs_in_later_runs() -> None:
     assert torch.allclose(found["output"], net(2 * x).detach(), rtol=1e-12)
 
 
+def test_an_operator_that_lays_its_result_out_otherwise_than_its_fake() -> None:
+    """The gradient of a mean square error is contiguous, where its fake has the strides of the transposed output."""
+    torch.manual_seed(3)
+    net = nn.MultiheadAttention(8, 2, batch_first=True).double()
+    x = torch.randn(3, 5, 8, dtype=torch.float64)
+    found, _ = run(gs.trace(net, x, x, x, target=x, loss=lambda output, target: F.mse_loss(output[0], target)))
+    F.mse_loss(net(x, x, x)[0], x).backward()
+    wanted = {f"grad/{name}": p.grad for name, p in net.named_parameters()}
+    assert all(torch.allclose(found[name], grad, rtol=1e-12, atol=1e-14) for name, grad in wanted.items())
+
+
 # -- what the workload looks like -----------------------------------------------------------------------
 
 

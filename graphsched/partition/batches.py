@@ -1,0 +1,70 @@
+"""Rows of a batch over replicas: which tensors are cut, and where.
+
+Not modelled: batches along another dimension than 0; a tensor that has as many rows as the batch by chance is cut too.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from graphsched.errors import WorkloadError
+
+
+def split(inputs: Mapping[str, Any], shards: int | Sequence[int]) -> dict[str, Any]:
+    """Tensors of a whole batch as the inputs of replicas: ``x`` becomes ``0/x``, ``1/x``, …, for ``Program.run(**…)``.
+
+    Tensors with as many rows as the batch are cut along dimension 0, as views; every replica gets all of the others.
+
+    Args:
+        inputs: Tensors by name. The batch is as long as ``target``, or as the first tensor where there is none.
+        shards: How many replicas, or the rows of each; see `shard_sizes`.
+
+    Raises:
+        WorkloadError: The rows do not fit the batch.
+
+    Example:
+        >>> import torch
+        >>> {name: t.tolist() for name, t in split({"x": torch.arange(3), "scale": torch.ones(())}, 2).items()}
+        {'0/x': [0, 1], '0/scale': 1.0, '1/x': [2], '1/scale': 1.0}
+    """
+    batch = batch_size(inputs)
+    sizes = shard_sizes(batch, shards)
+    starts = itertools.accumulate(sizes[:-1], initial=0)
+    return {
+        f"{i}/{name}": tensor[start : start + size] if tensor.shape[:1] == (batch,) else tensor
+        for i, (start, size) in enumerate(zip(starts, sizes, strict=True))
+        for name, tensor in inputs.items()
+    }
+
+
+def batch_size(inputs: Mapping[str, Any]) -> int:
+    """Rows of ``target``, or of the first tensor where there is none.
+
+    Raises:
+        WorkloadError: It has no dimension 0, or there is no tensor.
+    """
+    name = "target" if "target" in inputs else next(iter(inputs), None)
+    if name is None or not inputs[name].shape:
+        raise WorkloadError(f"there is no batch to split: {'no inputs' if name is None else f'{name!r} has no rows'}")
+    return int(inputs[name].shape[0])
+
+
+def shard_sizes(batch: int, shards: int | Sequence[int]) -> tuple[int, ...]:
+    """Rows of each replica: as even as can be, the first ones larger, unless they are given.
+
+    Raises:
+        WorkloadError: A replica would have no rows, or given rows do not add up to the batch.
+
+    Example:
+        >>> shard_sizes(8, 3), shard_sizes(8, [5, 3])
+        ((3, 3, 2), (5, 3))
+    """
+    if isinstance(shards, int):
+        if not 1 <= shards <= batch:
+            raise WorkloadError(f"a batch of {batch} rows cannot be split over {shards} devices: 1 to {batch} can work")
+        return tuple(batch // shards + (i < batch % shards) for i in range(shards))
+    if min(shards, default=0) < 1 or sum(shards) != batch:
+        raise WorkloadError(f"shards of {list(shards)} rows do not make a batch of {batch}: each needs 1 row or more")
+    return tuple(shards)

@@ -1,0 +1,116 @@
+"""Replicas of one workload put into another in turns, with sums of gradients where they overlap with the rest.
+
+A task comes as soon as the traced order has it and all that it depends on is there; what depends on a sum waits for it.
+When a bucket is full its next step comes at once, and one more step of each bucket before it: so the copies between
+two steps of a sum have the backward pass up to the next full bucket to hide behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from graphsched.partition.reducing import Bucket, Method, Replica, in_buckets, weighted
+from graphsched.workload import Value, Workload
+
+
+class Interleaving:
+    """The tasks of all replicas in one workload.
+
+    Attributes:
+        replicas: Without tasks at first; their sources have the same tasks.
+        shares: Of the whole loss, the weight of each replica's.
+    """
+
+    def __init__(self, replicas: Sequence[Replica], shares: Sequence[float], method: Method, bucket_bytes: int) -> None:
+        self.replicas, self.shares = replicas, shares
+        self._method = method
+        self._pattern = replicas[0].copier.source
+        before = sums_before(self._pattern) if len(replicas) > 1 else {}
+        made = [(level, self._pattern.values[name]) for name, level in before.items()]
+        self._missing = {b: {g.producer for g in b.gradients} for b in in_buckets(made, bucket_bytes)}
+        self._to_be_summed = set(before)
+        self._there: set[str] = set()
+        self._waiting: list[str] = []
+        self._under_way: list[tuple[Bucket, Iterator[None]]] = []
+
+    def emit(self) -> None:
+        """Add all tasks and keep what the traced workload keeps."""
+        for name in self._pattern.graph:
+            self._task(name)
+        self._loss()
+        while self._under_way:
+            self._go_on()
+        self._loss()
+        assert not self._waiting
+        for value in self._pattern.returned():
+            for replica in self.replicas:
+                replica.copier.target.keep(replica.copier.values[value.name])
+
+    def _task(self, name: str) -> None:
+        """The task of every replica, if what it depends on is there; else it waits."""
+        if not self._is_ready(name):
+            self._waiting.append(name)
+            return
+        for replica in self.replicas:
+            replica.add(name)
+        self._there.add(name)
+        for bucket in [bucket for bucket, producers in self._missing.items() if name in producers]:
+            self._missing[bucket].discard(name)
+            if not self._missing[bucket]:
+                del self._missing[bucket]
+                self._start(bucket)
+
+    def _is_ready(self, name: str) -> bool:
+        graph = self._pattern.graph
+        in_backward = graph.nodes[name]["phase"] == "backward"
+        summed = in_backward or all(r.value.name not in self._to_be_summed for r in self._pattern[name].reads)
+        return summed and all(other in self._there for other in graph.predecessors(name))
+
+    def _start(self, bucket: Bucket) -> None:
+        steps = self._method(bucket, self.replicas)
+        next(steps)
+        self._go_on()
+        self._under_way.insert(0, (bucket, steps))
+
+    def _go_on(self) -> None:
+        """One more step of each sum under way, the newest first; then what has waited for those that are over."""
+        under_way, self._under_way = self._under_way, []
+        for bucket, steps in under_way:
+            if next(steps, "over") == "over":
+                self._to_be_summed -= {gradient.name for gradient in bucket.gradients}
+            else:
+                self._under_way.append((bucket, steps))
+        names, self._waiting = self._waiting, []
+        for name in names:
+            self._task(name)
+
+    def _loss(self) -> None:
+        """The loss of the whole batch, once it is known, on the first device; there the last sums are waited for."""
+        target = self.replicas[0].copier.target
+        known = "loss" in self._pattern.kept and "loss" in self.replicas[0].copier.values
+        if known and "loss" not in target.graph:
+            parts = [replica.copier.values["loss"] for replica in self.replicas]
+            whole = target.task(weighted, parts, self.shares, name="loss", device=self.replicas[0].device)
+            target.graph.nodes["loss"].update(module="", phase="forward")
+            target.keep(whole)
+
+
+def sums_before(work: Workload) -> dict[str, int]:
+    """The gradients of `work` in the order in which they are made, each with the sums on the way to it.
+
+    A gradient is what the backward pass makes and another phase reads.
+    """
+    phases = dict(work.graph.nodes(data="phase"))
+    made: dict[str, list[Value]] = {}
+    for task in work.tasks:
+        for read in task.reads:
+            value = read.value
+            if value.producer and phases[value.producer] == "backward" != phases[task.name]:
+                made.setdefault(value.producer, []).append(value)
+    level: dict[str, int] = {}
+    for name in work.graph:
+        level[name] = max(
+            (level[other] + (phases[other] == "backward" != phases[name]) for other in work.graph.predecessors(name)),
+            default=0,
+        )
+    return {v.name: level[name] for name in work.graph if name in made for v in work[name].outputs if v in made[name]}

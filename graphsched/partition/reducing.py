@@ -1,0 +1,223 @@
+"""Sums of gradients over replicas, bucket by bucket.
+
+A bucket is a run of gradients in the order in which the backward pass makes them, flat in one tensor, so that its sum
+takes few copies and kernels and is under way while earlier layers are still in backward. A method is a generator: what
+it adds to the workload before a ``yield`` can be followed by other tasks of the backward pass, which run while the
+copies between devices that come next are made.
+
+=========== ==================================== ===================================== =========================
+method      kernels a bucket on each device      bytes that each device receives       hops
+=========== ==================================== ===================================== =========================
+``gather``  1 cat, k-1 sums of the whole         (k-1) × bucket                        1
+``sharded`` 2 cats, k-1 sums of a k-th           2 × (k-1)/k × bucket                  2
+=========== ==================================== ===================================== =========================
+
+A gradient that is a bucket of its own needs no cat with ``gather``. Every element is summed in the order of replicas, 0
+to k-1, so that all devices get the same bits in every run.
+
+Not modelled: sums by NCCL, or in the network.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphsched.partition.copying import Copier
+from graphsched.workload import Operation, Value, operation_name
+
+ALIGNED = 32  # elements: parts of a bucket begin where kernels can load several at once
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Gradients that are summed together.
+
+    Attributes:
+        name: Of its tasks.
+        gradients: Values of one replica's workload, in order.
+    """
+
+    name: str
+    gradients: tuple[Value, ...]
+
+    def sizes(self) -> list[int]:
+        """Elements of each gradient."""
+        return [math.prod(_shape(gradient)) for gradient in self.gradients]
+
+
+@dataclass(frozen=True)
+class Replica:
+    """One replica in the making.
+
+    Attributes:
+        name: Before its tasks' names.
+        device: Where it runs.
+        copier: Adds its tasks.
+        sums: What stands for a gradient outside the backward pass, by name of the gradient.
+    """
+
+    name: str
+    device: str
+    copier: Copier
+    sums: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, task: str) -> None:
+        """The task of the traced workload; after the backward pass it reads sums instead of gradients.
+
+        Where it counts elements from the start of memory (``as_strided``), it reads a copy of the part of the sum.
+        """
+        source, values = self.copier.source, self.copier.values
+        in_backward = source.graph.nodes[task]["phase"] == "backward"
+        names = [] if in_backward else [r.value.name for r in source[task].reads if r.value.name in self.sums]
+        sums = {name: self.sums[name] for name in names}
+        if sums and "as_strided" in repr(source[task].operation):
+            sums = {name: _called("clone", total) for name, total in sums.items()}
+        own = {name: values[name] for name in names}
+        values.update(sums)
+        self.copier.add([source[task]])
+        values.update(own)
+
+    def reduce(self, bucket: Bucket, what: str, function: Callable[..., Any], *args: Any) -> Any:
+        """A task of the phase ``reduce`` on this replica's device."""
+        name = f"{self.name}/{bucket.name}/{what}"
+        made = self.copier.target.task(function, *args, name=name, device=self.device)
+        self.copier.target.graph.nodes[name].update(module="", phase="reduce")
+        return made
+
+    def gradients(self, bucket: Bucket) -> list[Value]:
+        """Its own, not yet summed."""
+        return [self.copier.values[gradient.name] for gradient in bucket.gradients]
+
+    def take(self, bucket: Bucket, whole: Value) -> None:
+        """Views of the flat sum `whole` as the sums of the bucket's gradients."""
+        starts = itertools.accumulate(bucket.sizes(), initial=0)
+        for gradient, (start, end) in zip(bucket.gradients, itertools.pairwise(starts), strict=True):
+            self.sums[gradient.name] = _view(whole, start, end, _shape(gradient))
+
+
+Method = Callable[[Bucket, Sequence[Replica]], Iterator[None]]
+
+
+def in_buckets(gradients: Iterable[tuple[int, Value]], bucket_bytes: int) -> list[Bucket]:
+    """Gradients, each with how many sums come before it, put together in order.
+
+    A bucket holds one gradient, or several of one type with the same number of sums before them that have
+    `bucket_bytes` together at most.
+
+    Example:
+        >>> from graphsched.workload import TensorSpec
+        >>> made = [(0, Value(name, "output", 400, TensorSpec((100,)))) for name in "abc"]
+        >>> [[gradient.name for gradient in bucket.gradients] for bucket in in_buckets(made, 800)]
+        [['a', 'b'], ['c']]
+    """
+    groups: list[list[Value]] = []
+    last: Any = None
+    for before, gradient in gradients:
+        kind = before, gradient.spec and gradient.spec.dtype
+        if kind != last or sum(g.nbytes for g in groups[-1]) + gradient.nbytes > bucket_bytes:
+            groups.append([])
+        groups[-1].append(gradient)
+        last = kind
+    return [Bucket(f"bucket.{number}", tuple(group)) for number, group in enumerate(groups)]
+
+
+def gather(bucket: Bucket, replicas: Sequence[Replica]) -> Iterator[None]:
+    """Every device gets every other's bucket and sums all."""
+    if len(bucket.gradients) == 1:
+        own = [replica.gradients(bucket)[0] for replica in replicas]
+    else:
+        own = [replica.reduce(bucket, "flat", flat, replica.gradients(bucket)) for replica in replicas]
+    yield
+    for replica in replicas:
+        total = replica.reduce(bucket, "sum", summed, own)
+        if len(bucket.gradients) == 1:
+            replica.sums[bucket.gradients[0].name] = total
+        else:
+            replica.take(bucket, total)
+
+
+def sharded(bucket: Bucket, replicas: Sequence[Replica]) -> Iterator[None]:
+    """Device j sums part j of all buckets, then everybody gets the sums: reduce-scatter and all-gather.
+
+    Source: Rabenseifner, Optimization of Collective Reduction Operations, ICCS 2004.
+    """
+    parts = part_sizes(sum(bucket.sizes()), len(replicas))
+    owners = replicas[: len(parts)]
+    own = [_as_tuple(r.reduce(bucket, "flat", flat_parts, r.gradients(bucket), parts)) for r in replicas]
+    yield
+    sums = [r.reduce(bucket, "sum", summed, [cut[j] for cut in own]) for j, r in enumerate(owners)]
+    yield
+    for replica in replicas:
+        replica.take(bucket, replica.reduce(bucket, "whole", flat, sums))
+
+
+METHODS: dict[str, Method] = {"gather": gather, "sharded": sharded}
+
+
+def part_sizes(elements: int, parts: int) -> list[int]:
+    """Elements of each part, all but the last multiples of `ALIGNED`; fewer parts where there is too little.
+
+    Example:
+        >>> part_sizes(1000, 3), part_sizes(40, 3)
+        ([352, 352, 296], [32, 8])
+    """
+    size = max(1, math.ceil(elements / parts / ALIGNED)) * ALIGNED
+    return [min(size, elements - start) for start in range(0, max(elements, 1), size)]
+
+
+def flat(tensors: Sequence[Any]) -> Any:
+    """All elements, one tensor after the other."""
+    import torch
+
+    return torch.cat([tensor.reshape(-1) for tensor in tensors])
+
+
+def flat_parts(tensors: Sequence[Any], sizes: Sequence[int]) -> Any:
+    """The same, cut into parts of these sizes."""
+    import torch
+
+    return torch.split(flat(tensors), list(sizes))
+
+
+def summed(tensors: Sequence[Any]) -> Any:
+    """The sum, from first to last."""
+    if len(tensors) == 1:
+        return tensors[0].clone()
+    return functools.reduce(lambda total, tensor: total.add_(tensor), tensors[2:], tensors[0] + tensors[1])
+
+
+def weighted(tensors: Sequence[Any], weights: Sequence[float]) -> Any:
+    """The sum of products, from first to last."""
+    pairs = list(zip(tensors, weights, strict=True))
+    first = pairs[0][0] * pairs[0][1]
+    return functools.reduce(lambda total, pair: total.add_(pair[0], alpha=pair[1]), pairs[1:], first)
+
+
+def _view(value: Value, start: int, end: int, shape: tuple[int, ...]) -> Operation:
+    """Elements `start` to `end` of a flat value, in this shape."""
+    return _called("view", _called("slice", value, 0, start, end), list(shape))
+
+
+def _called(name: str, *args: Any) -> Operation:
+    import torch
+
+    function = {
+        "clone": torch.ops.aten.clone.default,
+        "slice": torch.ops.aten.slice.Tensor,
+        "view": torch.ops.aten.view.default,
+    }[name]
+    return Operation(operation_name(function), function, args)
+
+
+def _shape(value: Value) -> tuple[int, ...]:
+    assert value.spec is not None
+    return value.spec.shape
+
+
+def _as_tuple(made: Any) -> tuple[Value, ...]:
+    return made if isinstance(made, tuple) else (made,)

@@ -1,0 +1,63 @@
+"""Training steps whose gradients are a share of themselves, at no cost.
+
+The backward pass starts from a gradient of 1 with respect to the loss. Started from a share, it makes a share of every
+gradient; the first gradient is a constant of the trace, so that no operator is added.
+
+Not modelled: a PyTorch that does not tell function modes of ``torch.autograd.backward`` (``loss.backward()`` it does).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from graphsched.errors import TraceError
+from graphsched.tracing.source import Source
+
+
+def with_share(source: Source, share: float) -> Source:
+    """`source` with its gradients times `share`; the loss and all other results are what they were.
+
+    Raises:
+        TraceError: In the trace that follows: a step takes gradients from ``torch.autograd.grad``, other than those
+            that its loss is made of (``create_graph=True``).
+    """
+    if share == 1:
+        return source
+    if source.loss is not None:
+        return source.again(loss=functools.partial(_seeded_loss, source.loss, share))
+    return source.again(function=_seeded(source.function, share))
+
+
+def _seeded_loss(loss: Callable[..., Any], share: float, *tensors: Any) -> Any:
+    value = loss(*tensors)
+    _seed(value, share)
+    return value
+
+
+def _seeded(function: Callable[..., Any], share: float) -> Callable[..., Any]:
+    """`function` with a share for every ``backward()`` in it."""
+    import torch
+
+    class Seeded(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            if func is torch.autograd.grad and not kwargs.get("create_graph"):
+                raise TraceError("a step over shards cannot use torch.autograd.grad: call loss.backward() instead")
+            if func in (torch.Tensor.backward, torch.autograd.backward):
+                for loss in args[:1] if isinstance(args[0], torch.Tensor) else args[0]:
+                    _seed(loss, share)
+            return func(*args, **kwargs)
+
+    @functools.wraps(function)
+    def seeded(*tensors: Any) -> Any:
+        with Seeded():
+            return function(*tensors)
+
+    return seeded
+
+
+def _seed(loss: Any, share: float) -> None:
+    if loss.requires_grad:
+        loss.register_hook(lambda gradient: gradient * share)

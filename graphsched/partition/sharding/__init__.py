@@ -1,0 +1,1 @@
+"""Operators of a workload on parts of their tensors, device by device."""

@@ -1,0 +1,84 @@
+"""Sums of gradients: what is put together, in which order, and what moves."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import graphsched as gs
+from graphsched.partition import data_parallel
+from graphsched.partition.reducing import ALIGNED, flat, flat_parts, in_buckets, part_sizes, summed, weighted
+from graphsched.workload import TensorSpec, Value
+from tests.executors.programs import machine
+from tests.partition.replicas import small, workers
+
+
+def _values(*elements: int, dtype: str = "float32") -> list[Value]:
+    specs = [TensorSpec((n,), dtype) for n in elements]
+    return [Value(f"{dtype}/{i}", "output", spec.nbytes, spec) for i, spec in enumerate(specs)]
+
+
+@given(st.lists(st.integers(1, 100), max_size=20), st.integers(0, 800))
+def test_buckets_keep_the_order_and_are_as_full_as_allowed(elements: list[int], limit: int) -> None:
+    values = _values(*elements)
+    buckets = in_buckets([(0, value) for value in values], limit)
+    assert [value for bucket in buckets for value in bucket.gradients] == values
+    sizes = [[value.nbytes for value in bucket.gradients] for bucket in buckets]
+    assert all(sum(size) <= limit or len(size) == 1 for size in sizes)
+    assert all(sum(one) + other[0] > limit for one, other in itertools.pairwise(sizes))
+
+
+def test_types_and_what_other_sums_come_before_are_kept_apart() -> None:
+    a, b, c, d = (*_values(1, 1), *_values(1, 1, dtype="float64"))
+    found = in_buckets([(0, a), (0, c), (0, d), (1, b)], 1000)
+    assert [bucket.gradients for bucket in found] == [(a,), (c, d), (b,)]
+    assert [bucket.name for bucket in found] == ["bucket.0", "bucket.1", "bucket.2"]
+
+
+@given(st.integers(0, 5000), st.integers(1, 9))
+def test_parts_are_aligned_and_make_the_whole(elements: int, parts: int) -> None:
+    sizes = part_sizes(elements, parts)
+    assert sum(sizes) == elements
+    assert 1 <= len(sizes) <= parts
+    assert all(size % ALIGNED == 0 for size in sizes[:-1])
+    assert max(sizes) - elements / parts <= ALIGNED
+
+
+def test_a_sum_goes_from_first_to_last() -> None:
+    """((big + small) - big) is not (big - big) + small in float32."""
+    parts = [torch.full((4,), value) for value in (1.0, 2.0**-24, 2.0**-24, -1.0)]
+    assert summed(parts).tolist() == [0.0] * 4
+    assert summed(parts[::-1]).tolist() == [2.0**-23] * 4
+    assert [part[0].item() for part in parts] == [1.0, 2.0**-24, 2.0**-24, -1.0]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_sums_are_new_tensors(count: int) -> None:
+    parts = [torch.ones(3) for _ in range(count)]
+    assert summed(parts).tolist() == [float(count)] * 3
+    assert weighted(parts, [0.5] * count).tolist() == [0.5 * count] * 3
+    assert all(part.tolist() == [1.0] * 3 for part in parts)
+
+
+def test_flat_takes_elements_in_their_order_whatever_the_strides() -> None:
+    matrix = torch.arange(6).reshape(2, 3)
+    assert flat([matrix.t(), torch.tensor([7])]).tolist() == [0, 3, 1, 4, 2, 5, 7]
+    assert [part.tolist() for part in flat_parts([matrix], [4, 2])] == [[0, 1, 2, 3], [4, 5]]
+
+
+@pytest.mark.parametrize(("k", "bucket_bytes"), [(2, 0), (3, 200), (4, 1 << 20)])
+def test_bytes_that_each_device_receives(k: int, bucket_bytes: int) -> None:
+    """gather: (k-1) times the gradients; sharded: 2 (k-1)/k of them over all devices, where parts are equal."""
+    work, _ = small(rows=8)
+    whole = sum(
+        value.nbytes for value in work.values.values() if value.name in ("0.weight", "0.bias", "2.weight", "2.bias")
+    )
+    for reduce, moved in (("gather", k * (k - 1) * whole), ("sharded", 2 * (k - 1) * whole)):
+        split_work = data_parallel(work, workers(k), reduce=reduce, bucket_bytes=bucket_bytes)
+        plan = gs.schedule(split_work, machine(*workers(k)), scheduler="one_stream")
+        copies = [copy for copy in plan.copies.values() if copy.source != "cpu" and copy.read.value.nbytes > 8]
+        assert sum(copy.read.value.nbytes for copy in copies) == moved
