@@ -54,6 +54,8 @@ def partitioning(
     for name in networks:
         whole = step(name, batch)
         for count in devices:
+            if count > len(platform.accelerators()):
+                continue
             on = platform.accelerators(count)
             for way, work in _split(whole, ways, on, micro_batches):
                 yield gs.Case(

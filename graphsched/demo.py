@@ -49,6 +49,19 @@ SIZES: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
         {"ways": ("imperative", "script", "eager"), "calls": (1, 10, 100), "repeats": 1},
         {"ways": ("imperative", "script", "eager", "graph"), "calls": (1, 10, 100), "repeats": 1},
     ),
+    "lenet_data_parallel": (
+        {"batch": 32, "steps": 5, "ways": ("text", "graph"), "devices": (2,), "tests": False},
+        {"ways": ("text", "graph"), "devices": (1, 2)},
+    ),
+    "resnet18_data_parallel": (
+        {"batch": 2, "steps": 1, "ways": ("graph",), "devices": (1,)},
+        {"batch": 64, "ways": ("graph",), "devices": (1, 2)},
+    ),
+    "partitioning": (
+        {"networks": ("LeNet",), "batch": 32, "micro_batches": 2, "devices": (2,)},
+        {"networks": ("LeNet",), "devices": (1, 2)},
+    ),
+    "two_layer_mlp": ({"epochs": 3, "schedulers": ("one_stream",)}, {"epochs": 5}),
 }
 
 

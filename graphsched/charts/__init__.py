@@ -1,4 +1,5 @@
-"""Pictures of figures: a platform's bandwidths and pairs of devices; seconds of many calls; times of many cases."""
+"""Pictures: a platform's bandwidths and pairs of devices; seconds of many calls; times of many cases; task graphs;
+the course of a training."""
 
 from __future__ import annotations
 
@@ -11,9 +12,10 @@ from graphsched.errors import OutputError
 from graphsched.platform import Platform
 
 if TYPE_CHECKING:
+    import networkx as nx
     from matplotlib.figure import Figure
 
-__all__ = ["draw_platform", "plot_calls", "plot_links", "plot_pairs", "plot_ways"]
+__all__ = ["draw_platform", "plot_calls", "plot_graph", "plot_links", "plot_pairs", "plot_training", "plot_ways"]
 
 
 def plot_links(platform: Platform, path: str | Path | None = None) -> Figure:
@@ -152,6 +154,82 @@ def plot_ways(
     from graphsched.charts.ways import draw_ways
 
     figure = draw_ways(bars, title)
+    if path is not None:
+        save_picture(figure, path, suffix)
+    return figure
+
+
+def plot_graph(
+    graph: nx.DiGraph, path: str | Path | None = None, *, title: str = "task graph", note: str = ""
+) -> Figure:
+    """Draw a directed acyclic graph of tasks: a band for each device, the CPU's in the middle, depth to the right.
+
+    Args:
+        graph: Nodes with the attribute ``device``, and optionally ``label`` and ``kind`` (a ``copy`` is white, with its
+            bytes). Edges with ``nbytes`` (0: it only orders, dotted) and optionally ``next_step`` (dashed, and no part
+            of the order). That of a plan: `charts.graph_layout.graph_of`.
+        path: Where to write the picture; see `plot_links`.
+        title: Above the picture.
+        note: Below it.
+
+    Raises:
+        OutputError: There is no node, or a cycle, the suffix of `path` is another one, or it cannot be written.
+
+    Example:
+        >>> import networkx as nx
+        >>> graph = nx.DiGraph([("half 0", "sum"), ("half 1", "sum")])
+        >>> nx.set_node_attributes(graph, {"half 0": "cuda:0", "sum": "cpu", "half 1": "cuda:1"}, "device")
+        >>> [text.get_text() for text in plot_graph(graph).axes[0].texts]
+        ['cuda:0', 'cpu', 'cuda:1', 'half 0', 'sum', 'half 1']
+    """
+    import networkx as nx
+
+    from graphsched.charts.graph_layout import within_a_step
+
+    suffix = picture_format(path) if path is not None else ""
+    if not len(graph) or not nx.is_directed_acyclic_graph(within_a_step(graph)):
+        raise OutputError(f"nothing to draw: the graph has {'a cycle' if len(graph) else 'no nodes'}")
+    from graphsched.charts.graphs import draw_graph
+
+    figure = draw_graph(graph, title, note)
+    if path is not None:
+        save_picture(figure, path, suffix)
+    return figure
+
+
+def plot_training(
+    variants: Mapping[str, Mapping[str, Sequence[float]]],
+    path: str | Path | None = None,
+    *,
+    title: str = "training",
+    note: str = "",
+) -> Figure:
+    """Draw loss and accuracy by epoch, all variants in one picture; the first lines are wide, so that all can be seen.
+
+    Args:
+        variants: By name: ``loss`` and ``accuracy`` over each epoch's training, ``test_accuracy`` after it. Accuracies
+            are from 0 to 1.
+        path: Where to write the picture; see `plot_links`.
+        title: Above the picture.
+        note: Below it.
+
+    Raises:
+        OutputError: A variant has no loss, the suffix of `path` is another one, or it cannot be written.
+
+    Example:
+        >>> curves = {"loss": [2.0, 1.0], "accuracy": [0.3, 0.6], "test_accuracy": [0.5, 0.7]}
+        >>> [len(axes.lines) for axes in plot_training({"1 GPU": curves, "2 GPUs": curves}).axes]
+        [2, 4]
+    """
+    suffix = picture_format(path) if path is not None else ""
+    for name, curves in variants.items():
+        if not curves.get("loss"):
+            raise OutputError(f"nothing to draw: {name!r} has no loss")
+    if not variants:
+        raise OutputError("nothing to draw: there are no variants")
+    from graphsched.charts.training import draw_training
+
+    figure = draw_training(variants, title, note)
     if path is not None:
         save_picture(figure, path, suffix)
     return figure

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from graphsched.partition.reducing import Bucket, Method, Replica, in_buckets, weighted
+from graphsched.partition.reducing import Bucket, Method, Replica, add_task, in_buckets, weighted
 from graphsched.workload import Value, Workload
 
 
@@ -90,8 +90,8 @@ class Interleaving:
         known = "loss" in self._pattern.kept and "loss" in self.replicas[0].copier.values
         if known and "loss" not in target.graph:
             parts = [replica.copier.values["loss"] for replica in self.replicas]
-            whole = target.task(weighted, parts, self.shares, name="loss", device=self.replicas[0].device)
-            target.graph.nodes["loss"].update(module="", phase="forward")
+            device = self.replicas[0].device
+            whole = add_task(target, weighted(parts, self.shares), name="loss", device=device, phase="forward")
             target.keep(whole)
 
 

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphsched.partition.copying import Copier
-from graphsched.workload import Operation, Value, operation_name
+from graphsched.workload import Operation, Value, Workload, operation_name
 
 ALIGNED = 32  # elements: parts of a bucket begin where kernels can load several at once
 
@@ -82,12 +82,10 @@ class Replica:
         self.copier.add([source[task]])
         values.update(own)
 
-    def reduce(self, bucket: Bucket, what: str, function: Callable[..., Any], *args: Any) -> Any:
+    def reduce(self, bucket: Bucket, what: str, operation: Operation) -> Any:
         """A task of the phase ``reduce`` on this replica's device."""
         name = f"{self.name}/{bucket.name}/{what}"
-        made = self.copier.target.task(function, *args, name=name, device=self.device)
-        self.copier.target.graph.nodes[name].update(module="", phase="reduce")
-        return made
+        return add_task(self.copier.target, operation, name=name, device=self.device, phase="reduce")
 
     def gradients(self, bucket: Bucket) -> list[Value]:
         """Its own, not yet summed."""
@@ -131,10 +129,10 @@ def gather(bucket: Bucket, replicas: Sequence[Replica]) -> Iterator[None]:
     if len(bucket.gradients) == 1:
         own = [replica.gradients(bucket)[0] for replica in replicas]
     else:
-        own = [replica.reduce(bucket, "flat", flat, replica.gradients(bucket)) for replica in replicas]
+        own = [replica.reduce(bucket, "flat", flat(replica.gradients(bucket))) for replica in replicas]
     yield
     for replica in replicas:
-        total = replica.reduce(bucket, "sum", summed, own)
+        total = replica.reduce(bucket, "sum", summed(own))
         if len(bucket.gradients) == 1:
             replica.sums[bucket.gradients[0].name] = total
         else:
@@ -148,12 +146,12 @@ def sharded(bucket: Bucket, replicas: Sequence[Replica]) -> Iterator[None]:
     """
     parts = part_sizes(sum(bucket.sizes()), len(replicas))
     owners = replicas[: len(parts)]
-    own = [_as_tuple(r.reduce(bucket, "flat", flat_parts, r.gradients(bucket), parts)) for r in replicas]
+    own = [_as_tuple(r.reduce(bucket, "flat", flat_parts(r.gradients(bucket), parts))) for r in replicas]
     yield
-    sums = [r.reduce(bucket, "sum", summed, [cut[j] for cut in own]) for j, r in enumerate(owners)]
+    sums = [r.reduce(bucket, "sum", summed([cut[j] for cut in own])) for j, r in enumerate(owners)]
     yield
     for replica in replicas:
-        replica.take(bucket, replica.reduce(bucket, "whole", flat, sums))
+        replica.take(bucket, replica.reduce(bucket, "whole", flat(sums)))
 
 
 METHODS: dict[str, Method] = {"gather": gather, "sharded": sharded}
@@ -170,32 +168,36 @@ def part_sizes(elements: int, parts: int) -> list[int]:
     return [min(size, elements - start) for start in range(0, max(elements, 1), size)]
 
 
-def flat(tensors: Sequence[Any]) -> Any:
-    """All elements, one tensor after the other."""
-    import torch
-
-    return torch.cat([tensor.reshape(-1) for tensor in tensors])
+def flat(values: Sequence[Any]) -> Operation:
+    """All elements, one value after the other."""
+    return _called("cat", [_called("reshape", value, [-1]) for value in values])
 
 
-def flat_parts(tensors: Sequence[Any], sizes: Sequence[int]) -> Any:
+def flat_parts(values: Sequence[Any], sizes: Sequence[int]) -> Operation:
     """The same, cut into parts of these sizes."""
-    import torch
-
-    return torch.split(flat(tensors), list(sizes))
+    return _called("split", flat(values), list(sizes))
 
 
-def summed(tensors: Sequence[Any]) -> Any:
-    """The sum, from first to last."""
-    if len(tensors) == 1:
-        return tensors[0].clone()
-    return functools.reduce(lambda total, tensor: total.add_(tensor), tensors[2:], tensors[0] + tensors[1])
+def summed(values: Sequence[Any]) -> Operation:
+    """The sum, from first to last, in a new tensor."""
+    if len(values) == 1:
+        return _called("clone", values[0])
+    first = _called("add", values[0], values[1])
+    return functools.reduce(lambda total, value: _called("add_", total, value), values[2:], first)
 
 
-def weighted(tensors: Sequence[Any], weights: Sequence[float]) -> Any:
+def weighted(values: Sequence[Any], weights: Sequence[float]) -> Operation:
     """The sum of products, from first to last."""
-    pairs = list(zip(tensors, weights, strict=True))
-    first = pairs[0][0] * pairs[0][1]
-    return functools.reduce(lambda total, pair: total.add_(pair[0], alpha=pair[1]), pairs[1:], first)
+    first, *others = [_called("mul", *pair) for pair in zip(values, weights, strict=True)]
+    return functools.reduce(lambda total, product: _called("add_", total, product), others, first)
+
+
+def add_task(work: Workload, operation: Operation, *, name: str, device: str, phase: str) -> Any:
+    """A task of `work` that calls `operation`; its values."""
+    assert operation.function is not None
+    made = work.task(operation.function, *operation.args, name=name, device=device, **operation.kwargs)
+    work.graph.nodes[name].update(module="", phase=phase)
+    return made
 
 
 def _view(value: Value, start: int, end: int, shape: tuple[int, ...]) -> Operation:
@@ -206,10 +208,17 @@ def _view(value: Value, start: int, end: int, shape: tuple[int, ...]) -> Operati
 def _called(name: str, *args: Any) -> Operation:
     import torch
 
+    aten = torch.ops.aten
     function = {
-        "clone": torch.ops.aten.clone.default,
-        "slice": torch.ops.aten.slice.Tensor,
-        "view": torch.ops.aten.view.default,
+        "add": aten.add.Tensor,
+        "add_": aten.add_.Tensor,
+        "cat": aten.cat.default,
+        "clone": aten.clone.default,
+        "mul": aten.mul.Scalar,
+        "reshape": aten.reshape.default,
+        "slice": aten.slice.Tensor,
+        "split": aten.split_with_sizes.default,
+        "view": aten.view.default,
     }[name]
     return Operation(operation_name(function), function, args)
 

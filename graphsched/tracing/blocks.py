@@ -5,6 +5,7 @@ Not modelled: saving a plan with blocks to a file: another process would not fin
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any
 
 from graphsched.tracing.aliases import Origin, origins, replaced
 from graphsched.tracing.recorder import Call
-from graphsched.workload import Operation, Slot, fill, operation_name, returned_tensors
+from graphsched.workload import Operation, Slot, fill, operation_name, returned_tensors, signature
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,12 @@ class Block:
 
     steps: tuple[Operation, ...]
     outputs: tuple[int, ...]
+
+    @property
+    def operation_name(self) -> str:
+        """Named by what its steps call, with which arguments: the same on every host and under every Python."""
+        steps = [signature(step.name, step.args, step.kwargs, ()) for step in self.steps]
+        return f"block.{hashlib.sha256(repr((steps, self.outputs)).encode()).hexdigest()[:16]}"
 
     def __call__(self, *tensors: Any) -> list[Any]:
         """Call the steps; what `outputs` names is returned."""

@@ -2,7 +2,7 @@
 
 from graphsched.workload.builder import Workload, ancestors_first
 from graphsched.workload.inference import fill, like, returned_tensors, written_tensors
-from graphsched.workload.signatures import operation_name
+from graphsched.workload.signatures import operation_name, signature
 from graphsched.workload.tasks import (
     ITEM_BYTES,
     Memory,
@@ -31,5 +31,6 @@ __all__ = [
     "like",
     "operation_name",
     "returned_tensors",
+    "signature",
     "written_tensors",
 ]

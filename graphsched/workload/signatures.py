@@ -26,7 +26,8 @@ def operation_name(function: Callable[..., Any]) -> str:
     A function that a module holds under its qualified name is named ``module.name``; code outside
     torch carries a hash as well, so that editing it makes a new name. The hash covers the code, its
     defaults, what a closure captured, the module's helpers and constants that it names, and the
-    attributes of a method's or callable's object; of tensors only shape and type.
+    attributes of a method's or callable's object; of tensors only shape and type. An object whose class has an
+    `operation_name` is named by that.
 
     Example:
         >>> import math
@@ -42,6 +43,8 @@ def _name(function: Any, seen: Seen) -> str:
         return f"partial({_name(function.func, seen)},{','.join(parts)})"
     if type(function).__name__ in ("OpOverload", "OpOverloadPacket"):
         return f"torch.ops.{function}"
+    if hasattr(type(function), "operation_name"):
+        return str(function.operation_name)
     module = getattr(function, "__module__", None) or "torch"
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None)
     name = name or type(function).__qualname__

@@ -46,6 +46,10 @@ COUNTS = {
     "branches": ("depth", "shrink", "lanes"),
     "metg": ("width", "steps", "size", "windows", "lanes"),
     "symbolic": ("batch", "calls", "repeats"),
+    "partitioning": ("devices", "batch", "micro_batches"),
+    "lenet_data_parallel": ("devices", "batch", "lr", "rates", "steps"),
+    "resnet18_data_parallel": ("devices", "batch", "lr", "steps"),
+    "two_layer_mlp": ("hidden", "batch", "lr", "epochs", "devices"),
 }
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import graphsched as gs
 from graphsched.partition import data_parallel
 from graphsched.partition.reducing import ALIGNED, flat, flat_parts, in_buckets, part_sizes, summed, weighted
-from graphsched.workload import TensorSpec, Value
+from graphsched.workload import TensorSpec, Value, fill
 from tests.executors.programs import machine
 from tests.partition.replicas import small, workers
 
@@ -51,23 +51,23 @@ def test_parts_are_aligned_and_make_the_whole(elements: int, parts: int) -> None
 def test_a_sum_goes_from_first_to_last() -> None:
     """((big + small) - big) is not (big - big) + small in float32."""
     parts = [torch.full((4,), value) for value in (1.0, 2.0**-24, 2.0**-24, -1.0)]
-    assert summed(parts).tolist() == [0.0] * 4
-    assert summed(parts[::-1]).tolist() == [2.0**-23] * 4
+    assert fill(summed(parts), ()).tolist() == [0.0] * 4
+    assert fill(summed(parts[::-1]), ()).tolist() == [2.0**-23] * 4
     assert [part[0].item() for part in parts] == [1.0, 2.0**-24, 2.0**-24, -1.0]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_sums_are_new_tensors(count: int) -> None:
     parts = [torch.ones(3) for _ in range(count)]
-    assert summed(parts).tolist() == [float(count)] * 3
-    assert weighted(parts, [0.5] * count).tolist() == [0.5 * count] * 3
+    assert fill(summed(parts), ()).tolist() == [float(count)] * 3
+    assert fill(weighted(parts, [0.5] * count), ()).tolist() == [0.5 * count] * 3
     assert all(part.tolist() == [1.0] * 3 for part in parts)
 
 
 def test_flat_takes_elements_in_their_order_whatever_the_strides() -> None:
     matrix = torch.arange(6).reshape(2, 3)
-    assert flat([matrix.t(), torch.tensor([7])]).tolist() == [0, 3, 1, 4, 2, 5, 7]
-    assert [part.tolist() for part in flat_parts([matrix], [4, 2])] == [[0, 1, 2, 3], [4, 5]]
+    assert fill(flat([matrix.t(), torch.tensor([7])]), ()).tolist() == [0, 3, 1, 4, 2, 5, 7]
+    assert [part.tolist() for part in fill(flat_parts([matrix], [4, 2]), ())] == [[0, 1, 2, 3], [4, 5]]
 
 
 @pytest.mark.parametrize(("k", "bucket_bytes"), [(2, 0), (3, 200), (4, 1 << 20)])

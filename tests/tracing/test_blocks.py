@@ -26,6 +26,7 @@ def test_steps_read_arguments_and_earlier_results() -> None:
 def test_the_name_tells_what_a_block_does() -> None:
     assert operation_name(_block(3)) == operation_name(_block(3))
     assert operation_name(_block(3)) != operation_name(_block(4))
+    assert operation_name(_block(3)) == "block.a7eb07b98df986d1"
 
 
 def test_a_layer_that_is_called_twice_is_two_tasks() -> None:

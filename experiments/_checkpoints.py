@@ -1,0 +1,129 @@
+"""Checkpoints of training runs: what is needed to go on to the bit, as one file of tensors and plain data.
+
+Not modelled: optimisers and networks that keep anything outside a program's states; files of several hosts.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graphsched.errors import ExperimentError, FileFormatError
+from graphsched.files import write_bytes
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A training run between two steps.
+
+    Attributes:
+        states: Parameters, moments and all other states of the program.
+        epoch, step: Epochs that are over, and steps of the next one that are, from 0.
+        batch, seed, images: Images a step, of the order, and images to learn from.
+        random: States of torch's generators: that of the CPU first, then those of the GPUs.
+        history: Figures of each epoch that is over.
+        running: Sums over the steps of the epoch that is not.
+        network: Shape and type of each state, by name.
+    """
+
+    states: dict[str, Tensor]
+    epoch: int
+    step: int
+    batch: int
+    seed: int
+    images: int
+    random: list[Tensor]
+    history: list[dict[str, float]]
+    running: dict[str, float]
+    network: dict[str, str]
+
+
+def fingerprint(states: Mapping[str, Tensor]) -> dict[str, str]:
+    """Shape and type of each of `states`, by name.
+
+    Example:
+        >>> fingerprint({"weight": torch.zeros(2, 3)})
+        {'weight': 'float32[2,3]'}
+    """
+    return {
+        name: f"{str(t.dtype).removeprefix('torch.')}[{','.join(map(str, t.shape))}]"
+        for name, t in sorted(states.items())
+    }
+
+
+def save(checkpoint: Checkpoint, path: str | Path) -> None:
+    """Write `checkpoint` to `path`, whole or not at all; tensors go to the CPU.
+
+    Raises:
+        OutputError: It cannot be written.
+    """
+    content = {field.name: getattr(checkpoint, field.name) for field in fields(checkpoint)}
+    content["states"] = {name: t.cpu() for name, t in checkpoint.states.items()}
+    buffer = io.BytesIO()
+    torch.save({"graphsched training": SCHEMA, **content}, buffer)
+    write_bytes(path, buffer.getvalue())
+
+
+def load(path: str | Path) -> Checkpoint:
+    """Read what `save` wrote; no code in the file is run.
+
+    Raises:
+        FileFormatError: It cannot be read, is damaged, or is no checkpoint of a training.
+    """
+    try:
+        packed = Path(path).read_bytes()
+    except OSError as error:
+        raise FileFormatError(f"cannot read {path}: {error.strerror or error}") from error
+    try:
+        content: Any = torch.load(io.BytesIO(packed), weights_only=True, map_location="cpu")
+    except Exception as error:  # torch raises many types on damaged files
+        raise FileFormatError(f"{path} is no whole checkpoint: take another, or begin anew without it") from error
+    names = [field.name for field in fields(Checkpoint)]
+    if not isinstance(content, dict) or content.get("graphsched training") != SCHEMA or not content.keys() >= {*names}:
+        raise FileFormatError(f"{path} is no checkpoint of a training, or of another version: begin anew without it")
+    return Checkpoint(**{name: content[name] for name in names})
+
+
+def check_same(checkpoint: Checkpoint, path: str | Path, states: Mapping[str, Tensor], **run: int) -> None:
+    """Make sure that `checkpoint`, which was read from `path`, is of this network and run.
+
+    Args:
+        states: Of the program that is to go on.
+        run: ``batch``, ``seed`` and ``images`` of the run that is to go on.
+
+    Raises:
+        ExperimentError: It is of another; what differs is named.
+    """
+    for name, value in run.items():
+        if getattr(checkpoint, name) != value:
+            raise ExperimentError(
+                f"{path} is of a run with {name} {getattr(checkpoint, name)}, not {value}: give that, or another file"
+            )
+    here, there = fingerprint(states), checkpoint.network
+    for name in sorted(here.keys() | there.keys()):
+        if here.get(name) != there.get(name):
+            raise ExperimentError(
+                f"{path} is of another network: {name!r} is {there.get(name, 'missing')} there and "
+                f"{here.get(name, 'missing')} here: train that network, or give another file"
+            )
+
+
+def random_states() -> list[Tensor]:
+    """States of torch's generators as they are now."""
+    cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    return [torch.get_rng_state(), *(torch.cuda.get_rng_state_all() if cuda else ())]
+
+
+def set_random_states(states: list[Tensor]) -> None:
+    """Set torch's generators to `random_states`, as far as there are such devices."""
+    torch.set_rng_state(states[0])
+    for number, state in enumerate(states[1 : 1 + torch.cuda.device_count()]):
+        torch.cuda.set_rng_state(state, number)

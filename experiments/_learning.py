@@ -1,0 +1,124 @@
+"""Trainings for some epochs, by graphs over several devices and by code of others, all from the same start.
+
+Test accuracy of a graph is counted on all its devices; that of code of others on one, as the text does.
+
+Not modelled: a last batch of fewer images, which no way learns from.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+import graphsched as gs
+from experiments._baselines import Setting, dataset
+from experiments._replicas import StepFigures, counting, given
+from experiments._shared import SEED, threads_of, torch_device
+from experiments._training import Course, Evaluate, Inputs, Step, train
+from graphsched.charts import plot_training
+
+NO_CLASS = -1
+
+
+@dataclass
+class Courses:
+    """What trainings of one run of an experiment have come to, by label.
+
+    Attributes:
+        epochs: Of each; with none nothing is trained.
+        found: Their courses.
+    """
+
+    epochs: int = 0
+    found: dict[str, Course] = field(default_factory=dict)
+
+    def by_graph(self, label: str, steps: StepFigures, mode: str) -> dict[str, float]:
+        """Train by the plan of `steps` in `mode`; figures of the end, none without epochs."""
+        if not self.epochs:
+            return {}
+        setting, count = steps.setting, len(steps.setting.devices)
+        test = StepFigures(setting, counting(setting), steps.scheduler)
+        with gs.Program(steps.plan(mode)) as program, gs.Program(test.plan(mode)) as counts:
+            return self._train(
+                f"{label}, {mode}",
+                setting,
+                program,
+                lambda images, labels: given(steps.work, images, labels, count),
+                lambda states: counted_accuracy(counts, setting, states),
+            )
+
+    def by_others(self, label: str, setting: Setting, start: Callable[[], Step]) -> dict[str, float]:
+        """Train by code of others; figures of the end, none without epochs."""
+        if not self.epochs:
+            return {}
+        return self._train(
+            label,
+            setting,
+            start(),
+            lambda images, labels: {"input": images, "target": labels},
+            lambda states: plain_accuracy(setting, states),
+        )
+
+    def _train(self, label: str, setting: Setting, step: Step, inputs: Inputs, evaluate: Evaluate) -> dict[str, float]:
+        data, batch = dataset(setting.folder), setting.images
+        with threads_of(setting.platform, setting.devices[0]):
+            course = train(
+                step, data, epochs=self.epochs, batch=batch, seed=SEED, inputs=inputs, evaluate=evaluate, title=label
+            )
+        self.found[label] = course
+        last, seconds = course.history[-1], [epoch["seconds"] for epoch in course.history]
+        found = {name: last[name] for name in ("loss", "accuracy", "test_accuracy")}
+        return found | {"epoch_s": statistics.median(seconds)}
+
+    def draw(self, path: Path, title: str) -> tuple[Path, ...]:
+        """Write loss and accuracy by epoch of all trainings to `path`; nothing if there are none."""
+        if not self.found:
+            return ()
+        plot_training({label: course.curves() for label, course in self.found.items()}, path, title=title)
+        return (path,)
+
+
+def counted_accuracy(program: gs.Program, setting: Setting, states: Mapping[str, Tensor]) -> float:
+    """Share of right answers on all test images, counted by `program`, which is one of `counting`.
+
+    A last batch of fewer images is filled up with images that no answer is right for.
+    """
+    data, work = dataset(setting.folder), program.plan.work
+    ours = setting.network().state_dict()
+    program.reset({k: states[k] for k in program.state() if k.partition("/")[2] in ours})
+    handles = []
+    for start in range(0, len(data.test_labels), setting.images):
+        images, labels = (whole[start : start + setting.images] for whole in (data.test_images, data.test_labels))
+        missing = setting.images - len(labels)
+        images = functional.pad(images, (0, 0) * (images.dim() - 1) + (0, missing))
+        labels = functional.pad(labels, (0, missing), value=NO_CLASS)
+        handles.append(program.submit(**given(work, images, labels, len(setting.devices))))
+    right = sum(int(count) for handle in handles for count in handle.result().values())
+    return right / len(data.test_labels)
+
+
+def plain_accuracy(setting: Setting, states: Mapping[str, Tensor]) -> float:
+    """Share of right answers on all test images, by the network in plain PyTorch on the first device.
+
+    Args:
+        setting: Of the network, the images and the device.
+        states: Named as in the network's ``state_dict``, or so with ``module.`` before.
+    """
+    data, device = dataset(setting.folder), torch_device(setting.devices[0])
+    net = setting.network().eval().to(device)
+    ours = net.state_dict()
+    bare = {name.removeprefix("module."): tensor for name, tensor in states.items()}
+    net.load_state_dict({name: bare[name] for name in ours})
+    right = 0
+    with torch.no_grad():
+        for images, labels in zip(
+            data.test_images.split(setting.images), data.test_labels.split(setting.images), strict=True
+        ):
+            right += int((net(images.to(device)).argmax(1).cpu() == labels).sum())
+    return right / len(data.test_labels)

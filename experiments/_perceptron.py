@@ -1,0 +1,122 @@
+"""The two-layer perceptron of d2l.ai fig. 12.3.1: its step in plain PyTorch and as a graph, and trainings with both."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import graphsched as gs
+from experiments._central_parameters import central_parameters
+from experiments._evaluating import Evaluation
+from experiments._results import PlainStep
+from experiments._shared import SEED, threads_of, torch_device
+from experiments._training import Course, Step, train
+from graphsched.partition.batches import split
+from models.data import Dataset, batches, load
+from models.mlp import two_layer_mlp
+
+
+@dataclass(eq=False)
+class Perceptron:
+    """What all cases of one run share, and how their trainings went.
+
+    Attributes:
+        platform: Where.
+        hidden: Units of the first layer.
+        batch, lr, epochs: Images a step on all devices together, learning rate, epochs of a training.
+        data: A folder with the full set; None: the part that comes with the project.
+        checkpoints: A folder to keep trainings in, and to go on from; None: they are not kept.
+        courses: Trainings that are over, by label.
+    """
+
+    platform: gs.Platform
+    hidden: int
+    batch: int
+    lr: float
+    epochs: int
+    data: str | None = None
+    checkpoints: str | None = None
+    courses: dict[str, Course] = field(default_factory=dict)
+
+    @functools.cached_property
+    def dataset(self) -> Dataset:
+        return load(self.data)
+
+    @functools.cached_property
+    def first_batch(self) -> tuple[Tensor, Tensor]:
+        """Images and labels of the first step."""
+        images, labels = self.dataset.train_images, self.dataset.train_labels
+        return next(batches(images, labels, self.batch, seed=SEED, drop_last=True))
+
+    def network(self) -> nn.Sequential:
+        """The network before the first step, the same each time; random numbers of others stay as they are."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(SEED)
+            return two_layer_mlp(hidden=self.hidden)
+
+    def plain(self, device: str) -> PlainStep:
+        """The step in plain PyTorch on one device."""
+        where = torch_device(device)
+        net = self.network().to(where)
+        sgd = torch.optim.SGD(net.parameters(), lr=self.lr)
+        return PlainStep(net, F.cross_entropy, sgd, where, functools.partial(threads_of, self.platform, device))
+
+    def workload(self, devices: Sequence[str], grain: str) -> gs.Workload:
+        """The step as a graph over the CPU and `devices`."""
+        net = self.network()
+        sgd = torch.optim.SGD(net.parameters(), lr=self.lr)
+        images, labels = self.first_batch
+        work = gs.trace(net, images, target=labels, loss=F.cross_entropy, optimizer=sgd, grain=grain)
+        return central_parameters(work, devices)
+
+    def figures(self, label: str, plan: gs.Plan, devices: Sequence[str]) -> dict[str, float]:
+        """Figures of a training by `plan`, and how far its first step is from plain PyTorch."""
+        images, labels = self.first_batch
+        plain = self.plain(devices[0])
+        plain.submit(input=images, target=labels)
+        with gs.Program(plan) as program:
+            program.run()
+            after = program.state()
+            worst = max(float((after[name].cpu() - t.cpu()).abs().max()) for name, t in plain.state().items())
+            program.reset()
+            return {"max_abs_difference": worst} | self._trained(label, program, devices, shards=len(devices))
+
+    def plain_figures(self, label: str, device: str) -> dict[str, float]:
+        """Figures of a training in plain PyTorch."""
+        return self._trained(label, self.plain(device), [device])
+
+    def _trained(self, label: str, step: Step, devices: Sequence[str], *, shards: int = 0) -> dict[str, float]:
+        """Train with `step`, whose inputs are `shards` parts of the minibatch, or the whole one for 0."""
+
+        def inputs(images: Tensor, labels: Tensor) -> dict[str, Tensor]:
+            whole = {"input": images, "target": labels}
+            return split(whole, shards) if shards else whole
+
+        test = self.dataset.test_images, self.dataset.test_labels
+        with Evaluation(self.network(), *test, self.platform, devices[0]) as evaluate:
+            course = self.courses[label] = train(
+                step,
+                self.dataset,
+                epochs=self.epochs,
+                batch=self.batch,
+                seed=SEED,
+                inputs=inputs,
+                evaluate=evaluate,
+                checkpoint=self._file(label),
+                title=label,
+            )
+        last = course.history[-1]
+        shown = {"loss": last["loss"], "train_accuracy": last["accuracy"], "test_accuracy": last["test_accuracy"]}
+        return shown | {"images_per_s": course.images_per_s}
+
+    def _file(self, label: str) -> Path | None:
+        """Where the training of this label is kept."""
+        name = re.sub(r"[^a-z0-9]+", "-", f"two_layer_mlp {label}".lower())
+        return Path(self.checkpoints) / f"{name}.pt" if self.checkpoints else None

@@ -1,0 +1,218 @@
+"""Training runs: epochs of steps with figures as they go, stopped and continued to the bit.
+
+Not modelled: learning rates that change from step to step (trace again); a last batch of fewer images, which is left
+out of each epoch; several hosts; random numbers that tasks on several CPU lanes draw, whose order is not fixed.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from experiments._checkpoints import Checkpoint, check_same, fingerprint, load, random_states, save, set_random_states
+from experiments._interrupts import stopping
+from experiments._results import reading
+from experiments._training_bar import Show, training_bar
+from graphsched.errors import ExperimentError
+from models.data import Dataset, batches
+
+Inputs = Callable[[Tensor, Tensor], Mapping[str, Tensor]]
+Evaluate = Callable[[Mapping[str, Tensor]], float]
+
+
+class Handle(Protocol):
+    """What a step will have returned."""
+
+    def result(self) -> Mapping[str, Tensor]: ...
+
+
+class Step(Protocol):
+    """A training step that keeps its states: a `gs.Program`, or `PlainStep`."""
+
+    def submit(self, **inputs: Any) -> Handle: ...
+    def state(self) -> dict[str, Any]: ...
+    def reset(self, states: dict[str, Any]) -> None: ...
+
+
+@dataclass(eq=False)
+class Course:
+    """How far a run has come, and its figures.
+
+    Attributes:
+        epoch, step: Epochs that are over, and steps of the next one that are, from 0.
+        history: Of each epoch that is over: ``loss`` and ``accuracy`` over its training, ``test_accuracy`` after it,
+            ``seconds`` without the test, ``images``.
+        running: Sums over the steps of the epoch that is not.
+    """
+
+    epoch: int = 0
+    step: int = 0
+    history: list[dict[str, float]] = field(default_factory=list)
+    running: dict[str, float] = field(default_factory=dict)
+
+    def curves(self) -> dict[str, list[float]]:
+        """Each figure over the epochs, as `plot_training` draws it.
+
+        Example:
+            >>> Course(history=[{"loss": 2.0}, {"loss": 1.0}]).curves()
+            {'loss': [2.0, 1.0]}
+        """
+        names = self.history[0] if self.history else {}
+        return {name: [epoch[name] for epoch in self.history] for name in names}
+
+    @property
+    def images_per_s(self) -> float:
+        """Over all epochs that are over, tests left out."""
+        return sum(epoch["images"] for epoch in self.history) / sum(epoch["seconds"] for epoch in self.history)
+
+    def add(self, loss: float, correct: int, images: int) -> None:
+        """Count a step."""
+        for name, value in (("loss", loss * images), ("correct", correct), ("images", images)):
+            self.running[name] = self.running.get(name, 0.0) + value
+        self.step += 1
+
+    def means(self) -> dict[str, float]:
+        """Loss, accuracy and time of the epoch that is not over."""
+        images = self.running["images"]
+        loss, accuracy = self.running["loss"] / images, self.running["correct"] / images
+        return {"loss": loss, "accuracy": accuracy, "images": images, "seconds": self.running["seconds"]}
+
+    def end_epoch(self, **more: float) -> None:
+        """Begin the next epoch; `more` goes into the history of this one."""
+        self.history.append(self.means() | more)
+        self.epoch, self.step, self.running = self.epoch + 1, 0, {}
+
+
+def train(
+    step: Step,
+    dataset: Dataset,
+    *,
+    epochs: int,
+    batch: int,
+    seed: int,
+    inputs: Inputs = lambda images, labels: {"input": images, "target": labels},
+    evaluate: Evaluate | None = None,
+    checkpoint: str | Path | None = None,
+    title: str = "training",
+    quiet: bool = False,
+) -> Course:
+    """Train `epochs` epochs; each step is submitted before the figures of the one before are read.
+
+    With a `checkpoint` the run is written there after each epoch, and when it is interrupted: after the step that is
+    under way. If the file is there the run goes on from it, to the bit as if it had not been stopped.
+
+    Args:
+        step: Its results are ``loss`` and ``output``, or those of parts of the batch (``0/loss``, ``0/output``).
+        dataset: Images are learned from in an order that `seed` and the epoch tell.
+        epochs: In all, with those of the checkpoint.
+        batch: Images a step, all shards together.
+        seed: From 0 on.
+        inputs: From images and labels to the step's inputs by name.
+        evaluate: From states to the accuracy on test images; called after each epoch.
+        checkpoint: A file.
+        title: Before the progress bar, and in errors.
+        quiet: No progress bar; there is none where stderr is no terminal.
+
+    Raises:
+        ExperimentError: The loss is not finite: epoch and step are named. A number is wrong, or the checkpoint is of
+            another network, batch, seed or number of images.
+        FileFormatError: The checkpoint is damaged.
+        KeyboardInterrupt: It was interrupted.
+    """
+    if epochs < 1:
+        raise ExperimentError(f"epochs is {epochs}: a number above 0 is needed")
+    images = len(dataset.train_images)
+    batches(dataset.train_images, dataset.train_labels, batch, seed=seed, drop_last=True)  # checked before anything
+    run = {"batch": batch, "seed": seed, "images": images}
+    course = _continued(step, checkpoint, run) if checkpoint is not None else Course()
+    per_epoch = images // batch
+
+    def keep() -> None:
+        if checkpoint is not None:
+            save(_as_checkpoint(step, course, run), checkpoint)
+
+    with (
+        stopping(checkpoint is not None) as asked,
+        training_bar(title, epochs, per_epoch, quiet=quiet) as show,
+    ):
+        while course.epoch < epochs and not asked():
+            given = batches(
+                dataset.train_images, dataset.train_labels, batch, seed=seed, epoch=course.epoch, drop_last=True
+            )
+            _steps(step, islice(given, course.step, None), course, inputs, _words(title, per_epoch), show, asked)
+            if course.step >= per_epoch:
+                course.end_epoch(**({} if evaluate is None else {"test_accuracy": evaluate(step.state())}))
+            keep()
+    return course
+
+
+def _steps(
+    step: Step,
+    given: Iterator[tuple[Tensor, Tensor]],
+    course: Course,
+    inputs: Inputs,
+    words: str,
+    show: Show,
+    asked: Callable[[], bool],
+) -> None:
+    """The steps that are left of an epoch, or those until a stop is asked for."""
+    pending: tuple[Handle, Tensor] | None = None
+    before_s, began = course.running.get("seconds", 0.0), time.perf_counter()
+
+    def read(handle: Handle, labels: Tensor) -> None:
+        loss, output = reading(handle.result())
+        if not math.isfinite(loss):
+            raise ExperimentError(words.format(epoch=course.epoch + 1, step=course.step + 1, loss=loss))
+        course.add(loss, int((output.argmax(1).cpu() == labels).sum()), len(labels))
+        course.running["seconds"] = before_s + time.perf_counter() - began
+        show(course.epoch, course.step, course.means())
+
+    for images, labels in given:
+        handle = step.submit(**inputs(images, labels))
+        if pending is not None:
+            read(*pending)
+        pending = handle, labels
+        if asked():
+            break
+    if pending is not None:
+        read(*pending)
+
+
+def _words(title: str, per_epoch: int) -> str:
+    title = title.replace("{", "{{").replace("}", "}}")
+    return (
+        f"{title}: the loss is {{loss}} in epoch {{epoch}}, step {{step}} of {per_epoch}: lower the learning rate, or "
+        "look for inputs that are not finite; nothing is kept of this epoch"
+    )
+
+
+def _continued(step: Step, path: str | Path, run: dict[str, int]) -> Course:
+    """Where the run that `path` keeps was stopped, with the states of `step` and random numbers as they were then."""
+    if not Path(path).exists():
+        return Course()
+    found = load(path)
+    check_same(found, path, step.state(), **run)
+    step.reset(found.states)
+    set_random_states(found.random)
+    return Course(found.epoch, found.step, found.history, found.running)
+
+
+def _as_checkpoint(step: Step, course: Course, run: dict[str, int]) -> Checkpoint:
+    states = step.state()  # waits for what was submitted
+    return Checkpoint(
+        states=states,
+        epoch=course.epoch,
+        step=course.step,
+        random=random_states(),
+        history=course.history,
+        running=course.running,
+        network=fingerprint(states),
+        **run,
+    )

@@ -1,0 +1,372 @@
+"""Training runs: figures, stops, checkpoints, errors; on plans and in plain PyTorch."""
+
+from __future__ import annotations
+
+import copy
+import io
+import math
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import graphsched as gs
+from experiments._evaluating import Evaluation
+from experiments._results import PlainStep
+from experiments._training import Course, train
+from graphsched.errors import ExperimentError, FileFormatError
+from graphsched.partition.batches import split
+from graphsched.partition.data_parallel import data_parallel
+from models.data import Dataset, batches
+from tests.executors.programs import machine
+
+HERE = machine("worker:0", "worker:1")
+BATCH, SEED = 8, 3
+
+
+def dataset(count: int = 44, tests: int = 11) -> Dataset:
+    """Images of four numbers; their largest is the label, so that it can be learned."""
+    generator = torch.Generator().manual_seed(1)
+    images = torch.rand(count + tests, 4, generator=generator)
+    labels = images.argmax(1)
+    return Dataset(images[:count], labels[:count], images[count:], labels[count:])
+
+
+def network(dropout: float = 0.0, hidden: int = 6) -> nn.Sequential:
+    torch.manual_seed(5)
+    return nn.Sequential(nn.Linear(4, hidden), nn.ReLU(), nn.Dropout(dropout), nn.Linear(hidden, 4))
+
+
+def sgd_of(net: nn.Module, rate: float = 0.5) -> torch.optim.SGD:
+    return torch.optim.SGD(net.parameters(), lr=rate, momentum=0.9)
+
+
+def plain(net: nn.Module | None = None, rate: float = 0.5) -> PlainStep:
+    net = net or network()
+    return PlainStep(net, F.cross_entropy, sgd_of(net, rate))
+
+
+def program(dropout: float = 0.0, hidden: int = 6, shards: int = 0) -> gs.Program:
+    """A training step as a plan; it begins with the same states each time."""
+    net, data = network(dropout, hidden), dataset()
+    x, y = data.train_images[:BATCH], data.train_labels[:BATCH]
+    device = None if shards else "worker:0"
+    work = gs.trace(net, x, target=y, loss=F.cross_entropy, optimizer=sgd_of(net), device=device)
+    if shards:
+        work = data_parallel(work, [f"worker:{i}" for i in range(shards)])
+    return gs.Program(gs.schedule(work, HERE, scheduler="one_stream"))
+
+
+class Interrupted:
+    """A step in which Ctrl-C is pressed when it is submitted for the `last` time."""
+
+    def __init__(self, step: Any, last: int, times: int = 1) -> None:
+        self.step, self.left, self.times = step, last, times
+
+    def submit(self, **inputs: Any) -> Any:
+        handle = self.step.submit(**inputs)
+        self.left -= 1
+        for _ in range(self.times if self.left == 0 else 0):
+            signal.raise_signal(signal.SIGINT)
+        return handle
+
+    def state(self) -> Any:
+        return self.step.state()
+
+    def reset(self, states: Any) -> None:
+        self.step.reset(states)
+
+
+def run(step: Any, **options: Any) -> Course:
+    given: dict[str, Any] = {"epochs": 3, "batch": BATCH, "seed": SEED, "quiet": True}
+    return train(step, dataset(), **(given | options))
+
+
+def figures(course: Course) -> list[dict[str, float]]:
+    """The history without times."""
+    return [{name: value for name, value in epoch.items() if name != "seconds"} for epoch in course.history]
+
+
+def same(found: dict[str, Tensor], wanted: dict[str, Tensor]) -> bool:
+    """To the bit."""
+    return found.keys() == wanted.keys() and all(torch.equal(found[name], wanted[name]) for name in wanted)
+
+
+# -- figures ------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_the_loop_that_users_write() -> None:
+    net, data = network(), dataset()
+    sgd, history = sgd_of(net), []
+    for epoch in range(3):
+        losses, right = [], 0
+        for x, y in batches(data.train_images, data.train_labels, BATCH, seed=SEED, epoch=epoch, drop_last=True):
+            sgd.zero_grad()
+            output = net(x)
+            loss = F.cross_entropy(output, y)
+            loss.backward()
+            sgd.step()
+            losses.append(float(loss.detach()))
+            right += int((output.argmax(1) == y).sum())
+        history.append({"loss": sum(losses) / len(losses), "accuracy": right / 40, "images": 40})
+    step = plain()
+    course = run(step)
+    assert [set(epoch) for epoch in course.history] == [{"loss", "accuracy", "images", "seconds"}] * 3
+    for found, wanted in zip(course.history, history, strict=True):
+        assert found == pytest.approx(wanted | {"seconds": found["seconds"]}, rel=1e-12)
+    states = step.state()
+    assert same(
+        {name: p.detach() for name, p in net.named_parameters()}, {name: states[name] for name in net.state_dict()}
+    )
+    assert course.images_per_s == pytest.approx(120 / sum(epoch["seconds"] for epoch in course.history))
+
+
+@pytest.mark.parametrize("shards", [0, 1, 2])
+def test_plans_learn_what_plain_pytorch_learns(shards: int) -> None:
+    wanted = plain()
+    expected = run(wanted)
+
+    def inputs(x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        return split({"input": x, "target": y}, shards) if shards else {"input": x, "target": y}
+
+    with program(shards=shards) as step:
+        course = run(step, inputs=inputs)
+        states = step.state()
+    for found, epoch in zip(figures(course), figures(expected), strict=True):
+        assert found == pytest.approx(epoch, rel=1e-5)
+    for name, tensor in wanted.state().items():
+        torch.testing.assert_close(states[f"0/{name}" if shards else name], tensor, rtol=1e-4, atol=1e-6)
+
+
+def test_the_test_accuracy_is_that_of_the_network_in_eval_mode() -> None:
+    """Dropout is off, and the 11 images take batches of 4, 4 and 3."""
+    net, data = network(dropout=0.9), dataset()
+    x, y = data.test_images, data.test_labels
+    with Evaluation(net, x, y, HERE, "worker:1", batch=4) as evaluate:
+        assert net.training
+        for seed in range(6):
+            torch.manual_seed(seed)
+            states = {name: torch.randn(tensor.shape) for name, tensor in net.state_dict().items()}
+            other = copy.deepcopy(net).eval()
+            other.load_state_dict(states)
+            expected = float((other(x).argmax(1) == y).float().mean())
+            assert evaluate(states) == pytest.approx(expected)
+            assert evaluate({f"0/{name}": tensor for name, tensor in states.items()}) == pytest.approx(expected)
+        with pytest.raises(ExperimentError, match=r"no state '.*' to test the network with: there are weight"):
+            evaluate({"weight": torch.ones(1)})
+    with pytest.raises(ExperimentError, match="3 labels for 11 images to test on"):
+        Evaluation(net, x, y[:3], HERE, "worker:0")
+
+
+def test_the_test_comes_after_each_epoch() -> None:
+    step, seen = plain(), []
+
+    def evaluate(states: Any) -> float:
+        seen.append(states)
+        return 0.25 * len(seen)
+
+    course = run(step, evaluate=evaluate)
+    assert course.curves()["test_accuracy"] == [0.25, 0.5, 0.75]
+    assert same(seen[-1], step.state())
+    assert not same(seen[0], seen[1])
+
+
+# -- stopped and continued ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("shards", "dropout"), [(0, 0.5), (2, 0.0)])
+@pytest.mark.parametrize("last", [1, 3, 5, 8])
+def test_a_run_that_was_stopped_ends_as_one_that_was_not(
+    tmp_path: Path, last: int, shards: int, dropout: float
+) -> None:
+    """Stopped in the first and in the second epoch of five steps, and after the last step of one."""
+    file = tmp_path / "run.pt"
+
+    def inputs(x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        return split({"input": x, "target": y}, shards) if shards else {"input": x, "target": y}
+
+    def evaluate(states: Any) -> float:
+        return float(sum(tensor.double().sum() for tensor in states.values()))
+
+    torch.manual_seed(11)
+    with program(dropout, shards=shards) as step:
+        whole = run(step, inputs=inputs, evaluate=evaluate)
+        expected = step.state()
+    torch.manual_seed(11)
+    with program(dropout, shards=shards) as step, pytest.raises(KeyboardInterrupt):
+        run(Interrupted(step, last), inputs=inputs, evaluate=evaluate, checkpoint=file)
+    torch.manual_seed(99)
+    with program(dropout, shards=shards) as step:
+        course = run(step, inputs=inputs, evaluate=evaluate, checkpoint=file)
+        assert same(step.state(), expected)
+    assert figures(course) == figures(whole)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.pt"]
+
+
+def test_a_stopped_run_knows_where_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "run.pt"
+    with pytest.raises(KeyboardInterrupt):
+        run(Interrupted(plain(), 8), checkpoint=file)
+    kept = torch.load(file, weights_only=True)
+    assert (kept["epoch"], kept["step"], len(kept["history"]), kept["running"]["images"]) == (1, 3, 1, 24)
+
+
+def test_plain_pytorch_goes_on_with_its_momenta(tmp_path: Path) -> None:
+    whole, stopped, course = plain(), plain(), plain()
+    run(whole)
+    with pytest.raises(KeyboardInterrupt):
+        run(Interrupted(stopped, 7), checkpoint=tmp_path / "run.pt")
+    run(course, checkpoint=tmp_path / "run.pt")
+    assert same(course.state(), whole.state())
+    assert any(name.endswith("/momentum_buffer") for name in course.state())
+    with pytest.raises(ExperimentError, match=r"the optimizer is Adam: torch.optim.SGD is needed"):
+        PlainStep(network(), F.cross_entropy, torch.optim.Adam(network().parameters()))
+
+
+def test_a_run_that_is_over_can_be_made_longer(tmp_path: Path) -> None:
+    file, whole, step = tmp_path / "run.pt", plain(), plain()
+    expected = run(whole, epochs=4)
+    run(step, epochs=2, checkpoint=file)
+    course = run(plain(), epochs=2, checkpoint=file)
+    assert course.epoch == 2
+    assert figures(course) == figures(expected)[:2]
+    longer = plain()
+    assert figures(run(longer, epochs=4, checkpoint=file)) == figures(expected)
+    assert same(longer.state(), whole.state())
+
+
+def test_a_second_interrupt_ends_the_run_at_once(tmp_path: Path) -> None:
+    """Nothing is kept of an epoch that was under way."""
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        run(Interrupted(plain(), 2, times=2), checkpoint=tmp_path / "run.pt")
+    assert not list(tmp_path.iterdir())
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_without_a_checkpoint_an_interrupt_ends_the_run_at_once() -> None:
+    step = Interrupted(plain(), 2)
+    with pytest.raises(KeyboardInterrupt):
+        run(step)
+    assert step.left == 0
+
+
+# -- wrong requests -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    """The checkpoint of a run of one epoch."""
+    run(plain(), epochs=1, checkpoint=tmp_path / "run.pt")
+    return tmp_path / "run.pt"
+
+
+def test_a_checkpoint_of_another_run_is_refused(kept: Path) -> None:
+    content = kept.read_bytes()
+    with pytest.raises(ExperimentError, match=r"run.pt is of a run with batch 8, not 4: give that, or another file"):
+        run(plain(), batch=4, checkpoint=kept)
+    with pytest.raises(ExperimentError, match=r"of a run with seed 3, not 4"):
+        run(plain(), seed=4, checkpoint=kept)
+    with pytest.raises(ExperimentError, match=r"of a run with images 44, not 40"):
+        train(plain(), dataset(40), epochs=2, batch=BATCH, seed=SEED, checkpoint=kept)
+    step = plain(network(hidden=7))
+    before = step.state()
+    words = r"another network: '0.bias' is float32\[6\] there and float32\[7\] here"
+    with pytest.raises(ExperimentError, match=words):
+        run(step, checkpoint=kept)
+    assert same(step.state(), before)
+    with pytest.raises(ExperimentError, match=r"'0.bias' is float32\[6\] there and missing here"):
+        run(plain(nn.Sequential(nn.Flatten(), nn.Linear(4, 4))), checkpoint=kept)
+    assert kept.read_bytes() == content
+
+
+def test_a_damaged_checkpoint_is_refused(kept: Path) -> None:
+    content = kept.read_bytes()
+    kept.write_bytes(content[: len(content) // 2])
+    with pytest.raises(FileFormatError, match=r"run.pt is no whole checkpoint"):
+        run(plain(), checkpoint=kept)
+    torch.save({"weights": torch.ones(2)}, kept)
+    with pytest.raises(FileFormatError, match=r"run.pt is no checkpoint of a training, or of another version"):
+        run(plain(), checkpoint=kept)
+    kept.unlink()
+    kept.mkdir()
+    with pytest.raises(FileFormatError, match=r"cannot read .*run.pt"):
+        run(plain(), checkpoint=kept)
+
+
+class Hostile:
+    """Would run code when it is unpickled."""
+
+    def __reduce__(self) -> Any:
+        return print, ("code was run",)
+
+
+def test_no_code_in_a_checkpoint_is_run(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    torch.save({"graphsched training": 1, "states": Hostile()}, kept)
+    with pytest.raises(FileFormatError, match="no whole checkpoint"):
+        run(plain(), checkpoint=kept)
+    assert "code was run" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_loss_that_is_no_number_ends_the_run(tmp_path: Path, value: float) -> None:
+    """In the second epoch; the checkpoint is that of the first."""
+    file, data = tmp_path / "run.pt", dataset()
+    first = plain()
+    train(first, data, epochs=1, batch=BATCH, seed=SEED, checkpoint=file)
+    order = [*batches(torch.arange(44), torch.arange(44), BATCH, seed=SEED, epoch=1)]
+    data.train_images[order[2][0][0], 0] = value
+    step = plain()
+    with pytest.raises(
+        ExperimentError, match=r"mine: the loss is nan in epoch 2, step 3 of 5: lower the learning rate"
+    ):
+        train(step, data, epochs=3, batch=BATCH, seed=SEED, checkpoint=file, title="mine")
+    kept = torch.load(file, weights_only=True)
+    assert (kept["epoch"], kept["step"]) == (1, 0)
+    assert same(kept["states"], first.state())
+
+
+def test_numbers_without_work_are_refused() -> None:
+    for words, options in (
+        ("epochs is 0: a number above 0", {"epochs": 0}),
+        ("batch is 0: a number above 0", {"batch": 0}),
+        ("batch is 45, and there are 44 images", {"batch": 45}),
+        ("seed is -1: a whole number from 0", {"seed": -1}),
+    ):
+        with pytest.raises(ExperimentError, match=words):
+            run(plain(), **options)
+
+
+# -- the bar ------------------------------------------------------------------------------------------
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_bar_shows_loss_accuracy_and_images_a_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    monkeypatch.setenv("COLUMNS", "200")
+    course = run(plain(), quiet=False, title="[two] GPUs")
+    shown = terminal.getvalue()
+    last = course.history[-1]
+    assert "[two] GPUs, epoch 3/3" in shown
+    assert "15/15" in shown
+    assert f"loss {last['loss']:.3f}, accuracy {100 * last['accuracy']:.1f} %" in shown
+    assert "images/s" in shown
+
+
+def test_there_is_no_bar_where_it_is_not_wanted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(plain(), quiet=False)  # stderr is no terminal here
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    run(plain(), quiet=True)
+    assert terminal.getvalue() == ""
