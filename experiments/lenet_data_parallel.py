@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import graphsched as gs
-from experiments._baselines import Setting, baseline_case
-from experiments._baselines_ddp import Ranks
-from experiments._baselines_here import Counting, FromScratch, Here
-from experiments._learning import Courses
-from experiments._replicas import check_split, counting, graph_case, step_case
 from experiments._shared import check_known, check_sizes
+from experiments.training.baselines import Setting, baseline_case
+from experiments.training.ddp import Ranks
+from experiments.training.in_process import Counting, FromScratch, Here
+from experiments.training.learning import Courses
+from experiments.training.replicas import check_split, counting, graph_case, step_case
 from graphsched.partition.reducing import METHODS
 from models.lenet import LeNet
 

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import graphsched as gs
-from experiments._baselines import Setting, baseline_case
-from experiments._baselines_ddp import Ranks
-from experiments._baselines_here import Here, whole_network
 from experiments._calls import missing_for_compile
-from experiments._learning import Courses
-from experiments._replicas import check_split, step_case
 from experiments._shared import check_known, check_sizes
+from experiments.training.baselines import Setting, baseline_case
+from experiments.training.ddp import Ranks
+from experiments.training.in_process import Here, whole_network
+from experiments.training.learning import Courses
+from experiments.training.replicas import check_split, step_case
 from graphsched.errors import GraphschedWarning
 from graphsched.partition.reducing import METHODS
 from models.resnet import resnet18

@@ -10,9 +10,9 @@ import networkx as nx
 import torch
 
 import graphsched as gs
-from experiments._perceptron import Perceptron
-from experiments._results import PlainStep
 from experiments._shared import check_known, check_sizes, counted
+from experiments.training.perceptron import Perceptron
+from experiments.training.results import PlainStep
 from graphsched.charts import plot_graph, plot_training
 from graphsched.charts.graph_layout import graph_of
 from graphsched.files import write_text

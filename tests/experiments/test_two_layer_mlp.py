@@ -9,7 +9,7 @@ import torch
 
 import experiments.two_layer_mlp as module
 import graphsched as gs
-from experiments._perceptron import Perceptron
+from experiments.training.perceptron import Perceptron
 from graphsched.errors import ExperimentError, FileFormatError
 from tests.executors.programs import machine
 

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import graphsched as gs
-from experiments._central_parameters import central_parameters
+from experiments.training.central_parameters import central_parameters
 from graphsched.charts.graph_layout import graph_of, within_a_step
 from graphsched.errors import WorkloadError
 from models.mlp import two_layer_mlp

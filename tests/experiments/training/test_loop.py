@@ -16,9 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import graphsched as gs
-from experiments._evaluating import Evaluation
-from experiments._results import PlainStep
-from experiments._training import Course, train
+from experiments.training.evaluating import Evaluation
+from experiments.training.loop import Course, train
+from experiments.training.results import PlainStep
 from graphsched.errors import ExperimentError, FileFormatError
 from graphsched.partition.batches import split
 from graphsched.partition.data_parallel import data_parallel

@@ -13,11 +13,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import graphsched as gs
-from experiments._central_parameters import central_parameters
-from experiments._evaluating import Evaluation
-from experiments._results import PlainStep
 from experiments._shared import SEED, threads_of, torch_device
-from experiments._training import Course, Step, train
+from experiments.training.central_parameters import central_parameters
+from experiments.training.evaluating import Evaluation
+from experiments.training.loop import Course, Step, train
+from experiments.training.results import PlainStep
 from graphsched.partition.batches import split
 from models.data import Dataset, batches, load
 from models.mlp import two_layer_mlp

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 import graphsched as gs
-from experiments._baselines import Setting, dataset, median_s
+from experiments.training.baselines import Setting, dataset, median_s
 from graphsched.errors import ExperimentError
 from graphsched.executors.collector import no_collector
 from graphsched.partition import data_parallel, split

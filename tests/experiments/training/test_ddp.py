@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from experiments._baselines import Setting
-from experiments._baselines_ddp import Ranks
-from experiments._baselines_rank import NO_MULTICAST
+from experiments.training.baselines import Setting
+from experiments.training.ddp import Ranks
+from experiments.training.ddp_rank import NO_MULTICAST
 from graphsched.errors import ExecutionError
 from models.lenet import LeNet
 from tests.experiments.small import hand_written

@@ -12,12 +12,12 @@ import pytest
 import torch
 from torch.nn import functional
 
-from experiments import _baselines_rank
-from experiments._baselines import Baseline, Setting
-from experiments._baselines_here import Counting, FromScratch, Here, whole_network
-from experiments._baselines_rank import NO_MULTICAST, Job, work_as_rank
-from experiments._baselines_scratch import get_params, train_batch
-from experiments._results import reading
+from experiments.training import ddp_rank
+from experiments.training.baselines import Baseline, Setting
+from experiments.training.ddp_rank import NO_MULTICAST, Job, work_as_rank
+from experiments.training.from_scratch import get_params, train_batch
+from experiments.training.in_process import Counting, FromScratch, Here, whole_network
+from experiments.training.results import reading
 from models.lenet import LeNet, initial_params, lenet
 from tests.experiments.small import hand_written
 
@@ -141,8 +141,8 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("alone")
 def test_a_rank_answers_each_order_and_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
-    training = _baselines_rank._Training
-    monkeypatch.setattr(_baselines_rank, "_Training", lambda *given: made.append(training(*given)) or made[-1])
+    training = ddp_rank._Training
+    monkeypatch.setattr(ddp_rank, "_Training", lambda *given: made.append(training(*given)) or made[-1])
     ours, theirs = Pipe()
     for order in (("step", 1), ("time", 2), None):
         ours.send(order)

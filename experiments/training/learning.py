@@ -17,10 +17,10 @@ from torch import Tensor
 from torch.nn import functional
 
 import graphsched as gs
-from experiments._baselines import Setting, dataset
-from experiments._replicas import StepFigures, counting, given
 from experiments._shared import SEED, threads_of, torch_device
-from experiments._training import Course, Evaluate, Inputs, Step, train
+from experiments.training.baselines import Setting, dataset
+from experiments.training.loop import Course, Evaluate, Inputs, Step, train
+from experiments.training.replicas import StepFigures, counting, given
 from graphsched.charts import plot_training
 
 NO_CLASS = -1

@@ -16,8 +16,8 @@ from torch import distributed
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
-from experiments._baselines import ROUNDS, Setting, synchronize
 from experiments._shared import torch_device
+from experiments.training.baselines import ROUNDS, Setting, synchronize
 from graphsched.executors.collector import no_collector
 
 NO_MULTICAST = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1", "NVSHMEM_DISABLE_NVLS": "1"}

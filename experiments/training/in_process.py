@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from experiments._baselines import Setting, median_s, synchronize
-from experiments._baselines_scratch import get_params, train_batch
-from experiments._results import Done, PlainStep
 from experiments._shared import threads_of, torch_device
-from experiments._training import Step
+from experiments.training.baselines import Setting, median_s, synchronize
+from experiments.training.from_scratch import get_params, train_batch
+from experiments.training.loop import Step
+from experiments.training.results import Done, PlainStep
 from graphsched.executors.collector import no_collector
 from models.lenet import SHAPES
 
@@ -58,7 +58,7 @@ class Here:
 
 
 class FromScratch:
-    """LeNet trained by the text's `train_batch`, as a step that `experiments._training` knows."""
+    """LeNet trained by the text's `train_batch`, as a step that `experiments.training.loop` knows."""
 
     def __init__(self, setting: Setting) -> None:
         self._devices = [torch_device(device) for device in setting.devices]

@@ -18,8 +18,8 @@ from typing import Any
 
 import torch.multiprocessing
 
-from experiments._baselines import Setting
-from experiments._baselines_rank import NO_MULTICAST, Job, Order, work_as_rank
+from experiments.training.baselines import Setting
+from experiments.training.ddp_rank import NO_MULTICAST, Job, Order, work_as_rank
 from graphsched.cases.loading import import_paths
 from graphsched.errors import ExecutionError, StuckError
 
@@ -29,7 +29,7 @@ END_S = 10.0
 
 
 class Ranks:
-    """A group of processes that train one network; see `experiments._baselines.Stepping`.
+    """A group of processes that train one network; see `experiments.training.baselines.Stepping`.
 
     Args:
         setting: What they train, a process for each device, which has its part of the batch in pinned memory.

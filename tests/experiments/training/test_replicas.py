@@ -15,10 +15,10 @@ import pytest
 import torch
 
 import graphsched as gs
-from experiments._baselines import Setting, dataset
-from experiments._baselines_here import FromScratch
-from experiments._learning import Courses, counted_accuracy, plain_accuracy
-from experiments._replicas import StepCase, StepFigures, check_split, counting, given, graph_case, training_step
+from experiments.training.baselines import Setting, dataset
+from experiments.training.in_process import FromScratch
+from experiments.training.learning import Courses, counted_accuracy, plain_accuracy
+from experiments.training.replicas import StepCase, StepFigures, check_split, counting, given, graph_case, training_step
 from graphsched.errors import ExperimentError
 from models.lenet import LeNet
 from tests.experiments.small import hand_written

@@ -16,10 +16,18 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from experiments._checkpoints import Checkpoint, check_same, fingerprint, load, random_states, save, set_random_states
-from experiments._interrupts import stopping
-from experiments._results import reading
-from experiments._training_bar import Show, training_bar
+from experiments.training.bar import Show, training_bar
+from experiments.training.checkpoints import (
+    Checkpoint,
+    check_same,
+    fingerprint,
+    load,
+    random_states,
+    save,
+    set_random_states,
+)
+from experiments.training.interrupts import stopping
+from experiments.training.results import reading
 from graphsched.errors import ExperimentError
 from models.data import Dataset, batches
 
