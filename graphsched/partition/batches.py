@@ -43,9 +43,12 @@ def batch_size(inputs: Mapping[str, Any]) -> int:
     """Rows of ``target``, or of the first tensor where there is none.
 
     Raises:
-        WorkloadError: It has no dimension 0, or there is no tensor.
+        WorkloadError: It has no dimension 0, or an input is no tensor, or there is none.
     """
     name = "target" if "target" in inputs else next(iter(inputs), None)
+    for given, tensor in inputs.items():
+        if not hasattr(tensor, "untyped_storage"):
+            raise WorkloadError(f"input {given!r} is a {type(tensor).__name__}: give a tensor")
     if name is None or not inputs[name].shape:
         raise WorkloadError(f"there is no batch to split: {'no inputs' if name is None else f'{name!r} has no rows'}")
     return int(inputs[name].shape[0])
@@ -61,9 +64,12 @@ def shard_sizes(batch: int, shards: int | Sequence[int]) -> tuple[int, ...]:
         >>> shard_sizes(8, 3), shard_sizes(8, [5, 3])
         ((3, 3, 2), (5, 3))
     """
+    numbers = list(shards) if isinstance(shards, Sequence) else [shards]
+    if not all(type(number) is int for number in numbers):
+        raise WorkloadError(f"shards is {shards!r}: a whole number, or whole numbers of rows, are needed")
     if isinstance(shards, int):
         if not 1 <= shards <= batch:
-            raise WorkloadError(f"a batch of {batch} rows cannot be split over {shards} devices: 1 to {batch} can work")
+            raise WorkloadError(f"a batch of {batch} rows cannot be split over {shards} devices: each needs a row")
         return tuple(batch // shards + (i < batch % shards) for i in range(shards))
     if min(shards, default=0) < 1 or sum(shards) != batch:
         raise WorkloadError(f"shards of {list(shards)} rows do not make a batch of {batch}: each needs 1 row or more")

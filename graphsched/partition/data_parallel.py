@@ -10,11 +10,11 @@ from graphsched.partition.batches import batch_size, shard_sizes, split
 from graphsched.partition.copying import Copier
 from graphsched.partition.interleaving import Interleaving
 from graphsched.partition.reducing import METHODS, Method, Replica
+from graphsched.partition.reductions import REDUCTIONS, check_loss
 from graphsched.partition.seeding import with_share
 from graphsched.tracing.source import Source
 from graphsched.workload import Workload
 
-REDUCTIONS = ("mean", "sum")
 BUCKET_BYTES = 1 << 20
 
 
@@ -55,8 +55,9 @@ def data_parallel(
             network is that of the shortest prediction.
 
     Raises:
-        WorkloadError: `work` was not traced or returns gradients, fewer rows than devices, shards that do not make the
-            batch, a gradient that does not depend on the inputs, or a network that computes otherwise on fewer rows.
+        WorkloadError: `work` was not traced or returns gradients, a loss that is not the `reduction` of its rows',
+            fewer rows than devices, shards that do not make the batch, a gradient that does not depend on the inputs,
+            or a network that computes otherwise on fewer rows.
 
     Source: Li et al., PyTorch Distributed, VLDB 2020, section 3.2.
 
@@ -82,8 +83,9 @@ def data_parallel(
         0/update/bias/add
 
     Not modelled: random numbers that equal the whole network's (each replica draws its own); losses that are no mean
-    or sum of the rows' (with a penalty on parameters, ``mean`` is right and ``sum`` counts it once a replica); results
-    of the backward pass other than gradients of parameters.
+    or sum of the rows' (refused where the trace was given the loss; with a penalty on parameters, ``mean`` is right and
+    ``sum`` counts it once a replica); layers other than batch normalisation that look at several rows at once, and
+    buffers that count steps; results of the backward pass other than gradients of parameters.
     """
     method = _checked(work, devices, reduce, reduction, bucket_bytes)
     source: Source = work.source
@@ -91,6 +93,7 @@ def data_parallel(
     sizes = shard_sizes(batch, len(devices) if shards is None else shards)
     if len(sizes) != len(devices):
         raise WorkloadError(f"{len(sizes)} shards were given for {len(devices)} devices: give one for each")
+    check_loss(work, sizes, reduction)
     shares = [size / batch if reduction == "mean" else 1.0 for size in sizes]
     given = split(source.inputs, sizes)
     traced: dict[int, Workload] = {}
@@ -109,8 +112,8 @@ def data_parallel(
 def _checked(work: Workload, devices: Sequence[str], reduce: str, reduction: str, bucket_bytes: int) -> Method:
     if work.source is None:
         raise WorkloadError(f"workload {work.name!r} was built by hand: only what gs.trace has made can be split")
-    if isinstance(devices, str) or not devices:
-        raise WorkloadError(f"devices is {devices!r}: a list of one device or more is needed")
+    if isinstance(devices, str) or not devices or len(set(devices)) < len(devices):
+        raise WorkloadError(f"devices is {devices!r}: a list of one device or more, each once, is needed")
     if reduce not in METHODS:
         raise WorkloadError(f"reduce is {reduce!r}: one of {', '.join(METHODS)} is needed")
     if reduction not in REDUCTIONS:

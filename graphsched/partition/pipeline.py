@@ -13,11 +13,10 @@ from graphsched.partition.chain import Chain, StageMemory, chain_of, pass_second
 from graphsched.partition.micro_batches import MicroBatches
 from graphsched.partition.orders import Order, Rows, most_in_flight, steps_of
 from graphsched.partition.placing import Placing
+from graphsched.partition.reductions import REDUCTIONS, check_loss
 from graphsched.partition.seeding import with_share
 from graphsched.partition.stages import balanced, least_largest
 from graphsched.workload import Workload
-
-REDUCTIONS = ("mean", "sum")
 
 
 def pipeline(
@@ -106,9 +105,11 @@ def pipeline(
         cuda:1 loss
 
     Not modelled: the random numbers of the unsplit step (each micro-batch of a layer with dropout draws its own);
-    losses that are no mean or sum of the rows'; recomputed activations.
+    losses that are no mean or sum of the rows' (refused where the trace was given the loss); layers other than batch
+    normalisation that look at several rows at once, and buffers that count steps; recomputed activations.
     """
     rows, stages = _checked(work, devices, micro_batches, order, chunks, reduction), len(devices) * chunks
+    check_loss(work, _rows(work, micro_batches), reduction)
     micro = _micro_batch(work, micro_batches, 1.0 / micro_batches if reduction == "mean" else 1.0)
     chain = chain_of(micro)
     starts = _cut(chain, work, devices, rows, stages, micro_batches, costs, memory_bytes)
@@ -134,14 +135,24 @@ def _checked(
     return steps_of(order, len(devices), micro_batches, chunks)
 
 
-def _micro_batch(work: Workload, micro_batches: int, share: float) -> Workload:
-    """The step of one micro-batch."""
+def _rows(work: Workload, micro_batches: int) -> list[int]:
+    """Rows of each micro-batch.
+
+    Raises:
+        WorkloadError: The batch does not divide.
+    """
     batch = batch_size(work.source.inputs)
     if batch % micro_batches:
         raise WorkloadError(
             f"a batch of {batch} rows does not divide into {micro_batches} equal micro-batches: give a number that "
             f"divides {batch}"
         )
+    return [batch // micro_batches] * micro_batches
+
+
+def _micro_batch(work: Workload, micro_batches: int, share: float) -> Workload:
+    """The step of one micro-batch."""
+    batch = batch_size(work.source.inputs)
     inputs = {
         name: tensor[: batch // micro_batches] if tensor.shape[:1] == (batch,) else tensor
         for name, tensor in work.source.inputs.items()

@@ -32,10 +32,15 @@ class Origin:
 
 @dataclass(eq=False, slots=True)
 class Memory:
-    """Memory of one tensor: what it holds now, and the fake tensor that owns it."""
+    """Memory of one tensor: what it holds now (an origin, or a view of one), and the fake tensor that owns it."""
 
-    now: Origin
+    now: Any
     owner: Any
+
+    @property
+    def is_state(self) -> bool:
+        """Whether it lives across runs."""
+        return isinstance(self.now, Origin) and self.now.is_state
 
 
 @dataclass(frozen=True, slots=True)

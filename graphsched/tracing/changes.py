@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphsched.errors import TraceError
 from graphsched.tracing.aliases import BASE, Origin, Sight, Step, functional
+from graphsched.workload import Operation, operation_name
 
 if TYPE_CHECKING:
     from graphsched.tracing.recorder import Call, Recorder
@@ -23,7 +24,7 @@ def change(recorder: Recorder, function: Any, args: Any, kwargs: Any, written: l
         TraceError: Some of them are states and some are not, or no operator returns what this one changes.
     """
     sights = [recorder.sight(tensor) for tensor in written]
-    states = [sight.memory.now for sight in sights if sight.memory.now.is_state]
+    states = [sight.memory.now for sight in sights if sight.memory.is_state]
     if len(states) == len(sights):
         call = recorder.record(function, recorder.template(args), recorder.template(kwargs), states)
         result = function(*args, **kwargs)
@@ -51,17 +52,37 @@ def _out_of_place(
     other = functional(function)
     places = function._schema.arguments[len(args) :]
     defaults = {a.name: a.default_value for a in places if a.has_default_value() and not a.kwarg_only}
-    call = recorder.record(other, recorder.template(args), defaults | recorder.template(kwargs))
+    given, order = recorder.template(args), _order_drawn(other, written[0])
+    if order:
+        given = (_permuted(given[0], order), *given[1:])
+    call = recorder.record(other, given, defaults | recorder.template(kwargs))
     result = function(*args, **kwargs)
     call.outputs += [(Origin(), tensor) for tensor in written]
     for (changed, tensor), sight in zip(call.outputs, sights, strict=True):
-        _put(recorder, changed, tensor, sight)
+        back = sorted(range(len(order)), key=order.__getitem__)
+        _put(recorder, _permuted(changed, back) if order else changed, tensor, sight)
     if result is not None:
         recorder.aliases.same(result, sights[0])
     return result
 
 
-def _put(recorder: Recorder, changed: Origin, tensor: Any, sight: Sight) -> None:
+def _order_drawn(other: Any, tensor: Any) -> list[int]:
+    """Dimensions of `tensor` in the order of memory, where `other` draws in another; empty: it does not."""
+    import torch
+
+    order = sorted(range(tensor.dim()), key=lambda i: -tensor.stride(i))
+    alike = other is not torch.ops.aten.bernoulli.p or tensor.is_contiguous()
+    return [] if alike or not tensor.permute(order).is_contiguous() else order
+
+
+def _permuted(template: Any, order: list[int]) -> Operation:
+    import torch
+
+    permute = torch.ops.aten.permute.default
+    return Operation(operation_name(permute), permute, (template, order))
+
+
+def _put(recorder: Recorder, changed: Any, tensor: Any, sight: Sight) -> None:
     """`changed` in the memory of `sight`, in the place where `tensor` looks."""
     import torch
 

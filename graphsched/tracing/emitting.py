@@ -40,10 +40,12 @@ class Emitter:
         self._same: dict[int, Any] = {}  # tensors that are the same in every run, by identity of the origin
         self._constants: dict[str, Value] = {}  # by content
         self._here: str | None = None
+        self._results: frozenset[str] = frozenset()  # names that are spoken for
 
     def emit(self, calls: Sequence[Call], results: Mapping[str, Any], *, grain: str) -> None:
         """Tasks for `calls`, as far as `results` (arguments by name) or states need them; results are kept."""
         self._here = self._devices("")
+        self._results = frozenset(results)
         for name in self._inputs:
             self.work.input(name, self._given[name], device=self._here or "cpu")
         needed = [call for call in _needed(calls, results.values()) if not self._is_constant(call)]
@@ -119,7 +121,7 @@ class Emitter:
     def _free(self, stem: str) -> str:
         """`stem`, with a number where that is taken."""
         name, number = stem, 1
-        while name in self.work.graph or name in self.work.values:
+        while name in self.work.graph or name in self.work.values or name in self._results:
             number += 1
             name = f"{stem}.{number}"
         return name
@@ -153,7 +155,10 @@ class Emitter:
 
     def _constant(self, tensor: Any) -> Value:
         """A state that holds `tensor`; one on each device for all that are equal."""
-        content = hashlib.sha256(tensor.contiguous().numpy().tobytes()).hexdigest()
+        import torch
+
+        plain = tensor.resolve_conj().resolve_neg().reshape(-1).view(torch.uint8)
+        content = hashlib.sha256(plain.numpy().tobytes()).hexdigest()
         key = f"{self._here} {TensorSpec.of(tensor)} {content}"
         if key not in self._constants:
             self._constants[key] = self.work.state(self._free("constant"), tensor, device=self._here)

@@ -2,10 +2,9 @@
 
 Their tensors become states, named as in ``state_dict`` (``conv.weight``; with several modules ``net.conv.weight``);
 what an optimiser keeps for a parameter is named after it (``conv.weight/momentum_buffer``). State that an optimiser
-makes in its first step is there from the start, with zeros.
+makes in its first step is there from the start, as it makes it, else with zeros.
 
-Not modelled: gradients kept from one step to the next (each step must set them to None, as ``zero_grad`` does);
-optimisers whose first step differs from one that starts from zeros (SGD with momentum and dampening).
+Not modelled: gradients kept from one step to the next (each step must set them to None, as ``zero_grad`` does).
 """
 
 from __future__ import annotations
@@ -56,6 +55,15 @@ class Bound:
             for path, inner in module.named_modules()
         }
 
+    def present(self) -> dict[str, Any]:
+        """What the modules have now, by name of the state."""
+        return {
+            self.called(name, key): tensor
+            for name, module in self.modules.items()
+            for named in (module.named_parameters, module.named_buffers)
+            for key, tensor in named(remove_duplicate=False)
+        }
+
     def states(self) -> dict[str, Any]:
         """All tensors by name of the state."""
         kept = {_moment(*key): tensor for moments in self.moments.values() for key, tensor in moments.items()}
@@ -78,30 +86,88 @@ def _moments(optimizer: Any, names: Mapping[int, str]) -> dict[tuple[str, str], 
                     f"the optimizer has a parameter of shape {tuple(parameter.shape)} that no module of the trace "
                     "owns: name the module with module=..."
                 )
-    mode = FakeTensorMode()
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
     fakes = {p: mode.from_tensor(p) for group in optimizer.param_groups for p in group["params"]}
     for fake in fakes.values():
         with mode:
             fake.grad = torch.zeros_like(fake)
     found: dict[tuple[str, str], Any] = {}
     with mode, replaced_in(optimizer, fakes, {}):
-        optimizer.step()
+        try:
+            optimizer.step()
+        except Exception as error:
+            raise TraceError(
+                f"{type(optimizer).__name__} cannot take its step on tensors without data ({error}): use another "
+                "optimizer, or trace without it"
+            ) from error
         for parameter, fake in fakes.items():
             for key, like in optimizer.state.get(fake, {}).items():
                 if isinstance(like, torch.Tensor):
                     found[names[id(parameter)], key] = like
-    return {(parameter, key): _kept(optimizer, names, parameter, key, like) for (parameter, key), like in found.items()}
+    kept = {names[id(p)]: dict(of) for p, of in optimizer.state.items() if id(p) in names}
+    first = {} if all(isinstance(kept.get(p, {}).get(key), torch.Tensor) for p, key in found) else _first(optimizer)
+    made = {names[id(p)]: of for p, of in first.items()}
+    moments = {}
+    for (parameter, key), like in found.items():
+        known = (state[parameter].get(key) for state in (kept, made) if parameter in state)
+        value = next((t for t in known if isinstance(t, torch.Tensor)), None)
+        moments[parameter, key] = _number(torch.zeros(like.shape, dtype=like.dtype) if value is None else value)
+    for group in optimizer.param_groups:
+        new = [
+            p for p in group["params"] if not optimizer.state.get(p) and any(key[0] == names[id(p)] for key in found)
+        ]
+        if new:
+            _check_first(optimizer, min(new, key=lambda p: p.numel()), names, moments)
+    return moments
 
 
-def _kept(optimizer: Any, names: Mapping[int, str], parameter: str, key: str, like: Any) -> Any:
-    """What `optimizer` keeps for a parameter, else zeros; numbers (of steps) in double precision, as Python's are."""
+def _number(tensor: Any) -> Any:
+    """Numbers (of steps) in double precision, as Python's are."""
+    return tensor.double() if tensor.dim() == 0 and tensor.is_floating_point() else tensor
+
+
+def _first(optimizer: Any) -> dict[Any, dict[str, Any]]:
+    """What `optimizer` keeps for its parameters before it changes them for the first time, as far as it tells."""
     import torch
 
-    found = torch.zeros(like.shape, dtype=like.dtype)
-    for owner, kept in optimizer.state.items():
-        if names.get(id(owner)) == parameter and isinstance(kept.get(key), torch.Tensor):
-            found = kept[key]
-    return found.double() if found.dim() == 0 and found.is_floating_point() else found
+    inits = getattr(optimizer, "_init_group", None)
+    if inits is None:
+        return {}
+    copies = {p: p.detach().requires_grad_() for group in optimizer.param_groups for p in group["params"]}
+    for copied in copies.values():
+        copied.grad = torch.zeros((), dtype=copied.dtype, device=copied.device).expand(copied.shape)
+    with replaced_in(optimizer, copies, {}):
+        for group in optimizer.param_groups:
+            inits(group, *([] for _ in list(inspect.signature(inits).parameters)[1:]))
+        return {p: dict(optimizer.state[copied]) for p, copied in copies.items()}
+
+
+def _check_first(optimizer: Any, parameter: Any, names: Mapping[int, str], moments: Mapping[Any, Any]) -> None:
+    """Check that the first step of `optimizer` is that from `moments`, on one parameter.
+
+    Raises:
+        TraceError: It is not.
+    """
+    import torch
+
+    steps = []
+    given = {key: tensor for (name, key), tensor in moments.items() if name == names[id(parameter)]}
+    groups = optimizer.param_groups
+    for state in ({}, {key: tensor.clone() for key, tensor in given.items()}):
+        copied = torch.zeros(parameter.shape, dtype=parameter.dtype).requires_grad_()
+        copied.grad = torch.linspace(-1, 2, copied.numel()).reshape(copied.shape).to(copied.dtype)
+        only = [group | {"params": [p for p in group["params"] if p is parameter]} for group in groups]
+        optimizer.param_groups = [group for group in only if group["params"]]
+        try:
+            with replaced_in(optimizer, {parameter: copied}, {copied: state} if state else {}):
+                optimizer.step()
+        finally:
+            optimizer.param_groups = groups
+        steps.append(copied.detach())
+    if not torch.allclose(steps[0], steps[1], rtol=1e-2, atol=0.0, equal_nan=True):
+        raise TraceError(
+            f"the first step of {type(optimizer).__name__} is unlike the later ones: let it take one before the trace"
+        )
 
 
 @contextlib.contextmanager
@@ -124,18 +190,19 @@ def rebound(bound: Bound, fakes: Mapping[str, Any]) -> Iterator[None]:
 @contextlib.contextmanager
 def _replaced_in_module(module: Any, tensors: Mapping[Any, Any]) -> Iterator[None]:
     """`module` with other tensors in the place of its parameters and buffers, shared ones in every place."""
-    before = []
-    for inner in module.modules():
-        for own in (inner._parameters, inner._buffers):
-            before.append((own, dict(own)))
-            own.update({key: tensors[tensor] for key, tensor in own.items() if tensor is not None})
-        if hasattr(inner, "_flat_weights"):  # recurrent layers keep a list of them
-            before.append((vars(inner), {"_flat_weights": inner._flat_weights}))
-            inner._flat_weights = [getattr(inner, key) for key in inner._flat_weights_names]
+    before = [
+        (own, dict(own)) for inner in module.modules() for own in (vars(inner), inner._parameters, inner._buffers)
+    ]
     try:
+        for inner in module.modules():
+            for own in (inner._parameters, inner._buffers):
+                own.update({key: tensors[tensor] for key, tensor in own.items() if tensor is not None})
+            if hasattr(inner, "_flat_weights"):  # recurrent layers keep a list of them
+                inner._flat_weights = [getattr(inner, key) for key in inner._flat_weights_names]
         yield
     finally:
         for own, content in before:
+            own.clear()
             own.update(content)
 
 

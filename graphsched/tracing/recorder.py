@@ -10,6 +10,7 @@ any device).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -140,7 +141,8 @@ class Recorder:
             )
         if id(thing) not in self._fakes:
             fake = self._fakes[id(thing)] = self._fake_mode.from_tensor(thing)
-            self.give(f"constant.{len(self._fakes) - 1}", thing, fake, is_state=True)
+            free = (f"constant.{i}" for i in itertools.count() if f"constant.{i}" not in self.given)
+            self.give(next(free), thing, fake, is_state=True)
         return self._fakes[id(thing)]
 
     def _viewed(self, function: Any, args: Any) -> Sight | None:
@@ -150,7 +152,7 @@ class Recorder:
 
     def _view(self, function: Any, args: Any, kwargs: Any, result: Any, sight: Sight) -> None:
         rest = self.template(args[1:]), self.template(kwargs)
-        step = (function if sight.memory.now.is_state else _lenient(function), (BASE, *rest[0]), rest[1])
+        step = (function if sight.memory.is_state else _lenient(function), (BASE, *rest[0]), rest[1])
         if isinstance(result, (list, tuple)):
             for number, part in enumerate(result):
                 self.aliases.view(part, sight, Step(*step, number))

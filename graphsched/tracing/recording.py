@@ -12,6 +12,7 @@ from graphsched.tracing.failures import explained
 from graphsched.tracing.neutral import neutral
 from graphsched.tracing.rebinding import Bound, rebound
 from graphsched.tracing.recorder import Recorder
+from graphsched.tracing.settling import check_apart, one_memory, one_sequence, settled
 
 
 def recorded(
@@ -27,14 +28,26 @@ def recorded(
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
 
+    for name in inputs:
+        if name in bound.states():
+            raise TraceError(f"input {name!r} bears the name of a state: rename one of them")
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     recorder = Recorder(mode)
     given = {**inputs, **bound.states()}
     fakes = {name: _fake(mode, name, tensor) for name, tensor in given.items()}
     for name, tensor in given.items():
         recorder.give(name, tensor, fakes[name], is_state=name not in inputs)
-    with explained(), neutral(), mode, rebound(bound, fakes), _noted(recorder, bound), recorder.mode():
+    own = {name: fakes[name] for name in bound.tensors}
+    kept = contextlib.ExitStack()
+    with explained(), neutral(), mode, rebound(bound, fakes), kept:
+        for context in (one_sequence(recorder), one_memory(own), _noted(recorder, bound), recorder.mode()):
+            kept.enter_context(context)
         returned = by_name(step(*[fakes[name] for name in inputs]))
+        returned = settled(recorder, bound, fakes, returned)
+    for name in returned:
+        if name in given:
+            raise TraceError(f"result {name!r} bears the name of an input or a state: return it under another name")
+    check_apart(bound.tensors, {origin.name for call in recorder.calls for origin in call.updates})
     trained = {name for name, fake in fakes.items() if fake.requires_grad}
     for call in recorder.calls:
         if call.phase == "forward" and any(origin.name in trained for origin in call.updates):
@@ -48,8 +61,11 @@ def _fake(mode: Any, name: str, tensor: Any) -> Any:
 
     if not isinstance(tensor, torch.Tensor):
         raise TraceError(f"input {name!r} is a {type(tensor).__name__}: give a tensor, and build constants in")
+    if tensor.layout is not torch.strided or tensor.is_nested or tensor.is_quantized:
+        raise TraceError(f"{name!r} is sparse, nested or quantized: give a tensor with strides")
     with mode:
         fake = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+        fake._is_param = isinstance(tensor, torch.nn.Parameter)  # what `isinstance` asks for
         return fake.requires_grad_(tensor.requires_grad)
 
 

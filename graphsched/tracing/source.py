@@ -38,8 +38,15 @@ class Source:
     grain: str = "operator"
 
     def again(self, **changed: Any) -> Source:
-        """The same with other attributes."""
-        return replace(self, **changed)
+        """The same with other attributes.
+
+        Raises:
+            TraceError: Inputs have other names.
+        """
+        inputs = changed.get("inputs", self.inputs)
+        if inputs.keys() != self.inputs.keys():
+            raise TraceError(f"inputs are {', '.join(inputs)}: {', '.join(self.inputs)} are needed")
+        return replace(self, **{**changed, "inputs": {name: inputs[name] for name in self.inputs}})
 
     def trace(self, devices: Devices | str | None = None) -> Workload:
         """The workload, whose ``source`` is this.

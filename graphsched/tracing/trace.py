@@ -82,6 +82,8 @@ def _used(function: Any, target: Any, loss: Any, optimizer: Any, module: Any) ->
     """The modules and optimisers that `function` uses, by name."""
     import torch
 
+    if optimizer is not None and not isinstance(optimizer, torch.optim.Optimizer):
+        raise TraceError(f"optimizer is a {type(optimizer).__name__}: one of torch.optim is needed")
     given = {} if optimizer is None else {"optimizer": optimizer}
     if isinstance(function, torch.nn.Module):
         if loss is None:
@@ -93,6 +95,9 @@ def _used(function: Any, target: Any, loss: Any, optimizer: Any, module: Any) ->
         modules = found_in(function, torch.nn.Module)
     else:
         modules = dict(module) if isinstance(module, Mapping) else {"module": module}
+        for thing in modules.values():
+            if not isinstance(thing, torch.nn.Module):
+                raise TraceError(f"module holds a {type(thing).__name__}: a module or a dict of them is needed")
     return _distinct(modules), _distinct(given or found_in(function, torch.optim.Optimizer))
 
 
@@ -111,11 +116,12 @@ def _named(function: Any, inputs: tuple[Any, ...]) -> dict[str, Any]:
     """`inputs` by the names of the function's parameters."""
     called = getattr(function, "forward", function)
     try:
-        given = inspect.signature(called).bind(*inputs).arguments
+        takes = inspect.signature(called)
+        given = takes.bind(*inputs).arguments
     except (TypeError, ValueError) as error:
         raise TraceError(f"the inputs do not fit the function: {error}") from error
     named: dict[str, Any] = {}
     for name, thing in given.items():
-        several = isinstance(thing, tuple)
+        several = takes.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
         named |= {f"{name}.{i}": part for i, part in enumerate(thing)} if several else {name: thing}
     return named

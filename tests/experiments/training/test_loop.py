@@ -7,6 +7,7 @@ import io
 import math
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,14 @@ from tests.executors.programs import machine
 
 HERE = machine("worker:0", "worker:1")
 BATCH, SEED = 8, 3
+
+
+@pytest.fixture(autouse=True)
+def interrupts_are_heard() -> Iterator[None]:
+    """A shell that starts tests in the background has them ignore interrupts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def dataset(count: int = 44, tests: int = 11) -> Dataset:

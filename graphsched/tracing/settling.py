@@ -1,0 +1,108 @@
+"""What a step does to tensors and random numbers that no operator shows.
+
+A buffer that a module assigns (``self.mean = ...``) is copied into its state. A parameter that gets another tensor or
+another memory, states that share memory, and random numbers that start anew are refused.
+
+Not modelled: seeds of Python's and numpy's random numbers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+from unittest import mock
+
+from graphsched.errors import TraceError
+from graphsched.tracing.rebinding import Bound
+from graphsched.tracing.recorder import Recorder
+
+_SEEDS = ("manual_seed", "seed", "set_rng_state")
+
+
+def settled(recorder: Recorder, bound: Bound, fakes: Mapping[str, Any], returned: Mapping[str, Any]) -> dict[str, Any]:
+    """`returned`, after assigned buffers have been copied into their states.
+
+    Raises:
+        TraceError: A parameter was assigned, or a buffer of another shape or type.
+    """
+    import torch
+
+    assigned = {}
+    present = bound.present()
+    for name in bound.tensors:
+        fake, now = fakes[name], present.get(name)
+        if now is not fake:
+            if now is None or fake.requires_grad or (now.shape, now.dtype) != (fake.shape, fake.dtype):
+                raise TraceError(
+                    f"the step assigns {name!r}, which is a parameter or gets another shape or type: change it in "
+                    "place, as with copy_"
+                )
+            assigned[name] = now.detach()
+    old = {id(recorder.sight(fakes[name]).memory) for name in assigned}
+    results = {key: t.clone() if id(recorder.sight(t).memory) in old else t for key, t in returned.items()}
+    values = {name: t.clone() if recorder.sight(t).memory.is_state else t for name, t in assigned.items()}
+    with torch.no_grad():
+        for name, value in values.items():
+            recorder.path.append(name.rpartition(".")[0])
+            fakes[name].copy_(value)
+            recorder.path.pop()
+    return results
+
+
+@contextlib.contextmanager
+def one_memory(fakes: Mapping[str, Any]) -> Iterator[None]:
+    """`fakes` keep their memory in the block.
+
+    Raises:
+        TraceError: ``.data`` of one was assigned.
+    """
+    before = {name: fake.untyped_storage() for name, fake in fakes.items()}
+    yield
+    for name, storage in before.items():
+        if fakes[name].untyped_storage()._cdata != storage._cdata:
+            raise TraceError(f"the step assigns .data of {name!r}: change it in place, as with copy_ under no_grad")
+
+
+@contextlib.contextmanager
+def one_sequence(recorder: Recorder) -> Iterator[None]:
+    """Random numbers go on in the block as they began; those of the user are left alone.
+
+    Raises:
+        TraceError: They are drawn, and were set back or seeded.
+    """
+    import torch
+
+    with contextlib.ExitStack() as stack:
+        places = itertools.product((torch, torch.random), _SEEDS)
+        made = [stack.enter_context(mock.patch.object(owner, name)) for owner, name in places]
+        for seeding in made:
+            seeding.return_value = torch.default_generator
+        yield
+    if any(seeding.called for seeding in made) and any(call.is_random for call in recorder.calls):
+        raise TraceError(
+            "the step draws random numbers and sets them back (a seed, or a checkpoint of a part with dropout): seed "
+            "outside, and leave checkpoints out"
+        )
+
+
+def check_apart(tensors: Mapping[str, Any], changed: set[str]) -> None:
+    """Check that none of `tensors` that are `changed` shares memory with another.
+
+    Raises:
+        TraceError: Two do.
+    """
+    by_storage: dict[int, list[tuple[int, int, str]]] = {}
+    for name, tensor in tensors.items():
+        if tensor.numel():
+            steps = sum((n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True))
+            first, size = tensor.storage_offset(), tensor.element_size()
+            place = first * size, (first + steps + 1) * size, name
+            by_storage.setdefault(tensor.untyped_storage()._cdata, []).append(place)
+    for places in by_storage.values():
+        for (_, end, one), (start, _, other) in itertools.combinations(sorted(places), 2):
+            if start < end and tensors[one] is not tensors[other] and changed & {one, other}:
+                raise TraceError(
+                    f"{one!r} and {other!r} share memory and change: make them one parameter, or clone one"
+                )
