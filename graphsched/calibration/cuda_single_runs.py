@@ -1,7 +1,7 @@
 """What runs of one action take beyond its call, launch, work and return: first calls find colder caches than others.
 
-They are made as runs are measured: several follow each other between two looks at the yardstick, which leaves the
-first of them, and less the second, with caches of its own. The median of all counts, in units of the yardstick.
+They are made as short runs are measured: after each look at the yardstick, which leaves the next run with caches of
+its own, one does not count and two do. The median of all counts, in units of the yardstick.
 
 Not modelled: other operations than a tiny one; copies that block. Theirs are taken to be those of a task and of copies
 that do not.
@@ -56,6 +56,7 @@ def _beyond_s(build: Build, gpus: tuple[int, ...], host_s: float, work_s: float,
         program = stack.enter_context(program_of(build, gpus))
         for _ in range(RUNS // EVERY + 1):
             unit_s = yardstick.sample_s()
+            program.time_once()
             shares += [(program.time_once() - device_s) / unit_s for _ in range(EVERY)]
     return median(shares[EVERY:]) * known["call_s"] - host_s - known["switch_s"]
 

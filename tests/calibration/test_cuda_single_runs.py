@@ -49,7 +49,7 @@ class Programs:
 
         def time_once() -> float:
             self.since += 1
-            cold_s = {1: 9.0, 2: 2.0}.get(self.since, 0.0)
+            cold_s = 9.0 if self.since == 1 else 0.0
             host_s = HOST_S[build] + self.more_s[build] + cold_s
             return KNOWN["launch_s"] + WORK_S[build] + KNOWN["sync_s"] + self.pace * host_s
 
@@ -58,7 +58,7 @@ class Programs:
 
 @pytest.mark.parametrize("pace", [1.0, 1.5])
 def test_what_a_run_takes_beyond_its_parts_is_told_for_each_kind(monkeypatch: pytest.MonkeyPatch, pace: float) -> None:
-    """In a thread of any speed, and of the runs between two yardsticks those count that most are like."""
+    """In a thread of any speed, and without the run that follows a yardstick."""
     programs = Programs(monkeypatch, pace, MORE_S)
     found = single_figures([SimpleNamespace(device=k) for k in (2, 3)], KNOWN)  # type: ignore[list-item]
     assert found == pytest.approx({"first_s": 2.0, "first_in_s": 1.0, "first_out_s": 0.5, "first_peer_s": 4.0})
