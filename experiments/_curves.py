@@ -17,7 +17,7 @@ import graphsched as gs
 from experiments._calls import COMPILERS, Call, compiling, planning, warm
 from experiments._networks import example, module, workload
 from experiments._shared import threads_of, torch_device
-from graphsched.formats.quantities import seconds_text
+from graphsched.quantities import seconds_text
 
 LEAST_GAIN = 0.02  # of a call: less is noise, and what it adds up to over many calls is a guess
 

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from graphsched.charts.curves import DPI, LOOKS
-from graphsched.formats.quantities import seconds_text
 from graphsched.gantt.fonts import drawable
+from graphsched.quantities import seconds_text
 
 # A fifth of Okabe and Ito's colours; see `charts.curves`.
 FIVE_LOOKS = (*LOOKS, ("#CC79A7", "v", (0, (1, 1.2))))

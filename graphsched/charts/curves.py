@@ -13,8 +13,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from graphsched.charts.panels import Panel, Series, panels_of
-from graphsched.formats.quantities import bytes_text
 from graphsched.platform import Link, Platform
+from graphsched.quantities import bytes_text
 
 DPI = 150
 SMALLEST, LARGEST = 4096, 2**30

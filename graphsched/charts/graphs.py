@@ -19,8 +19,8 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Patch
 
 from graphsched.charts.curves import DPI
 from graphsched.charts.graph_layout import HEAD, Layout, device_of, lay_out, within_a_step
-from graphsched.formats.quantities import bytes_text
 from graphsched.gantt.fonts import drawable
+from graphsched.quantities import bytes_text
 
 # Okabe and Ito's colours, made pale so that black text can be read on them.
 BANDS = ("#cfe3f1", "#f9dfc4", "#cdebe0", "#efdbe7", "#fbf3c0", "#dddddd")

@@ -13,8 +13,8 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from graphsched.charts.curves import DPI
-from graphsched.formats.quantities import seconds_text
 from graphsched.gantt.fonts import drawable
+from graphsched.quantities import seconds_text
 
 Times = tuple[float | None, float | None]  # predicted, measured
 Bars = Mapping[str, Mapping[str, Times]]

@@ -212,7 +212,7 @@ def _link_rows(platform: Platform) -> list[dict[str, Any]]:
 
 def _pattern_rows(platform: Platform) -> list[dict[str, Any]]:
     """Errors of the patterns that capacities were fitted on, and of others, the worst of each named."""
-    from graphsched.formats.quantities import percent_text
+    from graphsched.quantities import percent_text
 
     rows = []
     for fitted, what in ((True, "fitted on"), (False, "not fitted on")):

@@ -65,7 +65,7 @@ def seconds(value: float | None, *, estimated: bool = False) -> str:
         >>> seconds(0.1323), seconds(0.1323, estimated=True), seconds(None)
         ('132.3 ms', '~132.3 ms', '–')
     """
-    from graphsched.formats.quantities import seconds_text
+    from graphsched.quantities import seconds_text
 
     return NONE if value is None else ("~" if estimated else "") + seconds_text(value)
 
@@ -77,7 +77,7 @@ def percent(value: float | None, *, signed: bool = False) -> str:
         >>> percent(0.0123), percent(0.0123, signed=True), percent(None)
         ('1.23 %', '+1.23 %', '–')
     """
-    from graphsched.formats.quantities import percent_text
+    from graphsched.quantities import percent_text
 
     if value is None:
         return NONE
@@ -114,7 +114,7 @@ def figure(name: str, value: Any) -> str:
         >>> figure("actions_per_s", 123456.7), figure("contention", True), figure("name", None)
         ('123,457', 'yes', '–')
     """
-    from graphsched.formats.quantities import bytes_text, seconds_text
+    from graphsched.quantities import bytes_text, seconds_text
 
     if value is None or isinstance(value, bool):
         return {None: NONE, True: "yes", False: "no"}[value]

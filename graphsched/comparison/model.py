@@ -15,8 +15,8 @@ from graphsched.comparison.bound import GPU_SHARE, Bound, gpu_share, shares_devi
 from graphsched.comparison.errors import Shares, noisy, relative_error, summary
 from graphsched.comparison.text import comparison_text, estimates_note
 from graphsched.errors import PlanError
-from graphsched.formats.quantities import seconds_text
 from graphsched.plan import Plan
+from graphsched.quantities import seconds_text
 from graphsched.timeline import Timeline
 
 

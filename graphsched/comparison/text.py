@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphsched.comparison.errors import NOISY_SPREAD
-from graphsched.formats.quantities import percent_text, seconds_text
+from graphsched.quantities import percent_text, seconds_text
 
 if TYPE_CHECKING:
     from graphsched.comparison.model import Comparison

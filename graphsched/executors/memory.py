@@ -6,12 +6,14 @@ something else takes between the check and the run.
 
 from __future__ import annotations
 
+from functools import partial
+
 from graphsched.errors import OutOfMemoryError
 from graphsched.executors.lanes import device_index, is_cuda
 from graphsched.plan import Peak, Plan
+from graphsched.quantities import bytes_text
 
 NAMED = 5  # of what is alive at a peak, the largest
-_UNITS = (("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
 def check_memory(plan: Plan) -> None:
@@ -49,28 +51,21 @@ def devices_of(plan: Plan) -> list[str]:
     return list(dict.fromkeys([*used, *plan.homes.values(), *(copy.target for copy in plan.copies.values())]))
 
 
+_sized = partial(bytes_text, digits=4)  # what is needed may be little more than what is there
+
+
 def _refusal(plan: Plan, device: str, peak: Peak, room: int) -> str:
     largest = ", ".join(
-        f"{held.name} ({sized(held.nbytes)}{f', of task {held.task!r}' if held.task else ''})"
+        f"{held.name} ({_sized(held.nbytes)}{f', of task {held.task!r}' if held.task else ''})"
         for held in peak.alive[:NAMED]
     )
     more = len(peak.alive) - NAMED
     at = f" at {peak.action!r}" if peak.action else ""
-    workspace = f", {sized(peak.workspace_bytes)} of them workspace" if peak.workspace_bytes else ""
+    workspace = f", {_sized(peak.workspace_bytes)} of them workspace" if peak.workspace_bytes else ""
     eager = "mode='eager', which gives memory back, " if plan.mode == "graph" else ""
     return (
-        f"the plan does not fit {device}: its peak{at} is {sized(peak.nbytes)}{workspace}, there are {sized(room)}. "
-        f"Inputs and states take {sized(peak.resident_bytes)}. The largest alive then: {largest}"
+        f"the plan does not fit {device}: its peak{at} is {_sized(peak.nbytes)}{workspace}, there are {_sized(room)}. "
+        f"Inputs and states take {_sized(peak.resident_bytes)}. The largest alive then: {largest}"
         f"{f' and {more} more' if more > 0 else ''}: use "
         f"{eager}a smaller batch or more devices, or keep fewer values"
     )
-
-
-def sized(nbytes: int) -> str:
-    """Bytes for people.
-
-    Example:
-        >>> sized(151_234_000_000), sized(999)
-        ('151.2 GB', '999 bytes')
-    """
-    return next((f"{nbytes / scale:.4g} {unit}" for unit, scale in _UNITS if nbytes >= scale), f"{nbytes} bytes")

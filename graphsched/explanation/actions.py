@@ -9,7 +9,7 @@ from typing import Any
 from graphsched.explanation.facts import Facts, is_wait
 from graphsched.explanation.parts import Part, divide, divide_gap, others, served_before
 from graphsched.explanation.starts import Cause, over_s, possible_causes, start_cause, start_latency_s
-from graphsched.formats.quantities import seconds_text
+from graphsched.quantities import seconds_text
 
 LISTED = 6  # actions beside, in the text
 SHOWN = 0.005  # share of a span below which its part before the action was ready is left out of the text

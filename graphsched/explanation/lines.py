@@ -16,8 +16,8 @@ from graphsched.explanation.losses import Loss
 from graphsched.explanation.parts import Part
 from graphsched.explanation.path import Step
 from graphsched.explanation.usage import Use
-from graphsched.formats.quantities import seconds_text
 from graphsched.plan import HOST_LANE
+from graphsched.quantities import seconds_text
 
 NEAR = 0.02  # share of the makespan above the lower bound that is not worth another plan
 MAIN = 0.5  # share of the critical path from which one resource binds the run

@@ -10,7 +10,7 @@ from typing import Literal
 from graphsched.explanation.facts import Facts
 from graphsched.explanation.parts import Part, rivals, served_before
 from graphsched.explanation.path import Step
-from graphsched.formats.quantities import seconds_text
+from graphsched.quantities import seconds_text
 
 LossKind = Literal["contention", "sharing", "line", "dispatch", "return", "latency", "idle", "slower"]
 

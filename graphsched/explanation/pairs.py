@@ -12,7 +12,7 @@ from graphsched.explanation.names import find_action
 from graphsched.explanation.parts import lost_s, rivals
 from graphsched.explanation.starts import Queues, start_cause
 from graphsched.formats.dependencies import dependencies
-from graphsched.formats.quantities import seconds_text
+from graphsched.quantities import seconds_text
 from graphsched.timeline import Timeline
 
 WhyNotKind = Literal[

@@ -18,7 +18,7 @@ from graphsched.explanation.parts import Part
 from graphsched.explanation.path import Step, critical_path
 from graphsched.explanation.slack import slacks
 from graphsched.explanation.usage import Use, device_uses, lane_uses
-from graphsched.formats.quantities import seconds_text
+from graphsched.quantities import seconds_text
 from graphsched.timeline import Timeline
 
 STEPS = 12  # steps of the critical path in the text, the longest

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from graphsched.formats.dependencies import dependencies
-from graphsched.formats.quantities import bytes_text
 from graphsched.formats.tracks import lane_order
 from graphsched.plan import Plan
+from graphsched.quantities import bytes_text
 from graphsched.workload import Workload
 
 _LOOKS = {

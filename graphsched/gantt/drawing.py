@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from graphsched.formats.quantities import percent_text, seconds_text, time_unit
 from graphsched.gantt.bars import LOOKS, Scale, crowded, draw_labels, draw_row
 from graphsched.gantt.fonts import drawable
 from graphsched.gantt.rows import Layout, lay_out, row_names
+from graphsched.quantities import percent_text, seconds_text, time_unit
 from graphsched.timeline import Timeline
 
 DPI = 150

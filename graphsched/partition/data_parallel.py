@@ -11,6 +11,7 @@ from graphsched.partition.copying import Copier
 from graphsched.partition.interleaving import Interleaving
 from graphsched.partition.reducing import METHODS, Method, Replica
 from graphsched.partition.reductions import REDUCTIONS, check_loss
+from graphsched.partition.requests import check_request
 from graphsched.partition.seeding import with_share
 from graphsched.tracing.source import Source
 from graphsched.workload import Workload
@@ -110,10 +111,7 @@ def data_parallel(
 
 
 def _checked(work: Workload, devices: Sequence[str], reduce: str, reduction: str, bucket_bytes: int) -> Method:
-    if work.source is None:
-        raise WorkloadError(f"workload {work.name!r} was built by hand: only what gs.trace has made can be split")
-    if isinstance(devices, str) or not devices or len(set(devices)) < len(devices):
-        raise WorkloadError(f"devices is {devices!r}: a list of one device or more, each once, is needed")
+    check_request(work, devices)
     if reduce not in METHODS:
         raise WorkloadError(f"reduce is {reduce!r}: one of {', '.join(METHODS)} is needed")
     if reduction not in REDUCTIONS:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from graphsched.costs import Costs
 from graphsched.errors import WorkloadError
@@ -14,6 +14,7 @@ from graphsched.partition.micro_batches import MicroBatches
 from graphsched.partition.orders import Order, Rows, most_in_flight, steps_of
 from graphsched.partition.placing import Placing
 from graphsched.partition.reductions import REDUCTIONS, check_loss
+from graphsched.partition.requests import check_request
 from graphsched.partition.seeding import with_share
 from graphsched.partition.stages import balanced, least_largest
 from graphsched.workload import Workload
@@ -120,10 +121,7 @@ def pipeline(
 def _checked(
     work: Workload, devices: Sequence[str], micro_batches: int, order: Order, chunks: int, reduction: str
 ) -> Rows:
-    if work.source is None:
-        raise WorkloadError(f"workload {work.name!r} was built by hand: only what gs.trace has made can be split")
-    if isinstance(devices, str) or not devices or len(set(devices)) < len(devices):
-        raise WorkloadError(f"devices is {devices!r}: a list of different devices is needed")
+    check_request(work, devices)
     if reduction not in REDUCTIONS:
         raise WorkloadError(f"reduction is {reduction!r}: one of {', '.join(REDUCTIONS)} is needed")
     phases = {work.graph.nodes[name].get("phase") for name in work.graph}
@@ -200,12 +198,22 @@ def _cut(
             f"{stages} stages do not fit in memory_bytes={memory_bytes}: the largest needs {least} bytes or more; use "
             "more devices, smaller micro-batches, or order='1f1b'"
         )
+    if memory_bytes is not None:
+        needed = [nbytes(stage, *ends) for stage, ends in enumerate(pairwise(starts))]
+        _check_devices(devices, needed, memory_bytes)
+    return starts
+
+
+def _check_devices(devices: Sequence[str], needed: Sequence[int], memory_bytes: int) -> None:
+    """Make sure that the stages of each device, which need so many bytes, fit together.
+
+    Raises:
+        WorkloadError: Those of one do not.
+    """
     for number, device in enumerate(devices):
-        own = range(number, stages, len(devices))
-        needed = sum(nbytes(stage, starts[stage], starts[stage + 1]) for stage in own)
-        if memory_bytes is not None and needed > memory_bytes:
+        own = needed[number :: len(devices)]
+        if sum(own) > memory_bytes:
             raise WorkloadError(
-                f"{device} needs {needed} bytes for its {len(own)} stages, memory_bytes is {memory_bytes}: use more "
+                f"{device} needs {sum(own)} bytes for its {len(own)} stages, memory_bytes is {memory_bytes}: use more "
                 "devices, smaller micro-batches or fewer chunks"
             )
-    return starts

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from graphsched.errors import WorkloadError
+from graphsched.partition.requests import check_request
 from graphsched.partition.sharding.choosing import MODES, Chooser
 from graphsched.partition.sharding.emitting import Sharder
 from graphsched.partition.sharding.holdings import Holdings
@@ -116,12 +117,9 @@ def gathered(states: Mapping[str, Any], work: Workload) -> dict[str, Any]:
 
 
 def _check(work: Workload, devices: Sequence[str], split: str) -> None:
-    if work.source is None:
-        raise WorkloadError(f"workload {work.name!r} was not traced: split what graphsched.trace has made")
+    check_request(work, devices, least=2)
     if work.source.grain != "operator":
         raise WorkloadError(f"workload {work.name!r} has a task for each module: trace it with grain='operator'")
-    if len(devices) < 2 or len(set(devices)) < len(devices):
-        raise WorkloadError(f"devices are {list(devices)}: name two or more, each once")
     if split not in MODES:
         raise WorkloadError(f"split is {split!r}: one of {', '.join(MODES)} is needed")
 

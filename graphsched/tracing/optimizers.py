@@ -25,33 +25,9 @@ def moments_of(optimizer: Any, names: Mapping[int, str]) -> dict[tuple[str, str]
         TraceError: It has parameters without a name, cannot step without data, or its first step is unlike later ones.
     """
     import torch
-    from torch._subclasses.fake_tensor import FakeTensorMode
 
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            if id(parameter) not in names:
-                raise TraceError(
-                    f"the optimizer has a parameter of shape {tuple(parameter.shape)} that no module of the trace "
-                    "owns: name the module with module=..."
-                )
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
-    fakes = {p: mode.from_tensor(p) for group in optimizer.param_groups for p in group["params"]}
-    for fake in fakes.values():
-        with mode:
-            fake.grad = torch.zeros_like(fake)
-    found: dict[tuple[str, str], Any] = {}
-    with mode, replaced_in(optimizer, fakes, {}):
-        try:
-            optimizer.step()
-        except Exception as error:
-            raise TraceError(
-                f"{type(optimizer).__name__} cannot take its step on tensors without data ({error}): use another "
-                "optimizer, or trace without it"
-            ) from error
-        for parameter, fake in fakes.items():
-            for key, like in optimizer.state.get(fake, {}).items():
-                if isinstance(like, torch.Tensor):
-                    found[names[id(parameter)], key] = like
+    _check_owned(optimizer, names)
+    found = _kept_after_a_step(optimizer, names)
     kept = {names[id(p)]: dict(of) for p, of in optimizer.state.items() if id(p) in names}
     first = {} if all(isinstance(kept.get(p, {}).get(key), torch.Tensor) for p, key in found) else _first(optimizer)
     made = {names[id(p)]: of for p, of in first.items()}
@@ -67,6 +43,41 @@ def moments_of(optimizer: Any, names: Mapping[int, str]) -> dict[tuple[str, str]
         if new:
             _check_first(optimizer, min(new, key=lambda p: p.numel()), names, moments)
     return moments
+
+
+def _check_owned(optimizer: Any, names: Mapping[int, str]) -> None:
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if id(parameter) not in names:
+                raise TraceError(
+                    f"the optimizer has a parameter of shape {tuple(parameter.shape)} that no module of the trace "
+                    "owns: name the module with module=..."
+                )
+
+
+def _kept_after_a_step(optimizer: Any, names: Mapping[int, str]) -> dict[tuple[str, str], Any]:
+    """Fakes of the tensors that `optimizer` keeps once it has taken a step, by parameter and key."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    fakes = {p: mode.from_tensor(p) for group in optimizer.param_groups for p in group["params"]}
+    with mode, replaced_in(optimizer, fakes, {}):
+        for fake in fakes.values():
+            fake.grad = torch.zeros_like(fake)
+        try:
+            optimizer.step()
+        except Exception as error:
+            raise TraceError(
+                f"{type(optimizer).__name__} cannot take its step on tensors without data ({error}): use another "
+                "optimizer, or trace without it"
+            ) from error
+        return {
+            (names[id(parameter)], key): like
+            for parameter, fake in fakes.items()
+            for key, like in optimizer.state.get(fake, {}).items()
+            if isinstance(like, torch.Tensor)
+        }
 
 
 def _number(tensor: Any) -> Any:

@@ -12,7 +12,6 @@ import contextlib
 import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
-from unittest import mock
 
 from graphsched.errors import TraceError
 from graphsched.tracing.rebinding import Bound
@@ -74,13 +73,21 @@ def one_sequence(recorder: Recorder) -> Iterator[None]:
     """
     import torch
 
-    with contextlib.ExitStack() as stack:
-        places = itertools.product((torch, torch.random), _SEEDS)
-        made = [stack.enter_context(mock.patch.object(owner, name)) for owner, name in places]
-        for seeding in made:
-            seeding.return_value = torch.default_generator
+    called: list[Any] = []
+
+    def note(*given: Any) -> Any:
+        called.append(given)
+        return torch.default_generator
+
+    places = [(owner, name, getattr(owner, name)) for owner in (torch, torch.random) for name in _SEEDS]
+    for owner, name, _ in places:
+        setattr(owner, name, note)
+    try:
         yield
-    if any(seeding.called for seeding in made) and any(call.is_random for call in recorder.calls):
+    finally:
+        for owner, name, function in places:
+            setattr(owner, name, function)
+    if called and any(call.is_random for call in recorder.calls):
         raise TraceError(
             "the step draws random numbers and sets them back (a seed, or a checkpoint of a part with dropout): seed "
             "outside, and leave checkpoints out"

@@ -107,7 +107,7 @@ def test_a_plan_that_does_not_fit_is_refused_before_it_takes_anything(
 def test_a_plan_that_just_fits_runs(cuda: Callable[[int], FakeCuda]) -> None:
     cuda(1)
     with Program(chain(with_memory(machine("cuda:0"), cuda0=3072), "cuda:0/s0")) as made:
-        made.run()
+        assert made.run().keys() == {"c"}
 
 
 def test_what_fits_in_eager_mode_may_not_in_graph_mode(cuda: Callable[[int], FakeCuda]) -> None:

@@ -103,3 +103,24 @@ def test_steps_that_wait_for_each_other_are_named() -> None:
 def test_what_does_not_go_together_is_refused(order: str, numbers: tuple[int, int, int], message: str) -> None:
     with pytest.raises(WorkloadError, match=message):
         steps_of(order, *numbers)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("chunks", [2, 3, 4])
+@pytest.mark.parametrize("devices", [1, 2, 3, 4, 8])
+def test_interleaved_rows_are_those_of_torch(devices: int, chunks: int) -> None:
+    """Without its waits: torch.distributed.pipelining's ScheduleInterleaved1F1B, for all numbers that both can do."""
+    schedules = pytest.importorskip("torch.distributed.pipelining.schedules")
+    for micro_batches in (1, 2, 3, 4, 6, 8, 9, 16):
+        rounds = max(1, micro_batches // devices)
+        if micro_batches % rounds:
+            continue
+        theirs = schedules.ScheduleInterleaved1F1B.__new__(schedules.ScheduleInterleaved1F1B)
+        theirs.n_local_stages, theirs.pp_group_size, theirs.rank = chunks, devices, 0
+        theirs.number_of_rounds, theirs.microbatches_per_round = rounds, micro_batches // rounds
+        theirs._n_microbatches, theirs.stage_index_to_group_rank = micro_batches, {}
+        rows = steps_of("interleaved", devices, micro_batches, chunks)
+        for device, row in enumerate(rows):
+            steps = [step for step in theirs._calculate_single_rank_operations(device) if step is not None]
+            kinds = ["F" if step.computation_type.name == "FORWARD" else "B" for step in steps]
+            wanted = [f"{s.stage_index}{kind}{s.microbatch_index}" for s, kind in zip(steps, kinds, strict=True)]
+            assert [str(step) for step in row] == wanted

@@ -32,16 +32,16 @@ def seconds_text(seconds: float) -> str:
     return f"{_digits(seconds / length)} {unit}"
 
 
-def bytes_text(nbytes: float) -> str:
-    """`nbytes` with three digits and a decimal unit that fits.
+def bytes_text(nbytes: float, *, digits: int = 3) -> str:
+    """`nbytes` with so many digits and a decimal unit that fits.
 
     Example:
         >>> bytes_text(64_000_000), bytes_text(4096), bytes_text(12)
         ('64 MB', '4.1 kB', '12 B')
     """
     for unit, size in _SIZES:
-        if nbytes >= size * 0.9995:
-            return f"{_digits(nbytes / size, 3)} {unit}"
+        if nbytes >= size * (1 - 0.5 * 10.0**-digits):  # what rounds to 1 is written as 1
+            return f"{_digits(nbytes / size, digits)} {unit}"
     return f"{nbytes:.0f} B"
 
 
