@@ -1,57 +1,140 @@
-"""What a CUDA graph over two GPUs costs beyond one on a single GPU, from plans of tiny operations on both.
+"""What a CUDA graph over several GPUs costs beyond one on a single GPU, from plans of tiny operations.
 
-Such a graph is not handed over as a whole: the thread launches its nodes one after another, and the GPUs begin
-meanwhile.
+Such a graph is not handed over as a whole: the thread launches it piece after piece, and the GPUs begin meanwhile
+(`simulator.graph_launches`). Rows that differ in one thing tell what takes how long:
 
-Not modelled: three GPUs and more; edges between the GPUs, which plans of copies have.
+- a node on each GPU, beside one on a single GPU: a further GPU
+- nodes on several lanes of each GPU, beside one on each: a node that waits for nothing
+- a chain that goes round the GPUs, of two lengths: an edge between lanes for the thread, and between GPUs on these
+- a long chain on one GPU with a node on each other, beside the chain alone: how much later the first node starts
+
+Not modelled: GPUs that follow one another unlike others, by their numbers or links.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from graphsched.calibration.graph_replays import Replay, each_s
-from graphsched.calibration.graph_rows import TINY_ELEMENTS, replay_of, tiny_replay
+from graphsched.calibration.graph_rows import TINY_ELEMENTS, replay_of
 from graphsched.executors.program import Program
 from graphsched.plan import Placement, build_plan
-from graphsched.platform import Device, Platform
+from graphsched.platform import Device, Link, Platform
 from graphsched.workload import Workload
 
-SIZES = 20, 200  # nodes of the graphs whose launches are compared
-RUNS = 10
+LANES = 4
+ROUND = 4, 36  # tasks of the two chains that go round the GPUs
+LONG = 60  # nodes of the chain on one GPU
+RUNS = 15
+EDGES = 2  # between lanes, from one task of a chain that goes round to the next: to the copy, and from it
+
+Build = Callable[[Workload, Sequence[str]], dict[str, str]]
+
+
+class Rows(NamedTuple):
+    """Replays of the rows."""
+
+    one: Replay
+    each: Replay
+    lanes: Replay
+    short_round: Replay
+    long_round: Replay
+    long: Replay
+    long_beside: Replay
 
 
 def across_figures(devices: Sequence[int], known: Mapping[str, float]) -> dict[str, float]:
-    """Fields ``graph_across_…`` of `Dispatch`, in seconds; none where there is one GPU.
+    """Fields of `Dispatch` about graphs over several GPUs, in seconds; none where there is one GPU.
 
     Args:
         devices: Numbers of the GPUs.
-        known: Has other fields of `Dispatch`: ``graph_launch_node_s``.
+        known: Has other fields of `Dispatch`: ``graph_node_s``, ``graph_peer_copy_s``, ``graph_peer_edge_s``.
     """
-    if len(devices) < 2:
-        return {}
-    few, many = (replay(devices[:2], nodes) for nodes in SIZES)
-    node_s = max(0.0, each_s(few.host_s, many.host_s, SIZES[1] - SIZES[0]) - known["graph_launch_node_s"])
-    longer_s = replay(devices[:2], 2).whole_s - tiny_replay(devices[0], 1).whole_s  # the second node is launched later
-    return {"graph_across_s": max(0.0, longer_s - node_s), "graph_across_node_s": node_s}
+    return figures_of(measured_rows(devices), len(devices), known) if len(devices) > 1 else {}
 
 
-def replay(devices: Sequence[int], nodes: int) -> Replay:
-    """Seconds of a run of so many independent tiny operations, in turn on `devices`; medians."""
-    with _row(devices, nodes) as row:
+def measured_rows(devices: Sequence[int]) -> Rows:
+    """The rows on these GPUs."""
+    first = devices[:1]
+    return Rows(
+        one=replay(first, on_each),
+        each=replay(devices, on_each),
+        lanes=replay(devices, partial(on_each, lanes=LANES)),
+        short_round=replay(devices, partial(going_round, tasks=ROUND[0])),
+        long_round=replay(devices, partial(going_round, tasks=ROUND[1])),
+        long=replay(first, long_on_first),
+        long_beside=replay(devices, long_on_first),
+    )
+
+
+def figures_of(rows: Rows, gpus: int, known: Mapping[str, float]) -> dict[str, float]:
+    """What the rows on so many GPUs say; nothing is below 0."""
+    more = ROUND[1] - ROUND[0]
+    root_s = each_s(rows.each.host_s, rows.lanes.host_s, (LANES - 1) * gpus)
+    step_s = each_s(rows.short_round.whole_s, rows.long_round.whole_s, more)
+    works_s = known["graph_node_s"] + known["graph_peer_copy_s"] + known["graph_peer_edge_s"]
+    return {
+        "graph_across_s": max(0.0, each_s(rows.one.host_s, rows.each.host_s, gpus - 1) - root_s),
+        "graph_across_start_s": each_s(rows.long.whole_s, rows.long_beside.whole_s, gpus - 1),
+        "graph_across_root_s": root_s,
+        "graph_across_edge_s": each_s(rows.short_round.host_s, rows.long_round.host_s, more) / EDGES,
+        "graph_other_device_s": max(0.0, step_s - works_s),
+    }
+
+
+def replay(devices: Sequence[int], build: Build) -> Replay:
+    """Seconds of a run of what `build` adds for these GPUs and places on lanes; medians."""
+    with program_of(devices, build) as row:
         return replay_of(row, RUNS)
 
 
-def _row(devices: Sequence[int], nodes: int) -> Program:
+def program_of(devices: Sequence[int], build: Build) -> Program:
+    """One graph over these GPUs."""
+    work, names = Workload("across"), [f"cuda:{device}" for device in devices]
+    lanes = build(work, names)
+    ends = [(a, b) for a in names for b in names if a != b]
+    links = tuple(Link(a, b, "peer", 1e-5, 1e11) for a, b in ends)
+    here = Platform("here", (Device("cpu", "cpu"), *map(partial(Device, kind="cuda"), names)), links)
+    placement = Placement([task.name for task in work.tasks], lanes)
+    return Program(build_plan(work, here, None, placement, scheduler="calibration"), mode="graph")
+
+
+def on_each(work: Workload, names: Sequence[str], lanes: int = 1) -> dict[str, str]:
+    """A tiny task on each of so many lanes of each GPU."""
+    placed: dict[str, str] = {}
+    for name in names:
+        _row(work, name, [f"{name}/s{lane}" for lane in range(lanes)], placed)
+    return placed
+
+
+def long_on_first(work: Workload, names: Sequence[str]) -> dict[str, str]:
+    """A chain on the first GPU, a task on each other."""
+    placed: dict[str, str] = {}
+    _row(work, names[0], [f"{names[0]}/s0"] * LONG, placed)
+    for name in names[1:]:
+        _row(work, name, [f"{name}/s0"], placed)
+    return placed
+
+
+def going_round(work: Workload, names: Sequence[str], tasks: int) -> dict[str, str]:
+    """A chain of so many tasks that goes round the GPUs, with a copy before each task but the first."""
     import torch
 
-    work, names = Workload("across"), [f"cuda:{device}" for device in devices]
-    inputs = [work.input(f"x{name}", torch.zeros(TINY_ELEMENTS), device=name) for name in names]
-    for k in range(nodes):
-        work.task(torch.neg, inputs[k % len(names)], name=f"t{k}", device=names[k % len(names)])
-    tasks = [f"t{k}" for k in range(nodes)]
-    placed = {task: f"{names[k % len(names)]}/s0" for k, task in enumerate(tasks)}
-    here = Platform("here", (Device("cpu", "cpu"), *map(partial(Device, kind="cuda"), names)))
-    plan = build_plan(work, here, None, Placement(tasks, placed), scheduler="calibration")
-    return Program(plan, mode="graph")
+    value, placed = work.input("x", torch.zeros(TINY_ELEMENTS), device=names[0]), {}
+    for k in range(tasks):
+        device = names[k % len(names)]
+        value = work.task(torch.neg, value, name=f"t{k}", device=device)
+        placed[f"t{k}"] = f"{device}/s0"
+    return placed
+
+
+def _row(work: Workload, device: str, lanes: Sequence[str], placed: dict[str, str]) -> None:
+    """Independent tasks on `device`, one on each of `lanes`, which may be the same."""
+    import torch
+
+    value = work.input(f"x/{device}", torch.zeros(TINY_ELEMENTS), device=device)
+    for k, lane in enumerate(lanes):
+        work.task(torch.neg, value, name=f"{device}/{k}", device=device)
+        placed[f"{device}/{k}"] = lane

@@ -11,6 +11,7 @@ from typing import Any
 from graphsched.calibration.choosing import allowed, needed_for
 from graphsched.errors import GraphschedError, TaskFailedError
 from graphsched.executors.buffers import check_outputs, torch_device
+from graphsched.executors.calls import nested, operation_call
 from graphsched.platform import Platform
 from graphsched.workload import Task, TensorSpec, Value, Workload, fill, returned_tensors
 
@@ -29,10 +30,12 @@ class Step:
 
 
 def bind(task: Task, tensors: Sequence[Any]) -> Callable[[], Any]:
-    """The task's function with its arguments in place."""
+    """The task's function with its arguments in place; lists and operations among these are made anew in every call."""
     operation = task.operation
     assert operation is not None
     assert operation.function is not None
+    if any(map(nested, (*operation.args, *operation.kwargs.values()))):
+        return operation_call(operation, range(len(tensors)), list(tensors))
     return partial(operation.function, *fill(operation.args, tensors), **fill(operation.kwargs, tensors))
 
 

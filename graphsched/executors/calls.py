@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
@@ -24,11 +24,10 @@ def task_call(task: Task, device: str, buffers: Buffers) -> Call:
     Its first call makes sure that the task returns what it declares.
     """
     assert task.operation is not None
-    assert task.operation.function is not None
-    slots, function = buffers.slots, task.operation.function
+    slots = buffers.slots
     reads = [buffers.slot(buffers.plan.buffer(r, device)) for r in task.reads]
     outputs = [buffers.slot(v.name) for v in task.outputs]
-    result = _result(function, task.operation.args, task.operation.kwargs, reads, buffers)
+    result = operation_call(task.operation, reads, slots)
     where, checked = torch_device(device), [False]
 
     def store_first(out: Any) -> None:
@@ -64,20 +63,22 @@ def task_call(task: Task, device: str, buffers: Buffers) -> Call:
     return several if outputs else none
 
 
-def _result(
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    reads: list[int],
-    buffers: Buffers,
-) -> Callable[[], Any]:
-    """``function(*args, **kwargs)`` with slots looked up; the common flat case in few steps."""
-    slots = buffers.slots
-    if any(_nested(a) for a in (*args, *kwargs.values())):
-        of_args = [_getter(a, reads, buffers) for a in args]
-        of_kwargs = {key: _getter(v, reads, buffers) for key, v in kwargs.items()}
+def operation_call(operation: Operation, reads: Sequence[int], slots: list[Any]) -> Callable[[], Any]:
+    """A function that carries out `operation`, and every time those among its arguments; the flat case in few steps.
+
+    Args:
+        operation: What to call.
+        reads: By number of a `Slot` of the operation, the place in `slots` where its tensor lies at the call.
+        slots: Constants are appended.
+    """
+    assert operation.function is not None
+    function: Callable[..., Any] = operation.function
+    args, kwargs = operation.args, operation.kwargs
+    if any(nested(a) for a in (*args, *kwargs.values())):
+        of_args = [_getter(a, reads, slots) for a in args]
+        of_kwargs = {key: _getter(v, reads, slots) for key, v in kwargs.items()}
         return lambda: function(*[get() for get in of_args], **{key: get() for key, get in of_kwargs.items()})
-    where = [reads[a.index] if isinstance(a, Slot) else buffers.constant(a) for a in args]
+    where = [reads[a.index] if isinstance(a, Slot) else _constant(a, slots) for a in args]
     if any(isinstance(v, Slot) for v in kwargs.values()):
         return lambda: function(*[slots[i] for i in where], **fill(kwargs, [slots[i] for i in reads]))
     if kwargs:
@@ -91,31 +92,35 @@ def _result(
     return lambda: function(*arguments(slots))
 
 
-def _getter(argument: Any, reads: list[int], buffers: Buffers) -> Callable[[], Any]:
+def _constant(thing: Any, slots: list[Any]) -> int:
+    slots.append(thing)
+    return len(slots) - 1
+
+
+def _getter(argument: Any, reads: Sequence[int], slots: list[Any]) -> Callable[[], Any]:
     """A function that returns `argument` with its slots looked up and its operations called."""
-    slots = buffers.slots
     if isinstance(argument, Slot):
         slot = reads[argument.index]
         return lambda: slots[slot]
     if isinstance(argument, Operation):
-        assert argument.function is not None
-        return _result(argument.function, argument.args, argument.kwargs, reads, buffers)
-    if not _nested(argument):
+        return operation_call(argument, reads, slots)
+    if not nested(argument):
         return lambda: argument
     if isinstance(argument, Mapping):
-        by_key = {key: _getter(part, reads, buffers) for key, part in argument.items()}
+        by_key = {key: _getter(part, reads, slots) for key, part in argument.items()}
         return lambda: {key: get() for key, get in by_key.items()}
-    parts = [_getter(part, reads, buffers) for part in argument]
+    parts = [_getter(part, reads, slots) for part in argument]
     return lambda: like(argument, [get() for get in parts])
 
 
-def _nested(argument: Any) -> bool:
+def nested(argument: Any) -> bool:
+    """Whether something has to be called or put together for `argument` at every call."""
     if isinstance(argument, Operation):
         return True
     parts = argument.values() if isinstance(argument, Mapping) else argument
     if not isinstance(argument, (list, tuple, Mapping)):
         return False
-    return any(isinstance(p, Slot) or _nested(p) for p in parts)
+    return any(isinstance(p, Slot) or nested(p) for p in parts)
 
 
 def copy_call(name: str, copy: Copy, buffers: Buffers) -> Call:

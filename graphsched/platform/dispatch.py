@@ -63,9 +63,11 @@ class Dispatch:
             of nodes, ascending: (nodes, seconds); empty: `graph_launch_s` and `launch_s` together.
         graph_lane_s: What each lane of the graph after the first adds to that.
         graph_node_s: What a tiny node in a row adds to a replay on the device.
-        graph_across_s: What a graph over several GPUs takes longer from its launch to the thread's return.
-        graph_across_node_s: What launching each of its nodes takes the thread beyond that; a node can start only once
-            it is launched.
+        graph_across_s: What launching a graph takes the thread longer for each of its GPUs beyond the first.
+        graph_across_start_s: How much later its first node starts for that.
+        graph_across_root_s, graph_across_edge_s: What each node that waits for nothing, and each edge between lanes,
+            takes the thread where a graph is on several GPUs; a node starts only once the thread has come to it.
+        graph_other_device_s: `other_device_s` inside a graph; 0: unknown, as outside.
         graph_wait_s: An edge of a graph to another lane where the lanes' nodes are one chain.
         graph_fork_s: An edge of a graph where a branch leaves a lane, or comes back to one.
         graph_copy_edge_s, graph_copies_edge_s, graph_peer_edge_s: `copy_edge_s`, `copies_edge_s` and `peer_edge_s`
@@ -136,7 +138,10 @@ class Dispatch:
     graph_lane_s: float = 0.0
     graph_node_s: float = 1e-6
     graph_across_s: float = 0.0
-    graph_across_node_s: float = 0.0
+    graph_across_start_s: float = 0.0
+    graph_across_root_s: float = 0.0
+    graph_across_edge_s: float = 0.0
+    graph_other_device_s: float = 0.0
     graph_wait_s: float = 2e-7
     graph_fork_s: float = 0.0
     graph_copy_edge_s: float = 0.0

@@ -28,8 +28,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from graphsched.platform import Dispatch
-from graphsched.simulator.graph_mode import across_gpus, inside
-from graphsched.simulator.graph_segments import Replays
+from graphsched.simulator.graph_launches import spread
+from graphsched.simulator.graph_mode import inside
 from graphsched.simulator.lane_costs import CUDA
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def with_event_nodes(columns: Columns, plan: Plan) -> Columns:
     if columns.dispatch.graph_stamp_s:
         return _with_stamps(columns, held, plan)
     later = replace(columns.graphs, later_s=_later_s(columns, held, columns.dispatch.graph_start_s))
-    later = _spread(columns, later, held)
+    later = spread(columns, later, held, EVENTS)
     spacing_s = _spacing_s(columns, held)
     gates = {i: device for i in held if (device := _device(columns, i)) in spacing_s}
     return replace(columns, graphs=later, event_gates=gates, event_spacing_s=spacing_s)
@@ -63,7 +63,7 @@ def _with_stamps(columns: Columns, held: list[int], plan: Plan) -> Columns:
     late_s = EVENTS * dispatch.graph_event_s - gap_s
     copies = {i: late_s for i in held if i not in tasks and late_s > 0.0}
     later = replace(columns.graphs, later_s=_later_s(columns, held, partial(_stamped_start_s, dispatch)))
-    later = _spread(columns, later, held)
+    later = spread(columns, later, [i for i in held if i not in tasks], EVENTS)
     costs = replace(dispatch, timed_gap_s=gap_s)
     return replace(columns, graphs=later, launches=nodes, dispatch=costs, late_events_s=copies)
 
@@ -95,16 +95,6 @@ def _later_s(columns: Columns, held: list[int], start_s: Callable[[int], float])
     without_s = columns.dispatch.graph_start_s
     more_s = [max(0.0, start_s(n + e) - without_s(n)) for n, e in zip(graphs.nodes, events, strict=True)]
     return [s + more for s, more in zip(graphs.later_s, more_s, strict=True)]
-
-
-def _spread(columns: Columns, graphs: Replays, held: list[int]) -> Replays:
-    """`graphs` whose nodes are launched one by one, those of events and stamps among them."""
-    if not graphs.spread_s:
-        return graphs
-    nodes = list(columns.launches)
-    for i in held:
-        nodes[i] += EVENTS
-    return graphs.spread(nodes, across_gpus(columns, graphs), columns.dispatch.graph_across_node_s)
 
 
 def _spacing_s(columns: Columns, held: list[int]) -> dict[int, float]:

@@ -53,16 +53,16 @@ def chained(waits: Waits, lane: Sequence[int], kind: Sequence[int]) -> list[int]
         >>> chained([(), (), (0,), (1,)], lane=[0, 0, 1, 0], kind=[CUDA] * 4)  # 2 leaves lane 0, where 1 goes on
         []
     """
-    needed = _needed(waits, lane, kind)
-    users = [0] * len(needed)
-    for before in needed:
+    found = needed(waits, lane, kind)
+    users = [0] * len(found)
+    for before in found:
         for j in before:
             users[j] += 1
-    alone = ((i, before[0]) for i, before in enumerate(needed) if len(before) == 1)
+    alone = ((i, before[0]) for i, before in enumerate(found) if len(before) == 1)
     return [i for i, j in alone if lane[i] != lane[j] and users[j] == 1]
 
 
-def _needed(waits: Waits, lane: Sequence[int], kind: Sequence[int]) -> list[list[int]]:
+def needed(waits: Waits, lane: Sequence[int], kind: Sequence[int]) -> list[list[int]]:
     """What each action on a stream waits for, its lane's last included, without what the others imply."""
     known: list[Known] = [{}] * len(waits)  # to the action when it starts; shared along a lane
     last: Known = {}

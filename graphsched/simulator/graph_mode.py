@@ -10,9 +10,7 @@ does in eager mode.
 Timing events are nodes too, and so are the stamps that take their place (`plan.stamped` says where), see
 `simulator.event_nodes`.
 
-A graph over several GPUs starts later, and its nodes are launched one by one.
-
-Not modelled: what the number of GPUs has to do with it, beyond one.
+A graph over several GPUs starts later, and is launched piece after piece (`simulator.graph_launches`).
 """
 
 from __future__ import annotations
@@ -24,7 +22,8 @@ from graphsched.plan import OUTSIDE, Copy, Plan, Segments
 from graphsched.platform import Dispatch, Link
 from graphsched.platform.parts import HOST_CALLS
 from graphsched.simulator.graph_edges import chained, joined
-from graphsched.simulator.graph_segments import Replays, replays_of, waits_between
+from graphsched.simulator.graph_launches import further_gpus, spread
+from graphsched.simulator.graph_segments import replays_of, waits_between
 from graphsched.simulator.lane_costs import CUDA
 
 if TYPE_CHECKING:
@@ -64,27 +63,18 @@ def launch_graphs(columns: Columns, segments: Segments) -> None:
             if kind[i] == CUDA:
                 lanes[k][lane[i]] = None
     starts_s = [_start_s(columns.dispatch, *sizes) for sizes in zip(graphs.nodes, map(len, lanes), strict=True)]
-    across = across_gpus(columns, graphs)
-    starts_s = [s + columns.dispatch.graph_across_s * joins for s, joins in zip(starts_s, across, strict=True)]
+    further = further_gpus(columns, graphs)
+    starts_s = [s + columns.dispatch.graph_across_start_s * more for s, more in zip(starts_s, further, strict=True)]
     for i, host_s, start_s in zip(graphs.first, hosts_s, starts_s, strict=True):
         columns.own_s[i] = min(host_s, start_s)
     delays_s = [max(0.0, start_s - host_s) for host_s, start_s in zip(hosts_s, starts_s, strict=True)]
     graphs = replace(graphs, later_s=[delay_s - columns.dispatch.launch_s for delay_s in delays_s])
-    columns.graphs = graphs.spread(columns.launches, across, columns.dispatch.graph_across_node_s)
     waits = joined(columns.waits, lane, kind, graphs.of)
     columns.waits = waits_between(waits, segments, lane, kind)
+    columns.graphs = spread(columns, graphs)
     for i in chained(columns.waits, lane, kind):
         if inside(columns, i):
             columns.flags[i] |= CHAINED
-
-
-def across_gpus(columns: Columns, graphs: Replays) -> list[bool]:
-    """Whether each graph holds actions of several GPUs."""
-    gpus: list[set[int]] = [set() for _ in graphs.first]
-    for i, k in enumerate(graphs.of):
-        if k != OUTSIDE and columns.kind[i] == CUDA:
-            gpus[k].add(columns.lanes.queue[columns.lane[i]])
-    return [len(found) > 1 for found in gpus]
 
 
 def _host_s(dispatch: Dispatch, nodes: int) -> float:

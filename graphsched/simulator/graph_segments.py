@@ -54,28 +54,6 @@ class Replays:
             longer_s=list(self.longer_s) * steps,
         )
 
-    def spread(self, nodes: Sequence[int], across: Sequence[bool], each_s: float) -> Replays:
-        """These, where the thread launches nodes of graphs `across` GPUs one by one, each in `each_s` seconds.
-
-        Args:
-            nodes: Of each action.
-            across: Of each graph, whether it is one.
-
-        Example:
-            >>> made = Replays([0, 0, OUTSIDE, 1], [0, 3], [(), ()], [3, 1], [0.0, 0.0])
-            >>> made = made.spread([1, 2, 0, 1], [True, False], 0.5)
-            >>> made.spread_s, made.longer_s
-            ([0.0, 0.5, 0.0, 0.0], [1.5, 0.0])
-        """
-        if not (each_s and any(across)):
-            return replace(self, spread_s=(), longer_s=())
-        spread_s, longer_s = [0.0] * len(self.of), [0.0] * len(self.first)
-        for i, k in enumerate(self.of):
-            if k != OUTSIDE and across[k]:
-                spread_s[i] = longer_s[k]
-                longer_s[k] += nodes[i] * each_s
-        return replace(self, spread_s=spread_s, longer_s=longer_s)
-
 
 def replays_of(segments: Segments, kind: Sequence[int], launches: Sequence[int]) -> Replays:
     """The graphs of `segments`; how late they start is not filled in.

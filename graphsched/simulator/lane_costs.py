@@ -73,6 +73,7 @@ def _inside(costs: Dispatch) -> Dispatch:
         copy_edge_s=costs.graph_copy_edge_s,
         copies_edge_s=costs.graph_copies_edge_s,
         peer_edge_s=costs.graph_peer_edge_s,
+        other_device_s=costs.graph_other_device_s or costs.other_device_s,
     )
 
 

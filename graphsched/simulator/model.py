@@ -61,11 +61,12 @@ def switched(costs: Dispatch, model: Model) -> Dispatch:
         off += ("start_s", "first_s", "first_in_s", "first_out_s", "first_peer_s", "result_s", "yield_s", "launch_s")
         off += ("blocking_in_s", "blocking_out_s", "fresh_out_s", "asked_s")
         off += ("copy_company_s", "copy_out_company_s", "peer_company_s")
-        off += ("graph_launch_s", "graph_launch_node_s", "graph_lane_s", "graph_across_s", "graph_across_node_s")
+        off += ("graph_launch_s", "graph_launch_node_s", "graph_lane_s", "graph_across_s", "graph_across_start_s")
+        off += ("graph_across_root_s", "graph_across_edge_s")
     if not model.waits:
         off += ("wake_s", "same_device_s", "other_device_s", "graph_wait_s", "graph_fork_s")
         off += ("copy_edge_s", "copies_edge_s", "graph_copy_edge_s", "graph_copies_edge_s")
-        off += ("peer_edge_s", "graph_peer_edge_s")
+        off += ("peer_edge_s", "graph_peer_edge_s", "graph_other_device_s")
     if not model.timing:
         off += ("timed_record_s", "timed_gap_s", "timed_edge_s", "timed_beside_s")
     if not model.pace:

@@ -49,6 +49,8 @@ class Emitter:
         for name in self._inputs:
             self.work.input(name, self._given[name], device=self._here or "cpu")
         needed = [call for call in _needed(calls, results.values()) if not self._is_constant(call)]
+        for call in needed:
+            call.kwargs = {key: value for key, value in call.kwargs.items() if key not in _PLACES}
         asked = {id(template): name for name, template in results.items() if isinstance(template, Origin)}
         if grain == "module":
             self._blocks(by_module(needed), results, asked)
@@ -62,10 +64,9 @@ class Emitter:
 
     def _operator(self, call: Call, asked: Mapping[int, str]) -> None:
         """One task for one call."""
-        kwargs = {key: value for key, value in call.kwargs.items() if key not in _PLACES}
         operator = call.function._schema.name.removeprefix("aten::").strip("_")
         made = [origin for origin, _ in call.outputs]
-        self._task([call], call.function, call.args, kwargs, made, asked, operator)
+        self._task([call], call.function, call.args, call.kwargs, made, asked, operator)
 
     def _blocks(self, groups: Sequence[list[Call]], results: Mapping[str, Any], asked: Mapping[int, str]) -> None:
         """One task for each group of calls."""

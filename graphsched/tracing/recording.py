@@ -71,8 +71,13 @@ def _fake(mode: Any, name: str, tensor: Any) -> Any:
 
 @contextlib.contextmanager
 def _noted(recorder: Recorder, bound: Bound) -> Iterator[None]:
-    """Tell `recorder` which module runs, and when an optimiser does."""
+    """Tell `recorder` which module runs, and when an optimiser does.
+
+    Raises:
+        TraceError: An optimiser that is not of `bound` takes a step; its parameters have no gradients here.
+    """
     from torch.nn.modules import module as hooks
+    from torch.optim.optimizer import register_optimizer_step_pre_hook
 
     paths = bound.paths()
 
@@ -84,8 +89,16 @@ def _noted(recorder: Recorder, bound: Bound) -> Iterator[None]:
         if id(module) in paths:
             recorder.path.pop()
 
+    def check(optimizer: Any, *_: Any) -> None:
+        if not any(optimizer is known for known in bound.optimizers.values()):
+            raise TraceError(
+                f"{type(optimizer).__name__} takes a step but was not found: use it in the traced function itself, or "
+                "name it with optimizer=..."
+            )
+
     set_phase = functools.partial(setattr, recorder, "phase")
     made = [hooks.register_module_forward_pre_hook(enter), hooks.register_module_forward_hook(leave)]
+    made.append(register_optimizer_step_pre_hook(check))
     for optimizer in bound.optimizers.values():
         made.append(optimizer.register_step_pre_hook(lambda *_: set_phase("update")))
         made.append(optimizer.register_step_post_hook(lambda *_: set_phase("forward")))

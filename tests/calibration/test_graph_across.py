@@ -1,61 +1,82 @@
-"""What graphs over two GPUs cost more is found again from rows that are played, and measured on real ones."""
+"""What graphs over several GPUs cost more is found again from rows that are played, and measured on real ones."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import partial
 
 import pytest
+import torch
 
 from graphsched.calibration import graph_across as module
-from graphsched.calibration.graph_across import across_figures
+from graphsched.calibration.graph_across import LONG, ROUND, Rows, across_figures, figures_of
 from graphsched.calibration.graph_replays import Replay
 from graphsched.platform import Dispatch
 from tests.executors.fake_cuda import FakeCuda
 
-
-def play(patch: pytest.MonkeyPatch, *, each: float = 2.0, across: float = 20.0) -> list[tuple[int, ...]]:
-    """µs: a launch takes 5 and `each` for a node; the first starts 10 after it, `across` later on two GPUs."""
-    asked: list[tuple[int, ...]] = []
-
-    def replay(devices: Sequence[int], nodes: int) -> Replay:
-        asked.append((*devices, nodes))
-        return Replay((5 + each * nodes) * 1e-6, (10 + across + max(each * (nodes - 1) + 1, nodes / 2) + 1) * 1e-6)
-
-    patch.setattr(module, "replay", replay)
-    patch.setattr(module, "tiny_replay", lambda device, nodes: Replay(5e-6, (10 + nodes + 1) * 1e-6))
-    return asked
+NODE, COPY, PEER_EDGE, GPU_EDGE = 1.0, 2.0, 4.0, 3.0  # µs, as all here
+ACROSS, START, ROOT, EDGE = 6.0, 5.0, 2.0, 1.5
+KNOWN = {"graph_node_s": NODE * 1e-6, "graph_peer_copy_s": COPY * 1e-6, "graph_peer_edge_s": PEER_EDGE * 1e-6}
+NAMES = ("graph_across_s", "graph_across_start_s", "graph_across_root_s", "graph_across_edge_s", "graph_other_device_s")
 
 
-def test_both_figures_are_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = play(monkeypatch)
-    found = across_figures([3, 5, 6], {"graph_launch_node_s": 0.5e-6})
-    assert found == {"graph_across_s": pytest.approx(20.5e-6), "graph_across_node_s": pytest.approx(1.5e-6)}
-    assert asked == [(3, 5, 20), (3, 5, 200), (3, 5, 2)]
+def replay(host_us: float, whole_us: float) -> Replay:
+    return Replay(host_us * 1e-6, whole_us * 1e-6)
+
+
+def played(gpus: int) -> Rows:
+    """A launch takes 5 µs, and what the figures say beyond that; its first node starts 10 after it."""
+    each = 5 + (gpus - 1) * (ACROSS + ROOT)
+    rounds = [(each + (n - 1) * 2 * EDGE, 30 + n * (NODE + PEER_EDGE + COPY + GPU_EDGE)) for n in ROUND]
+    return Rows(
+        one=replay(5, 12),
+        each=replay(each, 40),
+        lanes=replay(each + (module.LANES - 1) * gpus * ROOT, 60),
+        short_round=replay(*rounds[0]),
+        long_round=replay(*rounds[1]),
+        long=replay(5, 10 + LONG * NODE),
+        long_beside=replay(each, 10 + START * (gpus - 1) + LONG * NODE),
+    )
+
+
+@pytest.mark.parametrize("gpus", [2, 4])
+def test_all_figures_are_found_again(gpus: int) -> None:
+    found = figures_of(played(gpus), gpus, KNOWN)
+    wanted = (ACROSS, START, ROOT, EDGE, GPU_EDGE)
+    assert found == {name: pytest.approx(us * 1e-6) for name, us in zip(NAMES, wanted, strict=True)}
     Dispatch(**found)
 
 
-def test_one_gpu_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_gpu_has_none() -> None:
     assert across_figures([0], {}) == {}
 
 
-def test_noise_makes_nothing_negative(monkeypatch: pytest.MonkeyPatch) -> None:
-    play(monkeypatch, each=-0.1, across=-30.0)
-    assert set(across_figures([0, 1], {"graph_launch_node_s": 0.0}).values()) == {0.0}
+def test_noise_makes_nothing_negative() -> None:
+    backwards = Rows(*(replay(50 - 10 * k, 50 - 10 * k) for k in range(len(Rows._fields))))
+    assert set(figures_of(backwards, 2, KNOWN).values()) == {0.0}
 
 
-def test_a_row_is_one_graph_over_both_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """t0 and t2 on cuda:0, t1 on cuda:1."""
-    FakeCuda(2).install(monkeypatch)
-    with module._row([0, 1], 3) as row:
-        assert [row.plan.lanes[lane].device for lane in row.plan.lane_of] == ["cuda:0", "cuda:1", "cuda:0"]
-        assert len(row._compiler.inner.segments) == 1
-        assert row.time_once() > 0
+def test_rows_are_one_graph_over_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """t0 on cuda:0 ──▶ copy ──▶ t1 on cuda:1 ──▶ copy ──▶ t2 on cuda:0; a task a lane; a chain beside single tasks."""
+    FakeCuda(3).install(monkeypatch)
+    wanted = {
+        partial(module.going_round, tasks=3): ["cuda:0", "cuda:0", "cuda:2", "cuda:2", "cuda:0"],
+        partial(module.on_each, lanes=2): ["cuda:0"] * 2 + ["cuda:2"] * 2,
+        module.long_on_first: ["cuda:0"] * LONG + ["cuda:2"],
+    }
+    for build, devices in wanted.items():
+        with module.program_of([0, 2], build) as row:
+            assert [row.plan.lanes[lane].device for lane in row.plan.lane_of] == devices
+            assert len(row._compiler.inner.segments) == 1
+            assert row.time_once() > 0
 
 
 @pytest.mark.gpu
 @pytest.mark.multigpu
 def test_graphs_over_these_gpus() -> None:
-    found = across_figures([0, 1], {"graph_launch_node_s": 0.0})
-    print({name: round(seconds * 1e6, 2) for name, seconds in found.items()})
-    assert 0 <= found["graph_across_s"] < 2e-4
-    assert 1e-7 < found["graph_across_node_s"] < 1e-5
+    here = list(range(torch.cuda.device_count()))
+    found = across_figures(here, {"graph_node_s": 1.1e-6, "graph_peer_copy_s": 2.3e-6, "graph_peer_edge_s": 4.5e-6})
+    assert 1e-6 < found["graph_across_s"] < 5e-5
+    assert 1e-7 < found["graph_across_root_s"] < 1e-5
+    assert 1e-7 < found["graph_across_edge_s"] < 1e-5
+    assert 0 <= found["graph_across_start_s"] < 5e-5
+    assert 0 <= found["graph_other_device_s"] < 2e-5

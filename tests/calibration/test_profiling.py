@@ -14,7 +14,7 @@ from graphsched.calibration.serial_run import SerialRun, clone
 from graphsched.costs import Costs, TaskCost
 from graphsched.errors import PlatformError, TaskFailedError
 from graphsched.platform import Device, Platform
-from graphsched.workload import TensorSpec, Workload
+from graphsched.workload import Operation, TensorSpec, Workload
 
 HERE = Platform("here", (Device("cpu", "cpu", "EPYC"), Device("worker:0", "worker", "EPYC")))
 TWO = Platform(
@@ -100,6 +100,25 @@ def test_calls_of_a_step_act_on_clones() -> None:
     call()
     call()
     assert float(step.tensors[0][0, 0]) == 1.0
+
+
+def test_operations_among_the_arguments_are_carried_out_in_every_call() -> None:
+    """x ──▶ y = relu(double(x)): what is measured is all that a run does"""
+    done: list[str] = []
+
+    def double(x: torch.Tensor) -> torch.Tensor:
+        done.append("double")
+        return 2 * x
+
+    work = Workload()
+    x = work.input("x", torch.ones(2))
+    work.task(torch.relu, Operation("double", double, (x,)), name="y")
+    (step,) = SerialRun(work, HERE, "cpu", [work["y"]]).steps()
+    call = step.bound()
+    before = len(done)
+    assert torch.equal(call(), torch.tensor([2.0, 2.0]))
+    call()
+    assert len(done) - before == 2
 
 
 def test_inputs_without_a_tensor_get_random_data() -> None:

@@ -11,6 +11,7 @@ from graphsched.costs import Costs, TaskCost
 from graphsched.platform import Link
 from graphsched.simulator import Model, predict
 from graphsched.simulator.dispatch import UNKNOWN, LaunchQueue
+from graphsched.simulator.host_calls import call_kinds
 from graphsched.timeline import Timeline
 from graphsched.workload import TensorSpec, Workload
 from graphsched.workload.signatures import operation_name, signature
@@ -468,15 +469,24 @@ def test_an_operation_may_cost_more_where_the_stream_changes():
     assert taken == [5, 5, 1]
 
 
-def test_a_kind_is_an_operation_on_a_device():
-    """a: neg on cuda:0, b: neg on cuda:1: each is the other's change."""
+def test_a_kind_is_an_operation_on_whatever_gpu():
+    """a: neg on cuda:0, b: neg on cuda:1: the call on one warms that on the other."""
     work = Workload()
     for i, name in enumerate("ab"):
         x = work.input(f"x{i}", TensorSpec((2, 2)), device=f"cuda:{i}")
         work.task(torch.neg, x, name=name, device=f"cuda:{i}")
     plan = planned(work, platform(dispatch=replace(FREE, change_s=10.0)), {"a": "cuda:0/s0", "b": "cuda:1/s0"})
     plan = replace(plan, costs=Costs({(work[t].signature, "GPU"): TaskCost(0.0, 1.0) for t in "ab"}))
-    assert [s.issue_end_s for s in predict(plan, model=UNTIMED)] == [11, 22]
+    assert [s.issue_end_s for s in predict(plan, model=UNTIMED)] == [1, 2]
+
+
+def test_copies_of_one_direction_are_one_kind():
+    """a, b: host to cuda:0, host to cuda:1; c: cuda:0 to cuda:1. Only c calls what was not called just before."""
+    work = Workload()
+    for name, at, to in (("a", "cpu", "cuda:0"), ("b", "cpu", "cuda:1"), ("c", "cuda:0", "cuda:1")):
+        work.copy(work.input(f"x{name}", TensorSpec((2, 2)), device=at), to=to, name=name)
+    kinds = call_kinds(planned(work, platform(), {}))
+    assert kinds[0] == kinds[1] != kinds[2]
 
 
 def test_memory_that_is_given_back_takes_the_thread():

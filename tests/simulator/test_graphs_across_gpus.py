@@ -1,7 +1,8 @@
-"""Graphs over several GPUs: they start later, and the thread launches their nodes one by one."""
+"""Graphs over several GPUs: the thread launches them piece after piece, and a node starts once it has come to it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,49 +16,82 @@ from graphsched.timeline import Timeline
 from graphsched.workload import TensorSpec, Workload
 from tests.builders import FREE, planned, platform
 
-GRAPH = replace(FREE, graph_launch_s=3.0, launch_s=1.0, sync_s=0.5)
+GRAPH = replace(FREE, graph_launch_s=3.0, launch_s=1.0, sync_s=0.5, graph_other_device_s=0.25)
 FIRST_S = 4.0  # from the launch of a graph on one GPU to its first node
-ACROSS = {"graph_across_s": 10.0, "graph_across_node_s": 2.0}
+ACROSS = {
+    "graph_across_s": 10.0,
+    "graph_across_start_s": 6.0,
+    "graph_across_root_s": 2.0,
+    "graph_across_edge_s": 0.5,
+}
+Build = Callable[[Workload, int], dict[str, str]]
 
 
-def row(seconds: float, number: int, *, gpus: int = 2, launches: int = 1, **dispatch: Any) -> Plan:
-    """Independent tasks of these seconds, in turn on the GPUs: t0 on cuda:0, t1 on cuda:1, …"""
+def plan_of(build: Build, *, gpus: int = 2, seconds: float = 1.0, **dispatch: Any) -> Plan:
+    """What `build` adds, in graph mode; each task takes these seconds."""
     work = Workload()
-    inputs = [work.input(f"x{k}", TensorSpec((2, 2)), device=f"cuda:{k}") for k in range(gpus)]
-    for k in range(number):
-        work.task(torch.neg, inputs[k % gpus], name=f"t{k}", device=f"cuda:{k % gpus}")
-    placed = {f"t{k}": f"cuda:{k % gpus}/s0" for k in range(number)}
-    costs = Costs({(work["t0"].signature, "GPU"): TaskCost(seconds, launches=launches)})
-    here = platform(gpus=2, dispatch=replace(GRAPH, **(ACROSS | dispatch)))
+    placed = build(work, gpus)
+    costs = Costs({(task.signature, "GPU"): TaskCost(seconds) for task in work.tasks})
+    here = platform(gpus=max(gpus, 2), dispatch=replace(GRAPH, **(ACROSS | dispatch)))
     return replace(planned(work, here, placed, costs=costs), mode="graph")
 
 
-def starts(line: Timeline) -> list[float]:
-    return [float(start) for start in line.start_s]
+def rows(work: Workload, gpus: int) -> dict[str, str]:
+    """Two independent tasks on each GPU: t0 on cuda:0, t1 on cuda:1, …, t2 on cuda:0, …"""
+    inputs = [work.input(f"x{k}", TensorSpec((2, 2)), device=f"cuda:{k}") for k in range(gpus)]
+    for k in range(2 * gpus):
+        work.task(torch.neg, inputs[k % gpus], name=f"t{k}", device=f"cuda:{k % gpus}")
+    return {f"t{k}": f"cuda:{k % gpus}/s0" for k in range(2 * gpus)}
 
 
-def test_a_node_starts_when_it_is_launched() -> None:
-    """Tasks of 1 s that are launched 2 s apart: the GPUs wait for the thread."""
-    line = predict(row(1.0, 5))
-    first = FIRST_S + 10
-    assert starts(line) == [first + 2 * k for k in range(5)]
-    assert line.makespan_s == first + 2 * 4 + 1 + 0.5
+def forth(work: Workload, gpus: int) -> dict[str, str]:
+    """a on cuda:0 ──▶ copy ──▶ b on cuda:1; c on the last GPU waits for nothing"""
+    a = work.task(torch.neg, work.input("x", TensorSpec((2, 2)), device="cuda:0"), name="a")
+    work.task(torch.neg, a, name="b", device="cuda:1")
+    work.task(torch.neg, work.input("y", TensorSpec((2, 2)), device=f"cuda:{gpus - 1}"), name="c")
+    return {"a": "cuda:0/s0", "b": "cuda:1/s0", "c": f"cuda:{gpus - 1}/s1"}
 
 
-def test_long_tasks_do_not_wait_for_the_launch_of_the_next() -> None:
-    line = predict(row(100.0, 4))
-    first = FIRST_S + 10
-    assert starts(line) == [first, first + 2, first + 100, first + 102]
+def starts(line: Timeline) -> dict[str, float]:
+    return dict(zip(line.plan.names, map(float, line.start_s), strict=True))
+
+
+def test_a_further_gpu_starts_later_and_nodes_of_a_row_are_launched_together() -> None:
+    """t1 is the second that waits for nothing; t2 and t3 follow t0 and t1 on their lanes."""
+    line = predict(plan_of(rows))
+    first = FIRST_S + 6
+    assert starts(line) == {"t0": first, "t1": first + 2, "t2": first + 1, "t3": first + 3}
+    assert line.makespan_s == 3 + 10 + 2 + 0.5  # the thread is back from the launch after the last task's end
 
 
 def test_the_thread_is_busy_until_all_is_launched() -> None:
-    """Its own share of the launch, and five nodes."""
-    line = predict(row(1.0, 5))
-    assert line.issue_end_s.tolist() == [3.0 + 5 * 2.0] * 5
+    """Its own share of the launch, two further GPUs, two more that wait for nothing."""
+    line = predict(plan_of(rows, gpus=3))
+    assert line.issue_end_s.tolist() == [3.0 + 2 * 10 + 2 * 2] * 6
+    assert starts(line)["t2"] == FIRST_S + 2 * 6 + 2 * 2
 
 
-def test_an_operation_of_several_nodes_takes_as_many_launches() -> None:
-    assert starts(predict(row(1.0, 3, launches=4))) == [FIRST_S + 10 + 8 * k for k in range(3)]
+def test_edges_between_lanes_are_launched_one_by_one() -> None:
+    """The thread comes to c when a's copy, b and c itself are launched, long before b starts."""
+    line = predict(plan_of(forth, seconds=100.0))
+    first = FIRST_S + 6
+    found = starts(line)
+    assert (found["a"], found["c"]) == (first, first + 2 * 0.5 + 2)
+    assert found["b"] >= first + 100 + 0.25
+
+
+def test_a_row_waits_for_the_thread_where_edges_are_slow() -> None:
+    """b can start only when its edge is launched, 2 x 50 s after the first node."""
+    line = predict(plan_of(forth, graph_across_edge_s=50.0))
+    assert starts(line)["b"] == FIRST_S + 6 + 2 * 50
+    assert line.issue_end_s[0] == 3 + 10 + 2 * 50 + 2
+
+
+def test_an_edge_between_gpus_has_a_latency_of_its_own_in_graphs() -> None:
+    slow, quick = (
+        starts(predict(plan_of(forth, seconds=100.0, graph_other_device_s=edge_s)))["b"] for edge_s in (7.0, 0.25)
+    )
+    assert slow - quick == 6.75
 
 
 @pytest.mark.parametrize(
@@ -65,20 +99,21 @@ def test_an_operation_of_several_nodes_takes_as_many_launches() -> None:
     [(1, {}, {}), (2, dict.fromkeys(ACROSS, 0.0), {}), (2, {"graph_launch_s": 0.0}, {"dispatch": False})],
 )
 def test_one_gpu_and_platforms_that_do_not_know_it(gpus: int, dispatch: Any, switches: dict[str, bool]) -> None:
-    line = predict(row(1.0, 2, gpus=gpus, **dispatch), model=Model(**switches))
+    line = predict(plan_of(rows, gpus=gpus, **dispatch), model=Model(**switches))
     first = 0.0 if switches else FIRST_S
-    assert starts(line)[0] == first
-    assert starts(line)[1] in {first, first + 1}
+    assert sorted(starts(line).values()) == ([first, first + 1] if gpus == 1 else [first, first, first + 1, first + 1])
 
 
 def test_events_are_launched_too() -> None:
-    """Three nodes of each task."""
-    line = predict(row(1.0, 4, graph_event_s=0.125))
-    assert starts(line) == [FIRST_S + 10 + 6 * k for k in range(4)]
-    assert line.makespan_s == FIRST_S + 10 + 3 * 2 + 1 + 0.5  # without events
+    """Two of each task, each as an edge: t1 is launched 2 x 2 x 0.5 + 2 s behind the first event of t0."""
+    line = predict(plan_of(rows, graph_event_s=0.125))
+    found = starts(line)
+    assert found["t1"] - found["t0"] == 2 * 0.5 + 2
+    assert line.issue_end_s[0] == 3 + 10 + 2 + 4 * 2 * 0.5
+    assert line.makespan_s == 3 + 10 + 2 + 0.5  # without events
 
 
 def test_runs_that_follow_each_other_are_launched_alike() -> None:
-    """The second launch begins when the first is over, after 3 s and three nodes."""
-    once, twice = (predict(row(1.0, 3), steps=steps).makespan_s for steps in (1, 2))
-    assert (once, twice) == (FIRST_S + 10 + 4 + 1 + 0.5, 9 + once)
+    """The second launch begins when the first is over, after 15 s."""
+    once, twice = (predict(plan_of(rows), steps=steps).makespan_s for steps in (1, 2))
+    assert twice - once == 15

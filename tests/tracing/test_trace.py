@@ -119,6 +119,20 @@ def test_one_step_in_double_precision(network: str, optimizer: str, grain: str) 
     assert worst(states, dict(stepped.named_parameters()) | dict(stepped.named_buffers())) < 1e-12
 
 
+@pytest.mark.parametrize("optimizer", ["adamw", "rmsprop"])
+@pytest.mark.parametrize("network", NETWORKS)
+def test_one_step_where_gradients_are_not_0(network: str, optimizer: str) -> None:
+    """Elements of parameters, of all networks."""
+    net, x, y = case(network, torch.float64)
+    work = gs.trace(net, x, target=y, loss=F.cross_entropy, optimizer=OPTIMIZERS[optimizer](net.parameters()))
+    _, states = run(work)
+    _, _, stepped = plain(net, OPTIMIZERS[optimizer], F.cross_entropy, x, y, 1)
+    known = {name: p.grad.abs() > 1e-12 for name, p in stepped.named_parameters() if p.grad is not None}
+    wanted = {name: p.detach()[known[name]] for name, p in stepped.named_parameters() if known[name].any()}
+    assert len(wanted) >= len(known) - 1  # all of a bias before batch norm are 0
+    assert worst({name: states[name][known[name]] for name in wanted}, wanted) < 1e-12
+
+
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("network", ["mlp", "tied"])
 def test_ten_steps_in_single_precision(network: str, optimizer: str) -> None:
@@ -264,6 +278,18 @@ def test_views_are_no_tasks() -> None:
     work = gs.trace(net, torch.rand(2, 5, 4))
     assert [t.name for t in work.tasks] == ["addmm", "output"]
     assert "torch.ops.aten.t.default($2)" in work["addmm"].signature
+
+
+def test_attention_and_recurrent_layers_are_operators_of_all_devices() -> None:
+    called = {}
+    for network in ("attention", "recurrent"):
+        net, x, y = case(network, torch.float32)
+        work = gs.trace(net, x, target=y, loss=F.cross_entropy)
+        called[network] = {t.operation.name.split(".")[-2] for t in work.tasks if t.operation is not None}
+    assert {"bmm", "_safe_softmax"} <= called["attention"]
+    assert {"addmm", "sigmoid", "tanh"} <= called["recurrent"]
+    kinds = ("scaled_dot_product", "gru", "rnn", "cudnn", "mkldnn", "miopen")
+    assert not [name for names in called.values() for name in names if any(kind in name for kind in kinds)]
 
 
 def test_one_task_a_layer_and_phase() -> None:

@@ -1,0 +1,67 @@
+"""How the thread launches a CUDA graph over several GPUs: piece after piece, while the GPUs begin.
+
+A graph on one GPU is handed over as a whole. One over several is not: the thread makes its streams wait for each other
+as it would have to without a graph, and each node that waits for nothing, and each edge between lanes, takes it some
+time, in the order of the actions. What only follows the last node of its lane is launched together with that. A node
+starts no sooner than the thread has come to it. A further GPU takes the thread some time of its own, a part of it
+before the first node.
+
+What a node waits for is taken without what follows from the rest, as in `simulator.graph_edges`. A timing event is a
+node that counts as an edge.
+
+Not modelled: in which order CUDA launches what the plan orders otherwise; lanes that change with every node, as stamps
+make them do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from graphsched.plan import OUTSIDE
+from graphsched.simulator.graph_edges import needed
+from graphsched.simulator.graph_segments import Replays
+from graphsched.simulator.lane_costs import CUDA
+
+if TYPE_CHECKING:
+    from graphsched.simulator.columns import Columns
+
+
+def further_gpus(columns: Columns, graphs: Replays) -> list[int]:
+    """On how many GPUs beyond the first each graph has actions."""
+    gpus: list[set[int]] = [set() for _ in graphs.first]
+    for i, k in enumerate(graphs.of):
+        if k != OUTSIDE and columns.kind[i] == CUDA:
+            gpus[k].add(columns.lanes.queue[columns.lane[i]])
+    return [max(0, len(found) - 1) for found in gpus]
+
+
+def spread(columns: Columns, graphs: Replays, events: Collection[int] = (), each: int = 0) -> Replays:
+    """`graphs`, those over several GPUs launched piece after piece.
+
+    Args:
+        columns: With the waits that the graphs hold.
+        graphs: On how many GPUs does not matter.
+        events: Actions that have so many timing events (`each`).
+    """
+    costs, further = columns.dispatch, further_gpus(columns, graphs)
+    if not any(further) or not (costs.graph_across_s or costs.graph_across_root_s or costs.graph_across_edge_s):
+        return replace(graphs, spread_s=(), longer_s=())
+    spread_s, longer_s = [0.0] * len(graphs.of), [0.0] * len(graphs.first)
+    before = needed(columns.waits, columns.lane, columns.kind)
+    roots = [0] * len(graphs.first)
+    timed = frozenset(events)
+    for i, k in enumerate(graphs.of):
+        if k == OUTSIDE or columns.kind[i] != CUDA or not further[k]:
+            continue
+        inside = [j for j in before[i] if graphs.of[j] == k]
+        edges = sum(columns.lane[j] != columns.lane[i] for j in inside) + (each if i in timed else 0)
+        longer_s[k] += edges * costs.graph_across_edge_s
+        if not inside:
+            roots[k] += 1
+            longer_s[k] += costs.graph_across_root_s * (roots[k] > 1)  # the first is in what any graph takes
+        together = bool(inside) and not edges
+        spread_s[i] = max(spread_s[j] for j in inside) if together else longer_s[k]
+    longer_s = [seconds + costs.graph_across_s * gpus for seconds, gpus in zip(longer_s, further, strict=True)]
+    return replace(graphs, spread_s=spread_s, longer_s=longer_s)
