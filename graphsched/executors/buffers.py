@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import itertools
 import math
@@ -12,6 +13,8 @@ from graphsched.errors import SignatureError, WorkloadError
 from graphsched.executors.lanes import is_cuda
 from graphsched.plan import Plan
 from graphsched.workload import TensorSpec, Value
+
+TORCH_ALONE, ONE_THREAD_BYTES = 2**15, 2**21
 
 
 def torch_device(name: str) -> Any:
@@ -65,6 +68,27 @@ def copied(spec: TensorSpec) -> TensorSpec:
     """
     dense = _extent(spec) == math.prod(spec.shape)
     return spec if dense else TensorSpec(spec.shape, spec.dtype)
+
+
+def put(target: Any, given: Any) -> None:
+    """Copy `given` into a buffer of its shape; up to some size on the host by this thread alone.
+
+    Torch copies more than `TORCH_ALONE` elements there with several threads, which take longer to wake than one takes
+    to copy.
+    """
+    one = given.numel() > TORCH_ALONE and given.nbytes <= ONE_THREAD_BYTES and given.dtype == target.dtype
+    if one and _on_host(given) and _on_host(target):
+        ctypes.memmove(target.data_ptr(), given.data_ptr(), given.nbytes)
+    else:
+        target.copy_(given.detach())
+
+
+def _on_host(tensor: Any) -> bool:
+    """Whether the numbers lie in host memory one behind the other, as they are."""
+    import torch
+
+    plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.device.type == "cpu"
+    return plain and tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg())
 
 
 class Buffers:
@@ -138,7 +162,7 @@ class Buffers:
         changing = sorted(self._changed | set(inputs))
         self._changed.update(inputs)
         for name in changing:
-            self.slots[self.slot_of[name]].copy_(inputs.get(name, work.tensors.get(name)).detach())
+            put(self.slots[self.slot_of[name]], inputs.get(name, work.tensors.get(name)))
         self._changed = set(inputs)
 
     def states(self) -> dict[str, Any]:
@@ -163,9 +187,10 @@ class Buffers:
     def _check_given(self, value: Value, tensor: Any) -> None:
         if not hasattr(tensor, "untyped_storage"):
             raise WorkloadError(f"{value.kind} {value.name!r} must be a tensor, got {type(tensor).__name__}")
-        found, spec, home = TensorSpec.of(tensor), value.spec, self.slots[self.slot_of[value.name]].device
-        if spec is not None and (found.shape, found.dtype) != (spec.shape, spec.dtype):
-            raise WorkloadError(f"{value.kind} {value.name!r} must be {spec}, got {found}")
+        buffer = self.slots[self.slot_of[value.name]]
+        home = buffer.device
+        if (tensor.shape, tensor.dtype) != (buffer.shape, buffer.dtype):
+            raise WorkloadError(f"{value.kind} {value.name!r} must be {value.spec}, got {TensorSpec.of(tensor)}")
         if tensor.device != home and tensor.device.type != "cpu":
             raise WorkloadError(
                 f"{value.kind} {value.name!r} is on {home}, got a tensor on {tensor.device}: "
