@@ -2,8 +2,9 @@
 
 That no call of an operation, or of a copy, is colder than after `COMPANY_KINDS` other kinds was settled with a
 recording on four GPUs in view (caps of half, one, one and a half and none were compared), which is therefore no test of
-it. That a call on one GPU warms that on the next was seen in one of LeNet on four: the first of four took 21 µs, the
-others 14 to 15.
+it. Nor are recordings of LeNet and of graphs on four GPUs one of what counts as another kind: that an operation on one
+GPU warms the same on the next (the first of four calls took 21 µs, the others 14 to 15), while a copy between other
+devices is colder than the same again (of both alike, none, and copies of one direction alike, this came nearest).
 
 Not modelled: calls of CPU lanes; what the arguments of a call take that no cache holds; that of a small copy that
 blocks some is the device's, which is as fast whatever the thread's speed.
@@ -28,17 +29,14 @@ if TYPE_CHECKING:
 
 
 def call_kinds(plan: Plan) -> list[int]:
-    """A number for what each action calls: an operation by its name, or a copy from the host, to it, or between GPUs.
-
-    On which GPU is the same: the code and most of what a library keeps in memory are.
-    """
+    """A number for what each action calls: an operation by its name, on whatever GPU, or a copy by its two ends."""
     numbers: dict[tuple[str, ...], int] = {}
     tasks = dict(plan.work.graph.nodes(data="task"))
     found = []
     for i, name in enumerate(plan.names):
         copy, task = plan.copies.get(i), tasks.get(name)
         if copy is not None:
-            key: tuple[str, ...] = ("copy", *("host" if end == "cpu" else "GPU" for end in (copy.source, copy.target)))
+            key: tuple[str, ...] = ("copy", copy.source, copy.target)
         else:
             key = ("run", task.signature.partition("(")[0] if task is not None else name)
         found.append(numbers.setdefault(key, len(numbers)))

@@ -480,13 +480,13 @@ def test_a_kind_is_an_operation_on_whatever_gpu():
     assert [s.issue_end_s for s in predict(plan, model=UNTIMED)] == [1, 2]
 
 
-def test_copies_of_one_direction_are_one_kind():
-    """a, b: host to cuda:0, host to cuda:1; c: cuda:0 to cuda:1. Only c calls what was not called just before."""
+def test_copies_between_other_devices_are_other_kinds():
+    """a, b: host to cuda:0; c: host to cuda:1; d: cuda:0 to cuda:1"""
     work = Workload()
-    for name, at, to in (("a", "cpu", "cuda:0"), ("b", "cpu", "cuda:1"), ("c", "cuda:0", "cuda:1")):
+    ends = ("cpu", "cuda:0"), ("cpu", "cuda:0"), ("cpu", "cuda:1"), ("cuda:0", "cuda:1")
+    for name, (at, to) in zip("abcd", ends, strict=True):
         work.copy(work.input(f"x{name}", TensorSpec((2, 2)), device=at), to=to, name=name)
-    kinds = call_kinds(planned(work, platform(), {}))
-    assert kinds[0] == kinds[1] != kinds[2]
+    assert call_kinds(planned(work, platform(), {})) == [0, 0, 1, 2]
 
 
 def test_memory_that_is_given_back_takes_the_thread():
