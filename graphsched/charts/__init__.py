@@ -66,7 +66,7 @@ def plot_pairs(platform: Platform, path: str | Path | None = None) -> Figure:
     Example:
         >>> figure = plot_pairs(Platform.load("h200-x4"))
         >>> [text.get_text() for text in figure.axes[0].texts][:2]
-        ['239', '55.7']
+        ['121', '55.5']
     """
     suffix = picture_format(path) if path is not None else ""
     _check_links(platform)

@@ -202,12 +202,17 @@ class Buffers:
 
     def results(self) -> dict[str, Any]:
         """The returned values of the run that has just ended, by name; clones of what lies in inputs or states."""
-        found = {v.name: self.slots[self.slot(v.name)] for v in self.plan.work.returned()}
+        found = {name: self.slots[slot] for name, slot in self._returned.items()}
         return {name: t.clone() if _address(t) in self._addresses else t for name, t in found.items()}
 
     def copies_of_results(self, slots: Sequence[Any]) -> dict[str, Any]:
         """Clones of the returned values by name, from slots as they were filled for good."""
-        return {v.name: slots[self.slot(v.name)].clone() for v in self.plan.work.returned()}
+        return {name: slots[slot].clone() for name, slot in self._returned.items()}
+
+    @functools.cached_property
+    def _returned(self) -> dict[str, int]:
+        """Slots of the returned values by name: looked up once, for a run may be shorter than the look."""
+        return {v.name: self.slot(v.name) for v in self.plan.work.returned()}
 
     def clear(self) -> None:
         """Drop every result; inputs and states stay."""
