@@ -113,8 +113,9 @@ def run(
     )
 
     found, values = find_with_values(experiment, params, mode)
+    named = None if platform is None else platform_to_run(platform)
     check_outputs(out or RUNS, found.name)
-    on = platform_to_run(platform)
+    on = named or platform_to_run(None)  # which may take a minute
     folder = check_outputs(out or RUNS / on.name, found.name)
     request = Request(found, values, on, on.costs, collect_cases(found, values, on, mode=mode, only=cases))
     request, left_out = without_refused(request)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from graphsched.errors import PlatformError
@@ -28,17 +29,18 @@ def check_gpus_here(platform: Platform) -> None:
     from graphsched.calibration.host import host_facts
 
     here = host_facts().gpus
+    numbers = {d.name: d.name.rpartition(":")[2] for d in platform.devices if d.kind == "cuda"}
+    missing = [name for name, number in numbers.items() if not number.isdigit() or int(number) >= len(here)]
+    if missing:
+        shown = os.environ.get("CUDA_VISIBLE_DEVICES")
+        raise PlatformError(
+            f"platform {platform.name!r} has {', '.join(missing)}, this host has {len(here)} GPU(s), "
+            f"CUDA_VISIBLE_DEVICES is {'not set' if shown is None else repr(shown)}: predict instead of run, or leave "
+            "out --platform"
+        )
     for device in platform.devices:
-        if device.kind != "cuda":
-            continue
-        number = device.name.rpartition(":")[2]
-        if not number.isdigit() or int(number) >= len(here):
-            raise PlatformError(
-                f"platform {platform.name!r} has {device.name}, this host has {len(here)} GPU(s): "
-                "predict instead of run, or leave out --platform"
-            )
-        if device.model and device.model != here[int(number)]:
+        if device.kind == "cuda" and device.model and device.model != here[int(numbers[device.name])]:
             raise PlatformError(
                 f"{device.name} of platform {platform.name!r} is {device.model!r}, this host's is "
-                f"{here[int(number)]!r}: predict instead of run, or leave out --platform"
+                f"{here[int(numbers[device.name])]!r}: predict instead of run, or leave out --platform"
             )

@@ -134,10 +134,7 @@ def cuda_lanes(plan: Plan) -> dict[int, CudaLane]:
         ScheduleError: A device has more lanes than the stream pool holds.
         ExecutionError: A device of the plan does not exist here.
     """
-    used = [lane.device for lane in plan.lanes if lane.kind != "host"]
-    for device in dict.fromkeys([*used, *plan.homes.values()]):
-        if plan.platform.device(device).kind == "cuda":
-            device_index(device)
+    _check_gpus(plan)
     taken: dict[str, int] = {}
     lanes = {
         number: CudaLane(lane.name, _next_stream(lane.device, taken))
@@ -166,21 +163,51 @@ def is_cuda(device: str) -> bool:
     return device.partition(":")[0] == "cuda"
 
 
+def _check_gpus(plan: Plan) -> None:
+    """Make sure that all GPUs that `plan` needs are visible, before anything of any is taken.
+
+    Raises:
+        ExecutionError: Some are not; all of them are named.
+    """
+    used = [lane.device for lane in plan.lanes if lane.kind != "host"]
+    missing = []
+    for device in dict.fromkeys([*used, *plan.homes.values()]):
+        if plan.platform.device(device).kind == "cuda":
+            try:
+                device_index(device)
+            except ExecutionError:
+                missing.append(device)
+    if missing:
+        raise _not_here(missing)
+
+
 def device_index(name: str) -> int:
     """Number of CUDA device `name` on this host.
 
     Raises:
         ExecutionError: There is no such device here.
     """
+    kind, _, number = name.partition(":")
+    if kind != "cuda" or not number.isdecimal() or int(number) >= _visible():
+        raise _not_here([name])
+    return int(number)
+
+
+def _visible() -> int:
+    """How many GPUs this process sees."""
     import torch
 
-    here = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    kind, _, number = name.partition(":")
-    if kind != "cuda" or not number.isdecimal() or int(number) >= here:
-        raise ExecutionError(
-            f"the plan runs on {name}, this host has {here} CUDA devices (cuda:0, …): schedule for gs.local_platform()"
-        )
-    return int(number)
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+def _not_here(devices: list[str]) -> ExecutionError:
+    here, shown = _visible(), os.environ.get("CUDA_VISIBLE_DEVICES")
+    names = ", ".join(f"cuda:{i}" for i in range(here)) or "none"
+    return ExecutionError(
+        f"the plan runs on {', '.join(devices)}, this host has {here} CUDA devices ({names}) and not "
+        f"{'this one' if len(devices) == 1 else 'these'}, CUDA_VISIBLE_DEVICES is "
+        f"{'not set' if shown is None else repr(shown)}: run where all are visible, or schedule for gs.local_platform()"
+    )
 
 
 def _next_stream(device: str, taken: dict[str, int]) -> Any:

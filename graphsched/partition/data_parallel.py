@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graphsched.errors import WorkloadError
+from graphsched.partition.alike import check_alike
 from graphsched.partition.batches import batch_size, shard_sizes, split
 from graphsched.partition.copying import Copier
 from graphsched.partition.interleaving import Interleaving
@@ -58,7 +60,7 @@ def data_parallel(
     Raises:
         WorkloadError: `work` was not traced or returns gradients, a loss that is not the `reduction` of its rows',
             fewer rows than devices, shards that do not make the batch, a gradient that does not depend on the inputs,
-            or a network that computes otherwise on fewer rows.
+            a network that computes otherwise on fewer rows, or shards with other tasks than each other.
 
     Source: Li et al., PyTorch Distributed, VLDB 2020, section 3.2.
 
@@ -85,8 +87,9 @@ def data_parallel(
 
     Not modelled: random numbers that equal the whole network's (each replica draws its own); losses that are no mean
     or sum of the rows' (refused where the trace was given the loss; with a penalty on parameters, ``mean`` is right and
-    ``sum`` counts it once a replica); layers other than batch normalisation that look at several rows at once, and
-    buffers that count steps; results of the backward pass other than gradients of parameters.
+    ``sum`` counts it once a replica), and rows that later targets ignore, see `partition.reductions`; layers other than
+    batch normalisation that look at several rows at once, and buffers that count steps; results of the backward pass
+    other than gradients of parameters.
     """
     method = _checked(work, devices, reduce, reduction, bucket_bytes)
     source: Source = work.source
@@ -101,7 +104,10 @@ def data_parallel(
     for i, (size, share) in enumerate(zip(sizes, shares, strict=True)):
         if size not in traced:
             rows = {name: given[f"{i}/{name}"] for name in source.inputs}
-            traced[size] = _checked_shard(with_share(source, share).again(inputs=rows).trace(), work, size)
+            traced[size] = with_share(source, share).again(inputs=rows).trace()
+            check_alike(traced[size], work, size)
+            _check_updates(traced[size], work)
+    _check_same_tasks(traced)
     target = Workload(work.name)
     target.returns_unread = work.returns_unread
     replicas = [_replica(i, device, traced[size], target, given, work)
@@ -124,26 +130,31 @@ def _checked(work: Workload, devices: Sequence[str], reduce: str, reduction: str
     return METHODS[reduce]
 
 
-def _checked_shard(shard: Workload, whole: Workload, rows: int) -> Workload:
-    """`shard`, if it has the tasks of `whole`, and its updates the same constants.
+def _check_updates(shard: Workload, whole: Workload) -> None:
+    """Make sure that the updates of `shard` read the constants of those of `whole`.
 
     A gradient that does not depend on the inputs has become a constant, of which no sum would be made.
     """
-    if list(shard.graph) != list(whole.graph):
-        odd = next((a for a, b in zip(shard.graph, whole.graph, strict=False) if a != b), "the last ones")
-        raise WorkloadError(
-            f"with {rows} of the rows the network computes otherwise than on the whole batch, first in {odd!r}: give "
-            "shards of other sizes, or trace a network that does not depend on them"
-        )
     for task in shard.tasks:
-        if shard.graph.nodes[task.name]["phase"] == "update":
-            for ours, theirs in zip(task.reads, whole[task.name].reads, strict=True):
+        if shard.graph.nodes[task.name]["phase"] == "update" and task.name in whole.graph:
+            for ours, theirs in zip(task.reads, whole[task.name].reads, strict=False):
                 if _differ(shard.tensors.get(ours.value.name), whole.tensors.get(theirs.value.name)):
                     raise WorkloadError(
                         f"task {task.name!r} updates by a gradient that does not depend on the inputs, so that a sum "
                         "over shards is not defined: take the parameter out of the optimizer"
                     )
-    return shard
+
+
+def _check_same_tasks(traced: Mapping[int, Workload]) -> None:
+    """Make sure that shards, by their rows, have tasks of the same names, which replicas add one beside the other."""
+    (rows, first), *others = traced.items()
+    for other_rows, other in others:
+        if list(other.graph) != list(first.graph):
+            odd = next(a or b for a, b in itertools.zip_longest(first.graph, other.graph) if a != b)
+            raise WorkloadError(
+                f"shards of {rows} and {other_rows} rows have other tasks, first {odd!r}: give shards of equal sizes "
+                "(for a dimension of 1 PyTorch calls other operators, and constants are tasks above a size)"
+            )
 
 
 def _differ(one: Any, other: Any) -> bool:

@@ -8,6 +8,7 @@ from itertools import accumulate, pairwise
 
 from graphsched.costs import Costs
 from graphsched.errors import WorkloadError
+from graphsched.partition.alike import check_alike
 from graphsched.partition.batches import batch_size
 from graphsched.partition.chain import Chain, StageMemory, chain_of, pass_seconds
 from graphsched.partition.micro_batches import MicroBatches
@@ -67,8 +68,8 @@ def pipeline(
 
     Raises:
         WorkloadError: `work` is no traced training step, a batch that does not divide, fewer forward tasks than
-            stages, stages that do not fit in `memory_bytes`, an update that concerns several stages, or a result
-            that is no scalar and has no row for each of the batch.
+            stages, stages that do not fit in `memory_bytes`, an update that concerns several stages, a network that
+            computes otherwise on fewer rows, or a result that is no scalar and has no row for each of the batch.
 
     Source: Huang et al., GPipe, NeurIPS 2019; Narayanan et al., SC 2021.
 
@@ -106,12 +107,15 @@ def pipeline(
         cuda:1 loss
 
     Not modelled: the random numbers of the unsplit step (each micro-batch of a layer with dropout draws its own);
-    losses that are no mean or sum of the rows' (refused where the trace was given the loss); layers other than batch
-    normalisation that look at several rows at once, and buffers that count steps; recomputed activations.
+    losses that are no mean or sum of the rows' (refused where the trace was given the loss), and rows that later
+    targets ignore, see `partition.reductions`; layers other than batch normalisation that look at several rows at once,
+    and buffers that count steps; recomputed activations.
     """
     rows, stages = _checked(work, devices, micro_batches, order, chunks, reduction), len(devices) * chunks
-    check_loss(work, _rows(work, micro_batches), reduction)
+    sizes = _rows(work, micro_batches)
+    check_loss(work, sizes, reduction)
     micro = _micro_batch(work, micro_batches, 1.0 / micro_batches if reduction == "mean" else 1.0)
+    check_alike(micro, work, sizes[0])
     chain = chain_of(micro)
     starts = _cut(chain, work, devices, rows, stages, micro_batches, costs, memory_bytes)
     placing = Placing(chain, starts, devices)

@@ -41,13 +41,19 @@ def _seeded(function: Callable[..., Any], share: float) -> Callable[..., Any]:
     import torch
 
     class Seeded(torch.overrides.TorchFunctionMode):
+        def __init__(self) -> None:
+            super().__init__()
+            self._losses: list[Any] = []  # each is seeded once, however often the backward pass goes through it
+
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
             if func is torch.autograd.grad and not kwargs.get("create_graph"):
                 raise TraceError("a step over shards cannot use torch.autograd.grad: call loss.backward() instead")
             if func in (torch.Tensor.backward, torch.autograd.backward):
                 for loss in args[:1] if isinstance(args[0], torch.Tensor) else args[0]:
-                    _seed(loss, share)
+                    if not any(loss is known for known in self._losses):
+                        self._losses.append(loss)
+                        _seed(loss, share)
             return func(*args, **kwargs)
 
     @functools.wraps(function)

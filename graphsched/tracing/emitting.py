@@ -40,7 +40,7 @@ class Emitter:
         self._same: dict[int, Any] = {}  # tensors that are the same in every run, by identity of the origin
         self._constants: dict[str, Value] = {}  # by content
         self._here: str | None = None
-        self._results: frozenset[str] = frozenset()  # names that are spoken for
+        self._results: frozenset[str] = frozenset()  # names of what is asked for
 
     def emit(self, calls: Sequence[Call], results: Mapping[str, Any], *, grain: str) -> None:
         """Tasks for `calls`, as far as `results` (arguments by name) or states need them; results are kept."""
@@ -94,8 +94,9 @@ class Emitter:
         args, kwargs = replaced((args, kwargs), self._value)
         updates = dict.fromkeys(self._value(origin) for call in calls for origin in call.updates)
         names = [asked.get(id(origin)) for origin in made]
-        task = names[0] if len(names) == 1 and names[0] else self._free(_stem(call, what))
-        called = [name or f"{task}.{i}" for i, name in enumerate(names)] if len(names) > 1 else ()
+        several = len(names) if len(names) > 1 else 0
+        task = names[0] if len(names) == 1 and names[0] else self._free(_stem(call, what), several)
+        called = [name or f"{task}.{i}" for i, name in enumerate(names)] if several else ()
         found = self.work.task(
             function, *args, name=task, updates=list(updates), names=called, device=self._here or (), **kwargs
         )
@@ -119,10 +120,11 @@ class Emitter:
                     return parameter.device
         return self._devices(call.module)
 
-    def _free(self, stem: str) -> str:
-        """`stem`, with a number where that is taken."""
+    def _free(self, stem: str, outputs: int = 0) -> str:
+        """`stem`, with a number where that, or the name of one of so many outputs after it, is taken or spoken for."""
+        taken = (self.work.graph, self.work.values, self._given, self._results)
         name, number = stem, 1
-        while name in self.work.graph or name in self.work.values or name in self._results:
+        while any(wanted in names for wanted in (name, *(f"{name}.{i}" for i in range(outputs))) for names in taken):
             number += 1
             name = f"{stem}.{number}"
         return name
@@ -152,7 +154,8 @@ class Emitter:
             return self._constant(self._same[id(origin)])
         if not origin.is_state:
             return self.work.values[origin.name]
-        return self.work.state(origin.name, self._given[origin.name].detach(), device=self._here)
+        name = self._free(origin.name) if origin.name in self._results else origin.name  # a constant's, not the user's
+        return self.work.state(name, self._given[origin.name].detach(), device=self._here)
 
     def _constant(self, tensor: Any) -> Value:
         """A state that holds `tensor`; one on each device for all that are equal."""

@@ -137,12 +137,12 @@ def replaced_in(optimizer: Any, parameters: Mapping[Any, Any], state: Mapping[An
     """
     import torch
 
-    groups, before, compiling = optimizer.param_groups, optimizer.state, torch.compiler._is_compiling_flag
+    before, compiling = dict(vars(optimizer)), torch.compiler._is_compiling_flag
     optimizer.param_groups = [
         group
         | {"params": [parameters[p] for p in group["params"]]}
         | ({"capturable": True} if "capturable" in group else {})
-        for group in groups
+        for group in optimizer.param_groups
     ]
     optimizer.state = defaultdict(dict, state)
     set_flag = functools.partial(setattr, torch.compiler, "_is_compiling_flag")
@@ -153,7 +153,8 @@ def replaced_in(optimizer: Any, parameters: Mapping[Any, Any], state: Mapping[An
     try:
         yield
     finally:
-        optimizer.param_groups, optimizer.state = groups, before
         set_flag(compiling)
         for hook in hooks:
             hook.remove()
+        vars(optimizer).clear()
+        vars(optimizer).update(before)

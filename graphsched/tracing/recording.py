@@ -10,6 +10,7 @@ from typing import Any
 from graphsched.errors import TraceError
 from graphsched.tracing.failures import explained
 from graphsched.tracing.neutral import neutral
+from graphsched.tracing.rates import constant_numbers
 from graphsched.tracing.rebinding import Bound, rebound
 from graphsched.tracing.recorder import Recorder
 from graphsched.tracing.settling import check_apart, one_memory, one_sequence, settled
@@ -30,7 +31,10 @@ def recorded(
 
     for name in inputs:
         if name in bound.states():
-            raise TraceError(f"input {name!r} bears the name of a state: rename one of them")
+            raise TraceError(
+                f"input {name!r} bears the name of a state: rename the parameter or buffer, or the argument of the "
+                "function (what target= gives is always called 'target')"
+            )
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     recorder = Recorder(mode)
     given = {**inputs, **bound.states()}
@@ -40,13 +44,17 @@ def recorded(
     own = {name: fakes[name] for name in bound.tensors}
     kept = contextlib.ExitStack()
     with explained(), neutral(), mode, rebound(bound, fakes), kept:
+        kept.enter_context(constant_numbers(bound.optimizers.values()))
         for context in (one_sequence(recorder), one_memory(own), _noted(recorder, bound), recorder.mode()):
             kept.enter_context(context)
         returned = by_name(step(*[fakes[name] for name in inputs]))
         returned = settled(recorder, bound, fakes, returned)
     for name in returned:
         if name in given:
-            raise TraceError(f"result {name!r} bears the name of an input or a state: return it under another name")
+            raise TraceError(
+                f"result {name!r} bears the name of an input or a state: rename that argument, parameter or buffer, or "
+                "return a dict with another key (a tensor is called 'output', a training step's loss 'loss')"
+            )
     check_apart(bound.tensors, {origin.name for call in recorder.calls for origin in call.updates})
     trained = {name for name, fake in fakes.items() if fake.requires_grad}
     for call in recorder.calls:

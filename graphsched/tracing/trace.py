@@ -51,7 +51,7 @@ def trace(
 
     Raises:
         TraceError: The function's course depends on tensors' contents (the line is named), or it uses what
-            no plan could: tensors that are not given, devices of its own, ``out=``.
+            no plan could: tensors that are not given, devices of its own, ``out=``, another learning rate in every run.
 
     Example:
         >>> import torch
@@ -69,11 +69,15 @@ def trace(
         update/weight/add
         update/bias/add
 
-    Not modelled: numbers that change from call to call (a schedule of learning rates: trace again); moves
-    between devices; gradients that a step leaves for the next.
+    Not modelled: numbers that change from call to call (a learning rate: move its scheduler outside of the step, and
+    trace again); moves between devices; gradients that a step leaves for the next.
     """
-    inputs_by_name = _named(function, inputs) | ({} if target is None else {"target": target})
     modules, optimizers = _used(function, target, loss, optimizer, module)
+    inputs_by_name = _named(function, inputs)
+    if target is not None:
+        if "target" in inputs_by_name:
+            raise TraceError("the module has an argument 'target' itself, as target= is called: rename the argument")
+        inputs_by_name["target"] = target
     called = name or getattr(function, "__name__", type(function).__name__).strip("<>")
     return Source(function, inputs_by_name, modules, optimizers, loss, called, grain).trace(device)
 

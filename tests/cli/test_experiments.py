@@ -179,9 +179,10 @@ def test_gpus_that_are_not_here_cannot_be_run_on(call, here):
     platform = json.loads((here / "two.json").read_text())
     platform["devices"].append(platform["devices"][0] | {"name": "cuda:99", "kind": "cuda"})
     (here / "two.json").write_text(json.dumps(platform))
-    called = call(*RUN)
+    called = call(*RUN, "--out", "new")
     assert called.code == 2
     assert "platform 'two' has cuda:99" in called.err
+    assert not (here / "new").exists()
 
 
 def test_a_graph_of_durations_cannot_be_run(call, here):

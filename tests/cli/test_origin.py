@@ -44,8 +44,12 @@ def test_runs_need_the_platforms_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
         PlatformError, match="cuda:1 of platform 'there' is 'NVIDIA H200', this host's is 'NVIDIA A100'"
     ):
         check_gpus_here(measured_on(GPUS))
-    with pytest.raises(PlatformError, match=r"has cuda:2, this host has 2 GPU\(s\): predict instead of run"):
-        check_gpus_here(measured_on(replace(GPUS, gpus=("NVIDIA H200", "NVIDIA A100", "NVIDIA A100"))))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,7")
+    with pytest.raises(
+        PlatformError,
+        match=r"has cuda:2, cuda:3, this host has 2 GPU\(s\), CUDA_VISIBLE_DEVICES is '5,7': predict instead of run",
+    ):
+        check_gpus_here(measured_on(replace(GPUS, gpus=("NVIDIA H200",) + ("NVIDIA A100",) * 3)))
     nameless = Platform("by hand", (Device("cpu", "cpu"), Device("cuda:0", "cuda")))
     check_gpus_here(nameless)
 

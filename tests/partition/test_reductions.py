@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ WEIGHTS = torch.tensor([1.0, 5.0, 0.1])
 
 
 def traced(loss: Callable[..., Any], target: torch.Tensor | None = None, rows: int = 6) -> gs.Workload:
+    torch.manual_seed(3)
     net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 3))
     target = torch.arange(rows) % 3 if target is None else target
     sgd = torch.optim.SGD(net.parameters(), lr=0.1)
@@ -50,6 +52,108 @@ def test_other_losses_are_refused_before_anything_is_made(loss: Callable[..., An
         data_parallel(work, ["worker:0", "worker:1"])
     with pytest.raises(WorkloadError, match="the loss is no mean over rows"):
         pipeline(work, ["worker:0", "worker:1"], micro_batches=2)
+
+
+@pytest.mark.parametrize("loss", [
+    functools.partial(F.cross_entropy, weight=WEIGHTS),
+    functools.partial(F.cross_entropy, ignore_index=0),
+    lambda scores, target: (F.cross_entropy(scores, target, reduction="none") * target).sum() / target.sum(),
+])  # fmt: skip
+def test_a_target_whose_parts_are_alike_by_chance(loss: Callable[..., Any]) -> None:
+    """Both halves of the traced target have the same classes; its rows in another order tell."""
+    with pytest.raises(WorkloadError, match=r"the loss is no mean over rows: .* for all 8 rows"):
+        check_loss(traced(loss, torch.tensor([0, 1, 2, 1] * 2), rows=8), (4, 4), "mean")
+
+
+def written_out(net: nn.Module, loss: Callable[..., Any], x: torch.Tensor, y: torch.Tensor) -> gs.Workload:
+    sgd = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def step(x: torch.Tensor, target: torch.Tensor) -> dict[str, torch.Tensor]:
+        value = loss(net(x), target)
+        value.backward()
+        sgd.step()
+        return {"loss": value}
+
+    return gs.trace(step, x, y)
+
+
+@pytest.mark.parametrize(
+    ("loss", "what"),
+    [
+        (functools.partial(F.cross_entropy, ignore_index=-1), "ignore_index=-1.*leave ignore_index= out"),
+        (functools.partial(F.cross_entropy, weight=torch.ones(3)), "weight=.*leave weight= out"),
+        (lambda scores, y: F.nll_loss(scores.log_softmax(1), y, ignore_index=7), "ignore_index=7"),
+        (functools.partial(F.cross_entropy, ignore_index=-1, label_smoothing=0.1), "ignore_index=-1"),
+        (lambda scores, y: F.cross_entropy(scores.unsqueeze(2), y[:, None], ignore_index=-1), "ignore_index=-1"),
+    ],
+)
+def test_rows_that_later_targets_may_ignore(loss: Callable[..., Any], what: str) -> None:
+    """No row of the traced target is ignored: the operator tells, in a task of several and in a step by hand too."""
+    work = traced(loss)
+    layers, by_hand = work.source.again(grain="module").trace(), written_out(work.source.function, loss, *batch())
+    for one in (work, layers, by_hand):
+        with pytest.raises(WorkloadError, match=rf"nll_loss.*count by their class \({what}"):
+            data_parallel(one, ["worker:0", "worker:1"])
+        with pytest.raises(WorkloadError, match=r"use reduction='sum' in the loss and here"):
+            pipeline(one, ["worker:0", "worker:1"], micro_batches=2)
+        assert len(data_parallel(one, ["worker:0"]))
+
+
+def batch() -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.rand(6, 4, generator=torch.Generator().manual_seed(3)), torch.arange(6) % 3
+
+
+def after_a_step(made: gs.Workload, inputs: dict[str, Any]) -> tuple[float, torch.Tensor]:
+    """The loss of a step, whole or split over two devices, and the first weight after it."""
+    is_split = "0/target" in made.values
+    with gs.Program(gs.schedule(made, machine("worker:0", "worker:1"), scheduler="one_stream")) as program:
+        loss = float(program.run(**(split(inputs, 2) if is_split else inputs))["loss"])
+        return loss, program.state()["0/0.weight" if is_split else "0.weight"]
+
+
+LATER = [torch.tensor([0, 1, 1, 2, -100, -100]), torch.tensor([-100, 1, 1, 2, 0, -100])]
+"""Of three rows in each half are ignored: none and two; one and one."""
+
+
+def both_ways(work: gs.Workload, reduction: str) -> list[gs.Workload]:
+    two = ["worker:0", "worker:1"]
+    return [
+        data_parallel(work, two, reduction=reduction),
+        pipeline(work, two, micro_batches=2, reduction=reduction),
+    ]
+
+
+def is_close(made: gs.Workload, work: gs.Workload, target: torch.Tensor) -> bool:
+    inputs = {**work.source.inputs, "target": target}
+    (loss, weight), (wanted, wanted_weight) = after_a_step(made, inputs), after_a_step(work, inputs)
+    return abs(loss - wanted) < 1e-5 * abs(wanted) and torch.allclose(weight, wanted_weight, atol=1e-6)
+
+
+@pytest.mark.parametrize("ignored", [-100, -1])
+@pytest.mark.parametrize("later", LATER)
+def test_a_sum_is_right_whichever_rows_a_target_ignores(later: torch.Tensor, ignored: int) -> None:
+    work = traced(functools.partial(F.cross_entropy, reduction="sum", ignore_index=ignored))
+    target = torch.where(later == -100, ignored, later)
+    assert all(is_close(made, work, target) for made in both_ways(work, "sum"))
+
+
+def test_rows_that_cross_entropy_ignores_unasked() -> None:
+    """-100 in a later target: each half takes the mean over its own other rows, as DistributedDataParallel does.
+
+    That is the mean over all where halves ignore equally many, another where they do not, and NaN where one
+    ignores all of its rows.
+    """
+    work = traced(F.cross_entropy)
+    net, x = work.source.function, work.source.inputs["input"]
+    uneven, even = LATER
+    none = torch.tensor([0, 1, 2, -100, -100, -100])
+    with torch.no_grad():
+        halves = [F.cross_entropy(net(x[rows]), uneven[rows]).item() for rows in (slice(0, 3), slice(3, 6))]
+    for made in both_ways(work, "mean"):
+        assert is_close(made, work, even)
+        assert not is_close(made, work, uneven)
+        assert after_a_step(made, {"input": x, "target": uneven})[0] == pytest.approx(sum(halves) / 2, rel=1e-5)
+        assert math.isnan(after_a_step(made, {"input": x, "target": none})[0])
 
 
 def test_the_other_reduction_is_right() -> None:

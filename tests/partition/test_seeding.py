@@ -48,7 +48,14 @@ def _by_hand(differentiate: Callable[[torch.Tensor, list[Any]], Any]) -> gs.Work
     return gs.trace(step, torch.randn(6, 4).double(), torch.randint(0, 3, (6,)))
 
 
-@pytest.mark.parametrize("backward", [lambda loss, _: loss.backward(), lambda loss, _: torch.autograd.backward([loss])])
+def _twice(loss: torch.Tensor, _: Any) -> None:
+    loss.backward(retain_graph=True)
+    loss.backward()
+
+
+@pytest.mark.parametrize(
+    "backward", [lambda loss, _: loss.backward(), lambda loss, _: torch.autograd.backward([loss]), _twice]
+)
 def test_steps_that_call_backward_themselves(backward: Callable[..., Any]) -> None:
     work = _by_hand(backward)
     part = with_share(work.source, 0.25).trace()

@@ -29,25 +29,6 @@ def small() -> nn.Module:
     return nn.Linear(4, 3).double()
 
 
-def test_a_schedule_in_the_step_is_one_rate() -> None:
-    """The workload keeps the rate of the trace; the schedule itself has counted the trace as a step."""
-    net = small()
-    optimizer = sgd(net.parameters())
-    halved = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
-
-    def step(x: torch.Tensor, y: torch.Tensor) -> None:
-        optimizer.zero_grad()
-        F.mse_loss(net(x), y).backward()
-        optimizer.step()
-        halved.step()
-
-    _, states = run(gs.trace(step, X, Y), steps=3)
-    _, _, stepped = plain(net, sgd, F.mse_loss, X, Y, 3)
-    assert worst(states, dict(stepped.named_parameters())) < 1e-12
-    assert optimizer.param_groups[0]["lr"] == 0.1
-    assert halved.last_epoch == 1
-
-
 def test_gradients_begin_at_none_in_every_run() -> None:
     """A step without zero_grad, of which PyTorch would add up the gradients."""
     net = small()
