@@ -95,6 +95,19 @@ def _remark(rows: Sequence[Mapping[str, Any]], by_size: Sequence[tuple[float, fl
     return "" if any(e >= HALF for _, e in by_size) else "not reached with the operations tried"
 
 
+def unfinished(rows: Sequence[Mapping[str, Any]], done: int, sizes: int) -> list[dict[str, Any]]:
+    """`rows`, their notes saying so where they rest on `done` of several `sizes`.
+
+    Example:
+        >>> unfinished([{"note": ""}, {"note": "no compiler"}], 2, 6)
+        [{'note': 'only 2 of 6 sizes'}, {'note': 'only 2 of 6 sizes; no compiler'}]
+        >>> unfinished([{"note": ""}], 6, 6)
+        [{'note': ''}]
+    """
+    words = f"only {done} of {sizes} sizes" if done < sizes else ""
+    return [{**row, "note": "; ".join(filter(None, (words, row["note"])))} for row in rows]
+
+
 def crossing(points: Sequence[tuple[float, float]], level: float = HALF) -> float | None:
     """The size from which on efficiency is at least `level`, between sizes on a line over their logarithm.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import sys
 from collections.abc import Callable, Sequence
@@ -16,6 +17,8 @@ from graphsched.executors.collector import no_collector
 ROUNDS = 21
 WARM_UP = 3
 TOLERANCE = 0.01  # of the largest magnitude: convolutions may use TF32, and kernels differ
+
+Figures = dict[str, list[dict[str, Any]]]  # tables by name, a row a dict
 
 
 @dataclass(frozen=True)
@@ -63,15 +66,16 @@ class Entry:
         return statistics.median(self.samples_s) if self.samples_s else None
 
     def figures(self) -> dict[str, Any]:
-        """Median, quartiles, rounds and difference, and why there are none."""
+        """Median, quartiles, rounds and difference, and why there are none; no infinity, which JSON does not have."""
         low, _, high = quartiles(self.samples_s)
+        finite = self.difference is not None and math.isfinite(self.difference)
         return {
             "way": self.name,
             "median_s": self.median_s,
             "q1_s": low,
             "q3_s": high,
             "rounds": len(self.samples_s),
-            "difference": self.difference,
+            "difference": self.difference if finite else None,
             "note": self.failure,
         }
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 import graphsched as gs
 from experiments._cells import NETWORKS, Network, as_workload
 from experiments._shared import check_known, check_sizes, counted
-from experiments._side_by_side import ROUNDS, Entry, Way, difference, say, side_by_side
+from experiments._side_by_side import ROUNDS, Entry, Figures, Way, difference, say, side_by_side
 from experiments._ways import COMPILED, on_cpu, plain_results, plain_ways, plan_way, schedulers_there
 from graphsched.errors import GraphschedError
 from graphsched.schedulers import critical_path_bound
@@ -88,7 +88,7 @@ def bench(
     lanes: tuple[int, ...] = (4, 8, 16),
     compiled: bool = True,
     quick: bool = False,
-) -> dict[str, list[dict[str, Any]]]:
+) -> Iterator[Figures]:
     """Time every way to run each network, in turn; see `graphsched bench --only branches`.
 
     Args:
@@ -96,21 +96,35 @@ def bench(
         quick: Fewer rounds, and pairs of operations are not measured side by side before.
 
     Returns:
-        ``branches``: a row a network: the fastest plan, what others take over what it takes, and the limit, the
-        critical path of task times measured alone. ``branches_ways``: a row a way, with quartiles and, for plans,
-        the prediction.
+        After each network, the rows of all so far. ``branches``: a row a network: the fastest plan, what others take
+        over what it takes, and the limit, the critical path of task times measured alone. ``branches_ways``: a row a
+        way, with quartiles and, for plans, the prediction.
+
+    Raises:
+        ExperimentError: There is no such network, or a size is not above 0; before anything is measured.
     """
     check_known("network", networks, NETWORKS)
     check_sizes(depth=depth, shrink=shrink, lanes=lanes)
-    modes = COMPILED if compiled else ()
+    made = ((name, NETWORKS[name](depth, shrink)) for name in networks)
+    return _finished(made, platform, lanes, COMPILED if compiled else (), quick=quick)
+
+
+def _finished(
+    networks: Iterable[tuple[str, Network]],
+    platform: gs.Platform,
+    lanes: Sequence[int],
+    modes: Sequence[str],
+    *,
+    quick: bool,
+) -> Iterator[Figures]:
     rows: list[dict[str, Any]] = []
     ways: list[dict[str, Any]] = []
-    for name in networks:
+    for name, net in networks:
         say(f"branches: {name} …")
-        row, entries = _network(name, NETWORKS[name](depth, shrink), platform, lanes, modes, quick=quick)
+        row, entries = _network(name, net, platform, lanes, modes, quick=quick)
         rows.append(row)
         ways += entries
-    return {"branches": rows, "branches_ways": ways}
+        yield {"branches": [*rows], "branches_ways": [*ways]}
 
 
 def _network(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -11,10 +12,10 @@ import torch
 
 import graphsched as gs
 from experiments._cells import Maker, Network, as_workload
-from experiments._efficiency import is_operation, limits, share, smallest
+from experiments._efficiency import is_operation, limits, share, smallest, unfinished
 from experiments._patterns import PATTERNS
 from experiments._shared import check_known, check_sizes, counted, lanes_that_fit
-from experiments._side_by_side import Entry, say, side_by_side
+from experiments._side_by_side import Entry, Figures, say, side_by_side
 from experiments._ways import plain_results, plain_ways, plan_way, schedulers_there
 from graphsched.errors import GraphschedError
 from graphsched.estimates import task_cost
@@ -98,7 +99,7 @@ def bench(
     windows: tuple[int, ...] = WINDOWS,
     compiled: tuple[str, ...] = ("stencil",),
     quick: bool = False,
-) -> dict[str, list[dict[str, Any]]]:
+) -> Iterator[Figures]:
     """METG(50 %) of every way to run each pattern; see `graphsched bench --only metg`.
 
     An operation's size is its time alone, measured. The limit of a grid is the longest path of such times, or the
@@ -111,32 +112,52 @@ def bench(
         quick: Two patterns, every other size, fewer rounds, no torch.compile.
 
     Returns:
-        ``metg``: a row for each pattern, width and way. ``metg_operations``: time alone and share of the device by
-        window. ``metg_samples``: a row for each measured median.
+        After each size of each grid, the rows of all so far. ``metg``: a row for each pattern, width and way; its note
+        says where sizes are still to come. ``metg_operations``: time alone and share of the device by window.
+        ``metg_samples``: a row for each measured median.
+
+    Raises:
+        ExperimentError: There is no such pattern, or a size is not above 0; before anything is measured.
     """
     check_known("pattern", (*patterns, *compiled), PATTERNS)
     check_sizes(widths=widths, steps=steps, size=size, windows=windows)
-    device = platform.accelerators(1)[0]
+    rounds = QUICK_ROUNDS if quick else ROUNDS
     if quick:
         patterns, windows, compiled = patterns[:2], windows[::2], ()
-    gpu = device.startswith("cuda")
-    part = share_together(platform, device, size, max(windows)) if gpu else None
+    return _finished(platform, patterns, widths, steps, size, windows, compiled, rounds)
+
+
+def _finished(
+    platform: gs.Platform,
+    patterns: Sequence[str],
+    widths: Sequence[int],
+    steps: int,
+    size: int,
+    windows: Sequence[int],
+    compiled: Sequence[str],
+    rounds: int,
+) -> Iterator[Figures]:
+    device = platform.accelerators(1)[0]
+    part = share_together(platform, device, size, max(windows)) if device.startswith("cuda") else None
     operations: dict[int, dict[str, Any]] = {}
     rows: list[dict[str, Any]] = []
     samples: list[dict[str, Any]] = []
-    for pattern in patterns:
-        for width in widths:
-            say(f"metg: {pattern}, width {width} …")
-            found = []
-            for window in windows:
-                net = small_grid(pattern, width, steps, size, window)
-                modes = ("default",) if pattern in compiled else ()
-                made = _sizes(net, platform, device, width, modes, QUICK_ROUNDS if quick else ROUNDS, part)
-                operations[window] = {"window": window} | made[0]
-                found += [{"pattern": pattern, "width": width, "window": window} | row for row in made[1]]
-            samples += found
-            rows += smallest(found)
-    return {"metg": rows, "metg_operations": list(operations.values()), "metg_samples": samples}
+    for pattern, width in itertools.product(patterns, widths):
+        say(f"metg: {pattern}, width {width} …")
+        found: list[dict[str, Any]] = []
+        modes = ("default",) if pattern in compiled else ()
+        for done, window in enumerate(windows, 1):
+            net = small_grid(pattern, width, steps, size, window)
+            operation, ways = _sizes(net, platform, device, width, modes, rounds, part)
+            operations[window] = {"window": window} | operation
+            found += [{"pattern": pattern, "width": width, "window": window} | row for row in ways]
+            yield {
+                "metg": rows + unfinished(smallest(found), done, len(windows)),
+                "metg_operations": list(operations.values()),
+                "metg_samples": samples + found,
+            }
+        samples += found
+        rows += smallest(found)
 
 
 def _sizes(

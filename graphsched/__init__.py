@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from graphsched.environment import prepare
 
 if TYPE_CHECKING:
+    import graphsched.collectives as collectives  # noqa: F401
     from graphsched.calibration import local_platform, profile
     from graphsched.cases import Case, Experiment, experiment
     from graphsched.charts import plot_links, plot_pairs
@@ -120,6 +121,8 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
+    if name == "collectives":  # a package of functions, used as `gs.collectives.all_reduce`
+        return importlib.import_module("graphsched.collectives")
     if name not in _HOMES:
         raise AttributeError(f"module 'graphsched' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"graphsched.{_HOMES[name]}"), name)

@@ -32,6 +32,10 @@ SIZES: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
         {"mbytes": 16.0, "seeds": (1,), "patterns": TRANSFERS, "devices": (1, 2)},
     ),
     "hardware": ({"sizes": (2**20,), "devices": 1}, {"sizes": (2**20,), "devices": 2}),
+    "ring": (
+        {"mbytes": (1.0,), "devices": (2,), "ways": ("gather", "ring")},
+        {"mbytes": (16.0,), "devices": (1, 2), "ways": ("gather", "ring")},
+    ),
     "random_graphs": (
         {"size": 256, "layers": 4, "width": 4, "seeds": (1,), "cpu_seeds": (), "devices": (2,)},
         {"size": 1024, "layers": 4, "width": 4, "seeds": (1,), "cpu_seeds": (4,), "devices": (1, 2)},

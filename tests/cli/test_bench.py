@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from graphsched.cli import bench
+from graphsched.errors import ExecutionError, OutputError
 from tests.experiments.small import FOLDER, hand_written
 
 FILE = '''
+import signal
+from pathlib import Path
+
 import graphsched as gs
 
 @gs.experiment(source="mine")
@@ -20,8 +26,30 @@ def mine(platform, size: int = 4):
 
 def bench(platform, size: int = 4, quick: bool = False):
     row = {"size": size, "platform": platform.name, "quick": quick}
-    return {"mine": [row], "mine_samples": [{"sample": 123456}]}
+    yield {"mine": [row], "mine_samples": [{"sample": 123456}]}
 '''
+
+
+def begun(then: str) -> str:
+    """`FILE`, whose benchmark does this after its first row and before its second."""
+    return f'{FILE}    {then}\n    yield {{"mine": [row, row]}}\n'
+
+
+INTERRUPT = "signal.raise_signal(signal.SIGINT)"
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C as in a terminal: a shell's background jobs start with it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture
+def replay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A benchmark that is done at once."""
+    monkeypatch.setitem(bench.OWN, "replay", lambda quick: {"replay": [{"nodes": 7654321}]})
 
 
 @pytest.fixture
@@ -79,3 +107,147 @@ def test_wrong_requests_are_told_before_anything_runs(call, here, words, message
     assert called.code == 2
     assert message in called.err
     assert not called.out
+
+
+@pytest.mark.usefixtures("interruptible", "replay")
+def test_an_interrupt_keeps_what_is_finished(call, here, host):
+    (here / "mine.py").write_text(begun(INTERRUPT))
+    words = (
+        "bench",
+        "--only",
+        "replay",
+        "--only",
+        "mine.py",
+        "--only",
+        "dispatch",
+        "--platform",
+        host,
+        "--out",
+        "f.json",
+    )
+    called = call(*words)
+    assert called.code == 130
+    assert "7,654,321" in called.out
+    assert called.out.count("worker x1") == 1
+    assert called.err.splitlines() == ["not finished: mine.py, dispatch; what is finished is in f.json", "interrupted"]
+    data = json.loads((here / "f.json").read_text())
+    assert data.keys() == {"replay", "mine", "mine_samples", "unfinished"}
+    assert (len(data["mine"]), data["unfinished"]) == (1, ["mine.py", "dispatch"])
+    again = call(*words, "--json")
+    assert again.code == 130
+    assert again.json == data
+
+
+@pytest.mark.usefixtures("interruptible", "replay")
+def test_a_second_interrupt_at_once_costs_nothing(call, here, host, monkeypatch):
+    (here / "mine.py").write_text(begun(INTERRUPT))
+    print_rows = bench.print_rows
+
+    def interrupted(*given, **named):
+        signal.raise_signal(signal.SIGINT)
+        print_rows(*given, **named)
+
+    monkeypatch.setattr(bench, "print_rows", interrupted)
+    called = call("bench", "--only", "replay", "--only", "mine.py", "--platform", host)
+    assert called.code == 130
+    assert "7,654,321" in called.out
+    assert "worker x1" in called.out
+    assert called.err.splitlines() == ["not finished: mine.py", "interrupted"]
+
+
+@pytest.mark.usefixtures("interruptible", "replay")
+def test_an_interrupt_that_got_lost_is_heard_after_the_step(call, here, host):
+    (here / "mine.py").write_text(
+        begun("pass").replace("    row =", f"    try: {INTERRUPT}\n    except: pass\n    row =")
+    )
+    called = call("bench", "--only", "mine.py", "--only", "replay", "--platform", host, "--json")
+    assert called.code == 130
+    assert called.json.keys() == {"mine", "mine_samples", "unfinished"}
+    assert len(called.json["mine"]) == 1
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_before_anything_is_finished_writes_nothing(call, here, host):
+    (here / "mine.py").write_text(FILE.replace("    row =", f"    {INTERRUPT}\n    row ="))
+    words = ("bench", "--only", "mine.py", "--platform", host, "--out", "f.json")
+    called = call(*words)
+    assert (called.code, called.out, called.err) == (130, "", "not finished: mine.py\ninterrupted\n")
+    assert not (here / "f.json").exists()
+    assert call(*words, "--json").json == {"unfinished": ["mine.py"]}
+
+
+@pytest.mark.usefixtures("replay")
+def test_a_failure_keeps_what_is_finished(call, here, monkeypatch):
+    def failing(quick):
+        raise ExecutionError("out of luck")
+
+    monkeypatch.setitem(bench.OWN, "dispatch", failing)
+    words = ("bench", "--only", "replay", "--only", "dispatch", "--out", "f.json")
+    called = call(*words)
+    assert called.code == 1
+    assert "7,654,321" in called.out
+    assert called.err.splitlines() == [
+        "not finished: dispatch; what is finished is in f.json",
+        "error: out of luck",
+    ]
+    data = {"replay": [{"nodes": 7654321}], "unfinished": ["dispatch"]}
+    assert json.loads((here / "f.json").read_text()) == data
+    assert call(*words, "--json").json == data
+
+
+@pytest.mark.usefixtures("replay")
+def test_a_file_that_cannot_be_written_costs_no_table(call, here, monkeypatch):
+    def full(path, text):
+        raise OutputError(f"cannot write {path}: no space left")
+
+    monkeypatch.setattr("graphsched.files.write_text", full)
+    called = call("bench", "--only", "replay", "--out", "f.json")
+    assert (called.code, called.err) == (2, "error: cannot write f.json: no space left\n")
+    assert "7,654,321" in called.out
+
+
+def test_what_is_finished_is_written_at_once(call, here, host):
+    """Also where nothing can be done any more, as the process is killed."""
+    (here / "mine.py").write_text(begun("Path('then.json').write_text(Path('f.json').read_text())"))
+    called = call("bench", "--only", "mine.py", "--platform", host, "--out", "f.json")
+    assert called.code == 0
+    then, now = (json.loads((here / name).read_text()) for name in ("then.json", "f.json"))
+    assert (len(then["mine"]), then["unfinished"]) == (1, ["mine.py"])
+    assert (len(now["mine"]), "unfinished" in now) == (2, False)
+
+
+@pytest.mark.parametrize(
+    ("experiment", "parameter", "message"),
+    [
+        ("branches", "networks=nas,ns", "no network 'ns': there are inception, transformer, nas"),
+        ("metg", "patterns=tre", "no pattern 'tre': there are stencil"),
+        ("metg", "any=1", "its parameters and defaults: patterns=stencil"),
+    ],
+)
+def test_names_of_parameters_are_checked_before_anything_runs(
+    call, here, host, experiment, parameter, message, monkeypatch
+):
+    monkeypatch.setattr(bench, "_measure", lambda *_: pytest.fail("measured"))
+    called = call("bench", "--only", FOLDER / f"{experiment}.py", "-p", parameter, "--platform", host, "--json")
+    assert (called.code, called.out) == (2, "")
+    assert message in called.err
+
+
+@pytest.mark.parametrize(
+    ("instead", "message"),
+    [
+        ("return {}", "benchmark 'mine.py' returned dict: let its function 'bench' yield a dict of its tables"),
+        ("yield from ()", "benchmark 'mine.py' has nothing to measure"),
+    ],
+)
+def test_a_benchmark_yields_tables(call, here, host, instead, message):
+    (here / "mine.py").write_text(FILE[: FILE.rindex("yield")] + instead)
+    called = call("bench", "--only", "mine.py", "--platform", host)
+    assert called.code == 2
+    assert message in called.err
+
+
+def test_help_names_parameters(call):
+    printed = call("bench", "-h").out
+    assert "networks=nas" in printed
+    assert "patterns=tree" in printed

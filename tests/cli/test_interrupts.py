@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from graphsched.cli import interrupts
 from graphsched.cli.interrupts import check_interrupted, remembered
 from tests.cli.conftest import Call
 
@@ -49,6 +50,18 @@ def test_an_interrupt_that_got_lost_is_raised_at_the_next_step() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     with remembered():
         check_interrupted()
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_interrupts_at_once_are_one_and_one_some_time_later_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    with remembered():
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        monkeypatch.setattr(interrupts, "AT_ONCE_S", -1.0)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_what_an_experiment_prints_stays_out_of_the_json(call: Call, tmp_path) -> None:

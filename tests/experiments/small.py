@@ -19,6 +19,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "small_ops": {"sizes": (8, 16), "products": 8},
     "complex_graph": {"size": 16, "layers": 3, "width": 4},
     "hardware": {"sizes": (64, 4096)},
+    "ring": {"mbytes": (0.004,)},
     "async_frontend": {"n": (1, 10, 200)},
     "contention": {"mbytes": 0.01, "size": 16, "blocks": 3, "seeds": (1,)},
     "random_graphs": {"size": 16, "layers": 4, "width": 4, "seeds": (1, 2), "cpu_seeds": (4,)},

@@ -16,6 +16,7 @@ import graphsched as gs
 from experiments._cells import HEADS, NETWORKS, Maker, Network, as_module, as_workload
 from experiments._side_by_side import Entry, difference
 from experiments._ways import plain_results, plain_ways, schedulers_there
+from graphsched.errors import ExperimentError
 from graphsched.executors import Program
 from graphsched.platform import Platform
 from graphsched.schedulers import schedule, schedulers
@@ -146,7 +147,7 @@ def test_ways_on_a_gpu_include_those_of_pytorch() -> None:
 
 def test_side_by_side_on_workers(capsys: pytest.CaptureFixture[str]) -> None:
     host = hand_written("worker", 1, lanes=2)
-    data = module.bench(host, quick=True, networks=("inception",), lanes=(2, 2), shrink=16)
+    (data,) = module.bench(host, quick=True, networks=("inception",), lanes=(2, 2), shrink=16)
     assert capsys.readouterr().err == "branches: inception …\n"
     (row,), timed = data["branches"], data["branches_ways"]
     names = [way["way"] for way in timed]
@@ -161,6 +162,20 @@ def test_side_by_side_on_workers(capsys: pytest.CaptureFixture[str]) -> None:
     assert row["other_over_plan"] == pytest.approx(timed[0]["median_s"] / ours)
     assert row["one_stream_graph_over_plan"] is None
     assert row["limit_s"] > 0
+
+
+def test_networks_are_finished_one_after_the_other() -> None:
+    host = hand_written("worker", 1, lanes=2)
+    first, both = module.bench(host, quick=True, networks=("nas", "inception"), lanes=(2,), shrink=16)
+    assert [row["network"] for row in first["branches"]] == ["nas"]
+    assert {way["network"] for way in first["branches_ways"]} == {"nas"}
+    assert [row["network"] for row in both["branches"]] == ["nas", "inception"]
+    assert both["branches_ways"][: len(first["branches_ways"])] == first["branches_ways"]
+
+
+def test_networks_are_checked_before_the_first_is_measured() -> None:
+    with pytest.raises(ExperimentError, match="no network 'ns': there are inception, transformer, nas"):
+        module.bench(hand_written("worker", 1), networks=("nas", "ns"))
 
 
 def test_a_plan_that_cannot_be_made_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +213,7 @@ def test_side_by_side_on_a_gpu() -> None:
     from graphsched.calibration import local_platform
 
     platform: Platform = local_platform()
-    data = module.bench(platform, quick=True, networks=("inception",), lanes=(4,), depth=1)
+    (data,) = module.bench(platform, quick=True, networks=("inception",), lanes=(4,), depth=1)
     notes = {way["way"]: way["note"] for way in data["branches_ways"] if not way["way"].startswith("torch.compile")}
     assert set(notes.values()) == {""}
     assert data["branches"][0]["one_stream_graph_over_plan"] > 0

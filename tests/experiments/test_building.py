@@ -39,6 +39,7 @@ COUNTS = {
     "small_ops": ("sizes", "products", "flops", "lanes"),
     "complex_graph": ("size", "layers", "width", "devices"),
     "hardware": ("sizes",),
+    "ring": ("mbytes", "devices", "blocks"),
     "async_frontend": ("n", "elements"),
     "contention": ("mbytes", "size", "rounds", "blocks", "devices"),
     "random_graphs": ("size", "layers", "width", "devices"),

@@ -14,6 +14,7 @@ from experiments._efficiency import crossing, is_operation, limits, share, small
 from experiments._patterns import PATTERNS
 from experiments._ways import plain_results
 from graphsched.costs import Costs, Kernel, Multiprocessors, TaskCost
+from graphsched.errors import ExperimentError
 from graphsched.executors import Program
 from graphsched.schedulers import schedule
 from tests.experiments.small import hand_written
@@ -105,7 +106,7 @@ def test_rows_of_one_way_become_one() -> None:
 
 def test_side_by_side_on_workers(capsys: pytest.CaptureFixture[str]) -> None:
     options: dict[str, Any] = {"widths": (2,), "steps": 3, "size": 16, "windows": (3, 5, 9)}
-    data = module.bench(HOST, quick=True, **options)
+    *before, data = module.bench(HOST, quick=True, **options)
     assert capsys.readouterr().err.splitlines() == ["metg: stencil, width 2 …", "metg: sweep, width 2 …"]
     assert [row["window"] for row in data["metg_operations"]] == [3, 9]
     assert all(row["operation_s"] > 0 and row["share_of_device"] == 1 for row in data["metg_operations"])
@@ -118,6 +119,17 @@ def test_side_by_side_on_workers(capsys: pytest.CaptureFixture[str]) -> None:
         assert row["efficiency"] == pytest.approx(row["limit_s"] / row["median_s"])
         assert row["serial_efficiency"] == pytest.approx(row["serial_s"] / row["median_s"])
         assert row["note"] == ""
+    assert [len(made["metg"]) for made in before] == [2, 2, 4]
+    assert [len(made["metg_samples"]) for made in before] == [2, 4, 6]
+    begun = [[row["note"].startswith("only 1 of 2 sizes") for row in made["metg"]] for made in (*before, data)]
+    assert begun == [[True] * 2, [False] * 2, [False] * 2 + [True] * 2, [False] * 4]
+    assert before[1]["metg"] == data["metg"][:2]
+
+
+def test_patterns_are_checked_before_the_first_is_measured() -> None:
+    for wrong in ({"patterns": ("tree", "tre")}, {"compiled": ("tre",)}):
+        with pytest.raises(ExperimentError, match="no pattern 'tre': there are stencil, sweep"):
+            module.bench(HOST, **wrong)
 
 
 def test_a_share_is_measured_by_chains_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,6 +165,6 @@ def test_side_by_side_on_a_gpu() -> None:
     """The operation takes up a part of the device, and graph mode gets further down than eager mode."""
     from graphsched.calibration import local_platform
 
-    data = module.bench(local_platform(), quick=True, widths=(4,), patterns=("stencil",), windows=(7, 49))
+    *_, data = module.bench(local_platform(), quick=True, widths=(4,), patterns=("stencil",), windows=(7, 49))
     assert all(0 < row["share_of_device"] < 0.5 for row in data["metg_operations"])
     assert not any(row["note"] and row["efficiency"] is None for row in data["metg_samples"])

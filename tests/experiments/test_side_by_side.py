@@ -64,6 +64,12 @@ def test_a_way_that_cannot_start_says_why_and_the_others_go_on() -> None:
     assert len(fine.samples_s) == 2
 
 
+def test_an_infinite_difference_is_told_in_words_alone() -> None:
+    (wrong,) = side_by_side([way("wrong", [], [torch.ones(3)])], EXPECTED, rounds=1)
+    assert wrong.figures()["difference"] is None
+    assert wrong.figures()["note"] == "results differ from plain PyTorch's by inf of the largest"
+
+
 @pytest.mark.parametrize("found", [[], [torch.ones(3)], [torch.tensor([1.0, float("nan")])], [*EXPECTED, *EXPECTED]])
 def test_other_shapes_and_no_numbers_are_far_off(found: list[torch.Tensor]) -> None:
     assert difference(found, EXPECTED) == float("inf")

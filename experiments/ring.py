@@ -1,0 +1,102 @@
+"""Row 13: the sum of gradients on all devices, by a ring and by other ways."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+
+import graphsched as gs
+from experiments._shared import SEED, check_known, check_sizes, counted, torch_device
+
+WAYS = ("gather", "cpu", "server", "sharded", "ring", "rings", "tree", "halving")
+PIPELINED = ("ring", "rings")
+
+
+@gs.experiment(source="d2l.ai 12.7.2")
+def ring(
+    platform: gs.Platform,
+    mbytes: tuple[float, ...] = (1.0, 16.0, 160.0),
+    devices: tuple[int, ...] = (1, 2, 3, 4),
+    ways: tuple[str, ...] = WAYS,
+    blocks: int = 1,
+) -> Iterator[gs.Case]:
+    """Sum gradients over devices by a ring, two rings, a tree, halving, shares, and in one place.
+
+    What a ring takes does not grow with it, says the text: its time over 2 (k-1)/k, which every device sends of
+    the bytes of a gradient, is the same for every number k of devices. A real run adds to each case what the busiest
+    device sends (``busiest_sends_bytes``), that over the bytes of a gradient (``busiest_sends_gradients``; 2 (k-1)/k
+    with a ring), and how far its sums are from those of plain PyTorch. Beside them stands the text's ``allreduce``,
+    in plain PyTorch. On one device there is nothing to send: a copy is made.
+
+    Parameters: megabytes (10⁶) of a float32 gradient; numbers of devices; ways; blocks of a ring for each device.
+
+    Source: d2l.ai 12.7.2, which prints no figures; 12.5, ``allreduce``.
+    """
+    here = platform.accelerators()
+    check_known("way", ways, WAYS)
+    check_sizes(mbytes=mbytes, devices=devices, blocks=blocks)
+    for size in mbytes:
+        for k in devices:
+            if k > len(here):
+                continue
+            used = here[:k]
+            what = f"{size:g} MB, {counted(used)}"
+            yield gs.Case(f"the text's allreduce, {what}", baseline=plain_all_reduce(used, size), group=what)
+            for way in ways if k > 1 else ways[:1]:
+                work = summed(used, size, way, blocks)
+                figures = functools.partial(measured, work, platform, used)
+                yield gs.Case(f"{way}, {what}", work, scheduler="one_stream", metrics=figures, group=what)
+
+
+def gradients(devices: Sequence[str], mbytes: float) -> list[torch.Tensor]:
+    """A gradient for each device, parts of one random tensor that begin one element further each."""
+    n, k = max(round(mbytes * 1e6 / 4), 1), len(devices)
+    shared = torch.rand(n + k, generator=torch.Generator().manual_seed(SEED))
+    return [shared[i : i + n] for i in range(k)]
+
+
+def summed(devices: Sequence[str], mbytes: float, way: str, blocks: int) -> gs.Workload:
+    """Their sum on every device."""
+    work = gs.Workload("ring")
+    given = zip(devices, gradients(devices, mbytes), strict=True)
+    values = [work.input(f"gradient{k}", tensor, device=device) for k, (device, tensor) in enumerate(given)]
+    told = {"blocks": blocks * len(devices)} if way in PIPELINED else {}
+    work.keep(*gs.collectives.all_reduce(work, values, algorithm=way, **told))
+    return work
+
+
+def plain_all_reduce(devices: Sequence[str], mbytes: float) -> Callable[[], list[torch.Tensor]]:
+    """The text's ``allreduce``; gradients are put on their devices by the first call, and grow with every call."""
+    data: list[torch.Tensor] = []
+
+    def run() -> list[torch.Tensor]:
+        if not data:
+            given = zip(devices, gradients(devices, mbytes), strict=True)
+            data.extend(tensor.to(torch_device(device), copy=True) for device, tensor in given)
+        for other in data[1:]:
+            data[0][:] += other.to(data[0].device)
+        for other in data[1:]:
+            other[:] = data[0].to(other.device)
+        return data
+
+    return run
+
+
+def measured(work: gs.Workload, platform: gs.Platform, devices: Sequence[str]) -> dict[str, float]:
+    """What the busiest device sends, and the largest difference of a sum to that of plain PyTorch."""
+    plan = gs.schedule(work, platform, scheduler="one_stream")
+    with gs.Program(plan) as program:
+        sums = [value.cpu() for value in program.run().values()]
+    expected = torch.stack([work.tensors[f"gradient{k}"].double() for k in range(len(devices))]).sum(0)
+    sent = Counter[str]()
+    for copy in plan.copies.values():
+        sent[copy.source] += copy.read.value.nbytes
+    busiest = max(sent.values(), default=0)
+    return {
+        "busiest_sends_bytes": float(busiest),
+        "busiest_sends_gradients": busiest / work.values["gradient0"].nbytes,
+        "max_abs_difference": max(float((one.double() - expected).abs().max()) for one in sums),
+    }
