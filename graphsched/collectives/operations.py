@@ -1,4 +1,4 @@
-"""The few operations that collectives are made of, by their ATen names, so that plans can be saved."""
+"""The few operations that collectives and sums of gradients are made of, by ATen names, so that plans can be saved."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ def called(name: str, *args: Any) -> Operation:
         "cat": aten.cat.default,
         "clone": aten.clone.default,
         "contiguous": aten.contiguous.default,
+        "mul": aten.mul.Scalar,
         "permute": aten.permute.default,
         "reshape": aten.reshape.default,
+        "slice": aten.slice.Tensor,
         "split": aten.split_with_sizes.default,
         "view": aten.view.default,
     }[name]

@@ -27,8 +27,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from graphsched.collectives.operations import called, summed
 from graphsched.partition.copying import Copier
-from graphsched.workload import Operation, Value, Workload, operation_name
+from graphsched.workload import Operation, Value, Workload
 
 ALIGNED = 32  # elements: parts of a bucket begin where kernels can load several at once
 
@@ -76,7 +77,7 @@ class Replica:
         names = [] if in_backward else [r.value.name for r in source[task].reads if r.value.name in self.sums]
         sums = {name: self.sums[name] for name in names}
         if sums and "as_strided" in repr(source[task].operation):
-            sums = {name: _called("clone", total) for name, total in sums.items()}
+            sums = {name: called("clone", total) for name, total in sums.items()}
         own = {name: values[name] for name in names}
         values.update(sums)
         self.copier.add([source[task]])
@@ -170,26 +171,18 @@ def part_sizes(elements: int, parts: int) -> list[int]:
 
 def flat(values: Sequence[Any]) -> Operation:
     """All elements, one value after the other."""
-    return _called("cat", [_called("reshape", value, [-1]) for value in values])
+    return called("cat", [called("reshape", value, [-1]) for value in values])
 
 
 def flat_parts(values: Sequence[Any], sizes: Sequence[int]) -> Operation:
     """The same, cut into parts of these sizes."""
-    return _called("split", flat(values), list(sizes))
-
-
-def summed(values: Sequence[Any]) -> Operation:
-    """The sum, from first to last, in a new tensor."""
-    if len(values) == 1:
-        return _called("clone", values[0])
-    first = _called("add", values[0], values[1])
-    return functools.reduce(lambda total, value: _called("add_", total, value), values[2:], first)
+    return called("split", flat(values), list(sizes))
 
 
 def weighted(values: Sequence[Any], weights: Sequence[float]) -> Operation:
     """The sum of products, from first to last."""
-    first, *others = [_called("mul", *pair) for pair in zip(values, weights, strict=True)]
-    return functools.reduce(lambda total, product: _called("add_", total, product), others, first)
+    first, *others = [called("mul", *pair) for pair in zip(values, weights, strict=True)]
+    return functools.reduce(lambda total, product: called("add_", total, product), others, first)
 
 
 def add_task(work: Workload, operation: Operation, *, name: str, device: str, phase: str) -> Any:
@@ -202,25 +195,7 @@ def add_task(work: Workload, operation: Operation, *, name: str, device: str, ph
 
 def _view(value: Value, start: int, end: int, shape: tuple[int, ...]) -> Operation:
     """Elements `start` to `end` of a flat value, in this shape."""
-    return _called("view", _called("slice", value, 0, start, end), list(shape))
-
-
-def _called(name: str, *args: Any) -> Operation:
-    import torch
-
-    aten = torch.ops.aten
-    function = {
-        "add": aten.add.Tensor,
-        "add_": aten.add_.Tensor,
-        "cat": aten.cat.default,
-        "clone": aten.clone.default,
-        "mul": aten.mul.Scalar,
-        "reshape": aten.reshape.default,
-        "slice": aten.slice.Tensor,
-        "split": aten.split_with_sizes.default,
-        "view": aten.view.default,
-    }[name]
-    return Operation(operation_name(function), function, args)
+    return called("view", called("slice", value, 0, start, end), list(shape))
 
 
 def _shape(value: Value) -> tuple[int, ...]:
