@@ -3,8 +3,9 @@
 That no call of an operation, or of a copy, is colder than after `COMPANY_KINDS` other kinds was settled with a
 recording on four GPUs in view (caps of half, one, one and a half and none were compared), which is therefore no test of
 it. Nor are recordings of LeNet and of graphs on four GPUs one of what counts as another kind: that an operation on one
-GPU warms the same on the next (the first of four calls took 21 µs, the others 14 to 15), while a copy between other
-devices is colder than the same again (of both alike, none, and copies of one direction alike, this came nearest).
+GPU warms the same on the next (of four calls of a product the first took 67 µs, the others 29 to 32), while a copy
+between other devices is colder than the same again (of both alike, none, and copies of one direction alike, this came
+nearest).
 
 Not modelled: calls of CPU lanes; what the arguments of a call take that no cache holds; that of a small copy that
 blocks some is the device's, which is as fast whatever the thread's speed.
