@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
 
 import graphsched as gs
 from experiments._shared import SEED, check_known, check_sizes, counted, torch_device
 
-WAYS = ("gather", "cpu", "server", "sharded", "ring", "rings", "tree", "halving")
+WAYS = ("gather", "cpu", "server", "sharded", "ring", "rings", "tree", "halving", "auto")
 PIPELINED = ("ring", "rings")
 
 
@@ -29,9 +30,11 @@ def ring(
     the bytes of a gradient, is the same for every number k of devices. A real run adds to each case what the busiest
     device sends (``busiest_sends_bytes``), that over the bytes of a gradient (``busiest_sends_gradients``; 2 (k-1)/k
     with a ring), and how far its sums are from those of plain PyTorch. Beside them stands the text's ``allreduce``,
-    in plain PyTorch. On one device there is nothing to send: a copy is made.
+    in plain PyTorch, and NCCL's, called from one thread as the library of PyTorch is. On one device there is nothing to
+    send: a copy is made.
 
-    Parameters: megabytes (10⁶) of a float32 gradient; numbers of devices; ways; blocks of a ring for each device.
+    Parameters: megabytes (10⁶) of a float32 gradient; numbers of devices; ways (``auto`` chooses the way and its blocks
+    by simulation in graph mode); blocks of a ring for each device.
 
     Source: d2l.ai 12.7.2, which prints no figures; 12.5, ``allreduce``.
     """
@@ -45,8 +48,10 @@ def ring(
             used = here[:k]
             what = f"{size:g} MB, {counted(used)}"
             yield gs.Case(f"the text's allreduce, {what}", baseline=plain_all_reduce(used, size), group=what)
+            if k > 1 and all(platform.device(device).kind == "cuda" for device in used):
+                yield gs.Case(f"NCCL, {what}", baseline=nccl_all_reduce(used, size), group=what)
             for way in ways if k > 1 else ways[:1]:
-                work = summed(used, size, way, blocks)
+                work = summed(platform, used, size, way, blocks)
                 figures = functools.partial(measured, work, platform, used)
                 yield gs.Case(f"{way}, {what}", work, scheduler="one_stream", metrics=figures, group=what)
 
@@ -58,12 +63,14 @@ def gradients(devices: Sequence[str], mbytes: float) -> list[torch.Tensor]:
     return [shared[i : i + n] for i in range(k)]
 
 
-def summed(devices: Sequence[str], mbytes: float, way: str, blocks: int) -> gs.Workload:
+def summed(platform: gs.Platform, devices: Sequence[str], mbytes: float, way: str, blocks: int) -> gs.Workload:
     """Their sum on every device."""
     work = gs.Workload("ring")
     given = zip(devices, gradients(devices, mbytes), strict=True)
     values = [work.input(f"gradient{k}", tensor, device=device) for k, (device, tensor) in enumerate(given)]
-    told = {"blocks": blocks * len(devices)} if way in PIPELINED else {}
+    told: dict[str, Any] = {"platform": platform} if way == "auto" else {}
+    if way in PIPELINED:
+        told["blocks"] = blocks * len(devices)
     work.keep(*gs.collectives.all_reduce(work, values, algorithm=way, **told))
     return work
 
@@ -81,6 +88,22 @@ def plain_all_reduce(devices: Sequence[str], mbytes: float) -> Callable[[], list
         for other in data[1:]:
             other[:] = data[0].to(other.device)
         return data
+
+    return run
+
+
+def nccl_all_reduce(devices: Sequence[str], mbytes: float) -> Callable[[], list[torch.Tensor]]:
+    """NCCL's sum into tensors beside the gradients; all are made, and the devices joined, by the first call."""
+    data: list[torch.Tensor] = []
+    sums: list[torch.Tensor] = []
+
+    def run() -> list[torch.Tensor]:
+        if not data:
+            given = zip(devices, gradients(devices, mbytes), strict=True)
+            data.extend(tensor.to(torch_device(device), copy=True) for device, tensor in given)
+            sums.extend(torch.empty_like(tensor) for tensor in data)
+        torch.cuda.nccl.all_reduce(data, sums)
+        return sums
 
     return run
 

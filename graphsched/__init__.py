@@ -18,6 +18,8 @@ from graphsched.environment import prepare
 
 if TYPE_CHECKING:
     import graphsched.collectives as collectives  # noqa: F401
+    import graphsched.kvstore as kvstore  # noqa: F401
+    import graphsched.platform.topologies as topologies  # noqa: F401
     from graphsched.calibration import local_platform, profile
     from graphsched.cases import Case, Experiment, experiment
     from graphsched.charts import plot_links, plot_pairs
@@ -121,8 +123,10 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    if name == "collectives":  # a package of functions, used as `gs.collectives.all_reduce`
-        return importlib.import_module("graphsched.collectives")
+    if name in ("collectives", "kvstore"):  # packages, used as `gs.collectives.all_reduce`
+        return importlib.import_module(f"graphsched.{name}")
+    if name == "topologies":  # functions too: `gs.topologies.fat_tree`
+        return importlib.import_module("graphsched.platform.topologies")
     if name not in _HOMES:
         raise AttributeError(f"module 'graphsched' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"graphsched.{_HOMES[name]}"), name)

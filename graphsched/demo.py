@@ -36,6 +36,25 @@ SIZES: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
         {"mbytes": (1.0,), "devices": (2,), "ways": ("gather", "ring")},
         {"mbytes": (16.0,), "devices": (1, 2), "ways": ("gather", "ring")},
     ),
+    "kvstore": (
+        {"networks": ("LeNet",), "devices": (2,), "ways": ("one", "keys")},
+        {"networks": ("LeNet",), "devices": (1, 2)},
+    ),
+    "parameter_server": (
+        {
+            "mbytes": (1.0,),
+            "networks": (),
+            "strategies": ("server", "sharded"),
+            "devices": (2,),
+            "batch": 32,
+            "steps": 5,
+        },
+        {"networks": (), "strategies": ("server", "sharded"), "devices": (1, 2)},
+    ),
+    "scaling": (
+        {"topologies": ("rail_optimised",), "networks": ("ResNet-18",), "gpus": (8, 64, 512)},
+        {"topologies": ("rail_optimised",), "networks": ("ResNet-18",), "gpus": (8, 64, 512)},
+    ),
     "random_graphs": (
         {"size": 256, "layers": 4, "width": 4, "seeds": (1,), "cpu_seeds": (), "devices": (2,)},
         {"size": 1024, "layers": 4, "width": 4, "seeds": (1,), "cpu_seeds": (4,), "devices": (1, 2)},

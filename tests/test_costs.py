@@ -37,6 +37,7 @@ def test_seconds_that_are_not(seconds: Any) -> None:
         ({"device_s": 1.0, "company_s": ""}, "company_s"),
         ({"device_s": 1.0, "switching_s": math.nan}, "switching_s"),
         ({"device_s": 1.0, "graph_tried": 1}, "graph_tried is 1: true or false"),
+        ({"device_s": 1.0, "curve_left_out": "no"}, "curve_left_out is 'no': true or false"),
         ({"device_s": 1.0, "graph_memory": ((1, -1.0),)}, "graph_memory"),
         ({"device_s": 1.0, "product_s": -1.0}, "product_s"),
         ({"device_s": 1.0, "graph_memory": ((2, 1.0), (2, 1.0))}, "graph_memory is .* ascending"),

@@ -57,6 +57,14 @@ def test_every_name_resolves_and_is_no_module(name: str) -> None:
     assert importlib.util.find_spec(f"graphsched.{name}") is None, "a module of a public function's name hides it"
 
 
+@pytest.mark.parametrize("name", ["collectives", "kvstore"])
+def test_packages_of_functions_and_classes_load_when_they_are_used(name: str) -> None:
+    loaded = _modules_after(f"import graphsched as gs; gs.{name}.__all__")
+    assert f"graphsched.{name}" in loaded
+    assert "torch" not in loaded
+    assert f"graphsched.{name}" not in _modules_after("import graphsched")
+
+
 def test_an_unknown_name() -> None:
     with pytest.raises(AttributeError, match="module 'graphsched' has no attribute 'Workloads'"):
         graphsched.Workloads  # noqa: B018

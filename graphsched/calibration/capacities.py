@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from graphsched.platform import CapacityTable, Link
-from graphsched.simulator.fairness import in_turn_rates, max_min_rates
+from graphsched.simulator.fairness import max_min_rates
 
 NEAR = 0.99  # of a limit: from here on it is what limits
+TOLD = 0.9  # of a fair share: a copy that gets less waits for another one's end
 
 Flow = tuple[str, str]
 Rates = Callable[[Sequence[Flow]], Sequence[float]]
@@ -31,11 +32,13 @@ class Capacities:
 
     Attributes:
         patterns: See `patterns.pattern_rows`.
+        peer_engines: See `Device.peer_engines`, of all GPUs.
     """
 
     rates: dict[str, float] = field(default_factory=dict)
     tables: dict[str, CapacityTable] = field(default_factory=dict)
     patterns: list[dict[str, Any]] = field(default_factory=list)
+    peer_engines: int = 1
 
     def add(self, name: str, table: CapacityTable) -> None:
         """Add a table and its highest rate."""
@@ -52,8 +55,8 @@ def fit_capacities(gpus: int, links: Sequence[Link], rates: Rates) -> Capacities
     """
     alone = rates_alone(links)
     peers = [(k.source, k.target) for k in links if k.memory == "peer"]
-    found = Capacities()
     measured = corrected(rates, alone)
+    found = Capacities(peer_engines=0 if _side_by_side(peers, measured) else 1)
     for i in range(gpus):
         _fit_engines(found, f"cuda:{i}", alone, measured)
     _fit_host(found, gpus, measured)
@@ -171,11 +174,10 @@ def _fit_ports(found: Capacities, peers: Sequence[Flow], rates: Rates) -> None:
     targets = {s: [t for a, t in peers if a == s] for s, _ in peers}
     sources = {t: [s for s, b in peers if b == t] for _, t in peers}
     everyone = rates(peers)
-    in_turn = _serves_in_turn(peers, rates)
     for gpu in sorted(set(targets) & set(sources)):
         outgoing, incoming = [(gpu, t) for t in targets[gpu]], [(s, gpu) for s in sources[gpu]]
         full = [sum(r for f, r in zip(peers, everyone, strict=True) if f[end] == gpu) for end in (0, 1)]
-        _fit_port(found, gpu, outgoing, incoming, full, rates, in_turn)
+        _fit_port(found, gpu, outgoing, incoming, full, rates)
 
 
 def _fit_port(
@@ -185,14 +187,13 @@ def _fit_port(
     incoming: Sequence[Flow],
     full: Sequence[float],
     rates: Rates,
-    in_turn: bool,
 ) -> None:
     """A port's two tables; `full` are its sums, out and in, while all GPUs send to all."""
     names = f"{gpu}/out", f"{gpu}/in"
     fan_out, fan_in = sum(rates(outgoing)), sum(rates(incoming))
     pair = rates([outgoing[0], incoming[0]])
     if len(outgoing) == len(incoming) == 1:
-        found.add(names[0], CapacityTable(names, ((1,), (0, 1)), (fan_out, pair[0]), in_turn))
+        found.add(names[0], CapacityTable(names, ((1,), (0, 1)), (fan_out, pair[0])))
         found.add(names[1], CapacityTable(names[::-1], ((1,), (0, 1)), (fan_in, pair[1])))
         return
     spread = rates([*outgoing, incoming[0]])  # all out, one in
@@ -201,21 +202,21 @@ def _fit_port(
     most = len(outgoing), len(incoming)
     out = (max(fan_out, lone[0]), pair[0], gather[-1], fan_out, sum(spread[:-1]), full[0])
     into = (max(fan_in, lone[1]), pair[1], spread[-1], fan_in, sum(gather[:-1]), full[1])
-    found.add(names[0], _port_table(names, most, out, in_turn))
-    found.add(names[1], _port_table(names[::-1], most[::-1], into, in_turn=False))
+    found.add(names[0], _port_table(names, most, out))
+    found.add(names[1], _port_table(names[::-1], most[::-1], into))
 
 
-def _port_table(names: tuple[str, str], most: tuple[int, int], rates: Sequence[float], in_turn: bool) -> CapacityTable:
+def _port_table(names: tuple[str, str], most: tuple[int, int], rates: Sequence[float]) -> CapacityTable:
     own = (1, most[0]) if most[0] > 1 else (1,)
     other = (0, 1, most[1]) if most[1] > 1 else (0, 1)
     rows = [rates[:3], rates[3:]][: len(own)]
-    return CapacityTable(names, (own, other), tuple(r for row in rows for r in row[: len(other)]), in_turn)
+    return CapacityTable(names, (own, other), tuple(r for row in rows for r in row[: len(other)]))
 
 
-def _serves_in_turn(peers: Sequence[Flow], rates: Rates) -> bool:
-    """Whether a flow to a crowded GPU holds back its source's flow to an idle one.
+def _side_by_side(peers: Sequence[Flow], rates: Rates) -> bool:
+    """Whether copies from one GPU to two others are under way at the same time; not known where no GPU has two.
 
-    Source a sends to b and c, source d to b as well: fair shares would let a's flow to c have what b leaves it.
+    Source a sends to b and c, source d to b as well, so that a's two copies may together have more than one link gives.
     """
     names = sorted({name for flow in peers for name in flow})
     if len(names) < 3:
@@ -225,7 +226,5 @@ def _serves_in_turn(peers: Sequence[Flow], rates: Rates) -> bool:
     if not set(flows) <= set(peers):
         return False
     alone = [rates([flow])[0] for flow in flows]
-    capacity = max(alone)
-    fair = max_min_rates(alone, [(0, 2), (0, 3), (1, 2)], [capacity] * 4)
-    turns = in_turn_rates(alone, [0, 0, 1], [(2,), (3,), (2,)], [capacity] * 4)
-    return abs(rates(flows)[2] - turns[2]) < abs(rates(flows)[2] - fair[2])
+    fair = max_min_rates(alone, [(0, 2), (0, 3), (1, 2)], [max(alone)] * 4)
+    return min(rates(flows)[:2]) > TOLD * min(fair[:2])

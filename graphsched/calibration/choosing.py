@@ -10,11 +10,14 @@ from graphsched.platform import Device, Platform
 from graphsched.workload import Task, Workload
 
 
-def missing(work: Workload, platform: Platform, known: Costs, mode: str = "eager") -> dict[str, list[Task]]:
+def missing(
+    work: Workload, platform: Platform, known: Costs, mode: str = "eager", *, concurrency: bool = True
+) -> dict[str, list[Task]]:
     """Tasks to measure by device (the first of each model): one a signature, in the workload's order.
 
     Left out are copies and barriers, tasks without code, those whose duration is given, and those in `known`; but for
-    `mode` ``graph`` not those that `lacks_graph` says more could be known of.
+    `mode` ``graph`` not those that `lacks_graph` says more could be known of, and with `concurrency` not those
+    whose curve was left out.
 
     Example:
         >>> work = Workload()
@@ -28,7 +31,7 @@ def missing(work: Workload, platform: Platform, known: Costs, mode: str = "eager
         for device in allowed(task, platform):
             cost = known.get(task.signature, device.model)
             lacking = cost is None or (mode == "graph" and lacks_graph(cost, device))
-            if lacking and not is_given(task, device):
+            if (lacking or cost is None or (concurrency and cost.curve_left_out)) and not is_given(task, device):
                 found.setdefault(first[device.model], {}).setdefault(task.signature, task)
     return {device: list(tasks.values()) for device, tasks in found.items()}
 

@@ -63,7 +63,7 @@ def measure_on_cuda(step: Step, spinner: Spinner, repeats: int, *, concurrency: 
         **asdict(host),
     )
     processors = multiprocessors(spinner.device) if seen.kernels else None
-    cost = replace(cost, kernels=seen.kernels, processors=processors, graph_tried=True)
+    cost = replace(cost, kernels=seen.kernels, processors=processors, graph_tried=True, curve_left_out=not concurrency)
     return replace(cost, graph_s=in_graphs[0][1], graph_memory=in_graphs) if in_graphs else cost
 
 

@@ -115,16 +115,16 @@ def _by_engine(flows: Sequence[Flow], ends: Sequence[Sequence[float]]) -> list[l
 
 
 def _copies_by(until: float, ends: Sequence[float]) -> float:
-    """Copies done by a time, the one under way in part.
+    """Copies done by a time, the one under way in part; none, if the first is not done: it may still wait its turn.
 
     Example:
-        >>> _copies_by(2.5, [1.0, 2.0, 4.0])
-        2.25
+        >>> _copies_by(2.5, [1.0, 2.0, 4.0]), _copies_by(2.5, [3.0, 4.0])
+        (2.25, 0.0)
     """
     before = 0.0
     for done, end in enumerate(ends):
         if end > until:
-            return done + (until - before) / (end - before)
+            return done + (until - before) / (end - before) if done else 0.0
         before = end
     return float(len(ends))
 

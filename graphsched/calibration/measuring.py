@@ -154,7 +154,7 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
         size, rate = int(properties[i].total_memory), memory_rates[f"cuda:{i}"]
         into, out = fit_traffic(traffic[model])
         device = Device(f"cuda:{i}", "cuda", model, size, flop_per_s=flops[model], bytes_per_s=rate)
-        device = replace(device, traffic_in=into, traffic_out=out)
+        device = replace(device, traffic_in=into, traffic_out=out, peer_engines=capacities.peer_engines)
         devices.append(_slowed(device, *fit_slowed(traffic[model])))
     beside = {model: [asdict(reading) for reading in found] for model, found in traffic.items()}
     notes = {"spread": _rounded(spread | together), "traffic": beside}
@@ -201,7 +201,7 @@ def _cuda_capacities(bench: Any, links: list[Link], rounds: int) -> tuple[Capaci
     found = fit_capacities(gpus, links, survey)
     ends = dict.fromkeys(name for link in links for name in (link.source, link.target))
     kinds: dict[str, DeviceKind] = {name: "cuda" if name.startswith("cuda") else "cpu" for name in ends}
-    devices = tuple(Device(name, kind) for name, kind in kinds.items())
+    devices = tuple(Device(name, kind, peer_engines=found.peer_engines) for name, kind in kinds.items())
     here = reconciled(Platform("here", devices, tuple(links), found.rates, tables=found.tables))
     rates = corrected(survey, rates_alone(links))
     found.patterns.extend(pattern_rows(here, fitted, rates, fitted=True))

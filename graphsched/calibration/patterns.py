@@ -61,7 +61,8 @@ def asked_patterns(gpus: int, links: Sequence[Link]) -> list[list[Flow]]:
 
 def fitted_patterns(gpus: int, links: Sequence[Link]) -> list[list[Flow]]:
     """Patterns of two flows and more that capacities are fitted on: both ways on each GPU, loads of the host's memory,
-    all to all, each port out, in, both, and with one the other way, and what tells ports that serve in turn.
+    all to all, each port out, in, both, and with one the other way, and what tells GPUs that make one copy
+    at a time.
 
     Example:
         >>> fitted_patterns(2, Platform.load("h200-x2").links)[-1]
@@ -122,15 +123,16 @@ def predicted_rates(platform: Platform, flows: Sequence[Flow]) -> list[float]:
     rates = list(platform.capacities.values())
     for name, table in platform.tables.items():
         rates[names.index(name)] = table.rate([len(users[names.index(other)]) for other in table.by])
-    in_turn = {names.index(name) for name, table in platform.tables.items() if table.in_turn}
     limits = [link.bandwidth_bytes_per_s for link in links]
-    found = max_min_rates(limits, crosses, rates)
-    turns = [k for k, crossed in enumerate(crosses) if in_turn & set(crossed)]
-    sources = [next(c for c in crosses[k] if c in in_turn) for k in turns]
-    others = [tuple(c for c in crosses[k] if c not in in_turn) for k in turns]
-    for k, rate in zip(turns, in_turn_rates([limits[k] for k in turns], sources, others, rates), strict=True):
-        found[k] = rate
-    return found
+    if len(flows) > 1 and all(_one_at_a_time(platform, link) for link in links):
+        sources, targets = [crossed[0] for crossed in crosses], [crossed[1:] for crossed in crosses]
+        return in_turn_rates(limits, sources, targets, rates)
+    return max_min_rates(limits, crosses, rates)
+
+
+def _one_at_a_time(platform: Platform, link: Link) -> bool:
+    """Whether copies over `link` wait for others from its source; they leave by the first capacity that they cross."""
+    return link.memory == "peer" and len(link.crosses) > 1 and platform.device(link.source).peer_engines == 1
 
 
 def pattern_rows(

@@ -67,7 +67,7 @@ def profile(
     known = Costs() if refresh else kept_costs(platform)
     mode = mode or (plan.mode if plan is not None else "eager")
     check_mode(mode)
-    wanted = missing(work, platform, known, mode)
+    wanted = missing(work, platform, known, mode, concurrency=concurrency)
     known = _with_operations(work, platform, known, wanted, repeats, concurrency)
     if plan is not None and concurrency:
         known = _with_pairs(replace(plan, costs=known, mode=mode), known)

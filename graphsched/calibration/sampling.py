@@ -16,7 +16,7 @@ MOST_CALLS = 64
 MOST_SETS = 8
 MOST_SET_BYTES = 2 * 10**9
 CHAIN = 32
-CHAIN_TOTAL_S = 0.2
+CHAIN_TOTAL_S = 0.06
 
 
 def calls_in_sample(call_s: float, launches: int = 1) -> int:
@@ -65,7 +65,7 @@ def chain_length(call_s: float, launches: int, copies: int) -> int:
 
     Example:
         >>> chain_length(1e-5, 1, 8), chain_length(4e-3, 1, 8), chain_length(1e-5, 10, 8)
-        (32, 6, 5)
+        (32, 2, 5)
     """
     in_time = int(CHAIN_TOTAL_S / (copies * max(call_s, 1e-9)))
     return max(2, min(CHAIN, in_time, MOST_LAUNCHES // (copies * max(launches, 1))))

@@ -15,15 +15,18 @@ from graphsched.cli.environment import environment
 from graphsched.cli.interrupts import check_interrupted
 from graphsched.cli.naming import draw, stem, title_of
 from graphsched.cli.output import say
+from graphsched.cli.ranks import MODE as RANKS_MODE
+from graphsched.cli.ranks import tell_case
 from graphsched.cli.request import SEED, Request
 from graphsched.costs import Costs
-from graphsched.errors import CaptureError, ExecutionError, ScheduleError, WorkloadError
+from graphsched.errors import CaptureError, ExecutionError, PlanError, ScheduleError, WorkloadError
 from graphsched.plan import Plan
 from graphsched.platform import Platform
 from graphsched.records import CaseRecord, RunRecord, Setup, record_baseline, record_case, save_run
 from graphsched.timeline import Timeline
 
 LONG_PLAN = 50_000  # actions
+ONE_LANE = ("sequential", "one_stream")  # schedulers that let no two operations run side by side on a GPU
 REPEATS_TAKE_S = 10.0  # after which five repeats of a case are enough
 LEAST_TIMEOUT_S, TIMEOUT = 60.0, 20.0  # a run is stuck after this, and so many times the prediction
 
@@ -88,7 +91,7 @@ class Runner:
     out: Path
     repeats: int = 20
     pictures: bool = True
-    _costs: dict[tuple[str, str], Costs] = field(default_factory=dict)
+    _costs: dict[tuple[str, str, bool], Costs] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.setup = Setup(environment(), self.request.platform, SEED, self.request.values)
@@ -151,6 +154,8 @@ class Runner:
         expected_s = predict(plan).makespan_s
         timeout_s = max(LEAST_TIMEOUT_S, TIMEOUT * expected_s)
         with contextlib.closing(PaceMeter(here, plan, expected_s)) as meter:
+            if plan.mode == RANKS_MODE:
+                tell_case(number, plan, self.repeats, timeout_s, REPEATS_TAKE_S)
             measured = execute(
                 plan, repeats=self.repeats, timeout_s=timeout_s, at_most_s=REPEATS_TAKE_S, between=meter.take
             )
@@ -164,7 +169,7 @@ class Runner:
             scheduler=case.scheduler,
             options=case.options,
             reported_s=case.reported_s,
-            metrics=_metrics(case),
+            metrics={} if plan.mode == RANKS_MODE else _metrics(case),  # one process would take them
         )
         name, title = stem(self.request.experiment.name, number, case.label, case.mode), title_of(case.label, case.mode)
         files = draw(self.out, name, title, predicted, measured) if self.pictures else ()
@@ -176,10 +181,11 @@ class Runner:
         from graphsched.calibration import profile
 
         assert case.work is not None
-        mode = case.mode or "eager"
-        key = case.work.digest(), mode
+        mode, crowded = case.mode or "eager", case.scheduler not in ONE_LANE
+        key = case.work.digest(), mode, crowded
         if key not in self._costs:
-            self._costs[key] = self.request.costs.merged(profile(case.work, self.request.platform, mode=mode))
+            found = profile(case.work, self.request.platform, mode=mode, concurrency=crowded)
+            self._costs[key] = self.request.costs.merged(found)
         return self._costs[key]
 
     def save(self, outcomes: Sequence[Outcome]) -> list[str]:
@@ -215,6 +221,8 @@ def measured_plan(case: Case, here: Platform, costs: Costs) -> Plan:
 
     now = at_pace(here, present_call_s(here))
     plan = make_plan(case, now, costs)
+    if case.scheduler in ONE_LANE:
+        return plan
     paired = with_pairs(plan, here)
     if paired.costs == plan.costs or not takes_mode(find_scheduler(case.scheduler)):
         return paired
@@ -228,38 +236,57 @@ def with_pairs(plan: Plan, platform: Platform) -> Plan:
     return replace(plan, costs=plan.costs.merged(profile(plan, platform)))
 
 
-def without_refused(request: Request) -> tuple[Request, list[str]]:
-    """`request` less the cases that no CUDA graph can hold, where graph mode is asked for; and a note on each.
+def without_refused(request: Request, ranks: int | None = None) -> tuple[Request, list[str]]:
+    """`request` less the cases that no CUDA graph can hold, or that so many ranks are too few for; a note on each.
+
+    Args:
+        ranks: How many there are, for cases in mode ``distributed``; None: as many as needed.
 
     Raises:
-        CaptureError: None is left.
+        ScheduleError: None is left.
     """
     kept, notes = [], []
     for number, case in request.cases:
-        try:
-            if case.mode == "graph" and not case.is_baseline:
-                make_plan(case, request.platform, request.costs)
+        refusal = None if case.is_baseline else _refusal(case, request, ranks)
+        if refusal is None:
             kept.append((number, case))
-        except CaptureError as error:
-            notes.append(f"left out: {error}")
+        else:
+            notes.append((case.mode, f"left out: {refusal}"))
+    told = [note for _, note in notes]
     if all(case.is_baseline for _, case in kept) and notes:
-        raise CaptureError("\n".join(["no case can be run in graph mode", *notes]))
-    return replace(request, cases=kept), notes
+        modes = " or ".join(dict.fromkeys(str(mode) for mode, _ in notes))
+        error = ScheduleError if ranks is not None else CaptureError
+        raise error("\n".join([f"no case can be run in {modes} mode", *told]))
+    return replace(request, cases=kept), told
 
 
-def check_cases(request: Request) -> None:
-    """Make sure, without measuring anything, that every case can be run here.
+def _refusal(case: Case, request: Request, ranks: int | None) -> str | None:
+    """Why a case cannot run in its mode; None if it can."""
+    from graphsched.plan.ranks import compile_ranks
+
+    try:
+        plan = make_plan(case, request.platform, request.costs) if case.mode in ("graph", RANKS_MODE) else None
+    except CaptureError as error:
+        return str(error)
+    try:
+        if plan is not None and case.mode == RANKS_MODE:
+            compile_ranks(plan, ranks)
+    except (PlanError, ScheduleError) as error:
+        return f"case {case.label!r}: {error}"
+    return None
+
+
+def check_cases(request: Request, modes: Sequence[str] = ("eager", "graph")) -> None:
+    """Make sure, without measuring anything, that every case can be run here, in one of `modes`.
 
     Raises:
         GraphschedError: A scheduler, option, device or link does not exist, or a workload has no code.
     """
-    from graphsched.executors import MODES
-
     for _, case in request.cases:
         if case.work is None:
             continue
-        if case.mode not in MODES:
-            raise ScheduleError(f"mode {case.mode!r} cannot be run yet: one of {', '.join(MODES)}")
+        if case.mode not in modes:
+            raise ScheduleError(f"mode {case.mode!r} cannot be run yet: one of {', '.join(modes)}")
         if not case.work.runnable:
             raise WorkloadError(
                 f"case {case.label!r} has tasks without code (a graph of durations): use predict instead of run"

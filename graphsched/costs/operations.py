@@ -97,6 +97,7 @@ class TaskCost:
             cache does not hold it all; empty: `graph_s`, whatever that is.
         graph_nodes: Nodes of a graph that it makes, where they were counted apart from `launches`; 0: as many as these.
         graph_tried: Whether `graph_s` was to be measured, so that what is unknown stays so.
+        curve_left_out: Whether `concurrency` was not to be measured: for a plan with one lane a device.
     """
 
     device_s: float
@@ -115,6 +116,7 @@ class TaskCost:
     graph_s: float | None = None
     graph_nodes: int = 0
     graph_tried: bool = False
+    curve_left_out: bool = False
     graph_memory: tuple[tuple[int, float], ...] = ()
     product_s: float = 0.0
 
@@ -136,8 +138,9 @@ class TaskCost:
             number = getattr(self, name)
             if isinstance(number, bool) or not isinstance(number, int) or number < 0:
                 raise CostError(f"{name} is {number!r}: a whole number, 0 or more, is needed")
-        if not isinstance(self.graph_tried, bool):
-            raise CostError(f"graph_tried is {self.graph_tried!r}: true or false is needed")
+        for name in ("graph_tried", "curve_left_out"):
+            if not isinstance(getattr(self, name), bool):
+                raise CostError(f"{name} is {getattr(self, name)!r}: true or false is needed")
         if self.source not in get_args(CostSource):
             raise CostError(f"source is {self.source!r}: one of {', '.join(get_args(CostSource))}")
         for quartile in self.quartiles_s or ():

@@ -29,9 +29,10 @@ _REFUSED = {  # what opens a file, and what makes sparse tensors of indices that
     "sparse_resize_and_clear_",
 }  # fmt: skip
 _PRIVATE = {  # that traces of networks hold; others look beyond their memory, or change settings
-    "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "_cdist_forward", "_foreach_add", "_foreach_add_", "_log_softmax",
-    "_log_softmax_backward_data", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training", "_safe_softmax",
-    "_softmax", "_softmax_backward_data", "_to_copy", "_unsafe_view",
+    "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "_batch_norm_with_update", "_cdist_forward", "_foreach_add",
+    "_foreach_add_", "_log_softmax", "_log_softmax_backward_data", "_native_batch_norm_legit",
+    "_native_batch_norm_legit_no_training", "_safe_softmax", "_softmax", "_softmax_backward_data", "_to_copy",
+    "_unsafe_view",
 }  # fmt: skip
 _ATEN = "torch.ops.aten"
 

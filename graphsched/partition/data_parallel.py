@@ -50,12 +50,13 @@ def data_parallel(
         work: A traced workload: a training step, or a network alone, which needs no sums.
         devices: One for each replica.
         shards: Rows of each replica; default: as even as can be.
-        reduce: How gradients are summed: ``gather`` (one hop, more bytes) or ``sharded`` (two hops, fewer bytes);
-            see `partition.reducing`.
+        reduce: How gradients are summed: ``gather`` (one hop, more bytes), ``sharded`` (two hops, fewer bytes),
+            ``server`` (on the first device), ``cpu``, ``ring``, or ``none`` (not at all: replicas then differ); see
+            `partition.reducing`.
         reduction: What the loss is over its batch: the ``mean`` of the rows, or their ``sum``.
         bucket_bytes: Most bytes of a bucket of several gradients; 0: each gradient alone. Default: 1 MiB, up to which
             a copy between two H200s hardly takes longer than one of a byte (12.4 and 11.0 µs). The best size for a
-            network is that of the shortest prediction.
+            network is that of the shortest prediction, see `choose_buckets`.
 
     Raises:
         WorkloadError: `work` was not traced or returns gradients, a loss that is not the `reduction` of its rows',

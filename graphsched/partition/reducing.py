@@ -10,10 +10,16 @@ method      kernels a bucket on each device      bytes that each device receives
 =========== ==================================== ===================================== =========================
 ``gather``  1 cat, k-1 sums of the whole         (k-1) × bucket                        1
 ``sharded`` 2 cats, k-1 sums of a k-th           2 × (k-1)/k × bucket                  2
+``server``  1 cat; the first: k-1 sums           1 × bucket; the first: (k-1) ×        2
+``cpu``     1 cat; the CPU: k-1 sums             1 × bucket; the CPU: k ×              2
+``ring``    2 cats, k-1 sums of a k-th           2 × (k-1)/k × bucket                  2 (k-1)
+``none``    none                                 nothing                               0
 =========== ==================================== ===================================== =========================
 
-A gradient that is a bucket of its own needs no cat with ``gather``. Every element is summed in the order of replicas, 0
-to k-1, so that all devices get the same bits in every run.
+A gradient that is a bucket of its own needs no cat with ``gather``, ``server`` and ``cpu``. Every element is summed in
+the order of replicas, 0 to k-1 (``ring``: part b from replica b+1 on and round to b), in one order for all devices, so
+that all of them get the same bits in every run. With ``none`` replicas go apart, each with its own share of a gradient:
+no training, but what a step takes without sums.
 
 Not modelled: sums by NCCL, or in the network.
 """
@@ -27,7 +33,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from graphsched.collectives.members import Members
 from graphsched.collectives.operations import called, summed
+from graphsched.collectives.ring import Ring
 from graphsched.partition.copying import Copier
 from graphsched.workload import Operation, Value, Workload
 
@@ -127,17 +135,30 @@ def in_buckets(gradients: Iterable[tuple[int, Value]], bucket_bytes: int) -> lis
 
 def gather(bucket: Bucket, replicas: Sequence[Replica]) -> Iterator[None]:
     """Every device gets every other's bucket and sums all."""
-    if len(bucket.gradients) == 1:
-        own = [replica.gradients(bucket)[0] for replica in replicas]
-    else:
-        own = [replica.reduce(bucket, "flat", flat(replica.gradients(bucket))) for replica in replicas]
+    own = [_whole(bucket, replica) for replica in replicas]
     yield
     for replica in replicas:
-        total = replica.reduce(bucket, "sum", summed(own))
-        if len(bucket.gradients) == 1:
-            replica.sums[bucket.gradients[0].name] = total
-        else:
-            replica.take(bucket, total)
+        _give(bucket, replica, replica.reduce(bucket, "sum", summed(own)))
+
+
+def server(bucket: Bucket, replicas: Sequence[Replica]) -> Iterator[None]:
+    """The first device sums, and sends the sum to all."""
+    return _central(bucket, replicas, replicas[0].device)
+
+
+def cpu(bucket: Bucket, replicas: Sequence[Replica]) -> Iterator[None]:
+    """The host sums, and sends the sum to all."""
+    return _central(bucket, replicas, "cpu")
+
+
+def _central(bucket: Bucket, replicas: Sequence[Replica], place: str) -> Iterator[None]:
+    own = [_whole(bucket, replica) for replica in replicas]
+    yield
+    target = replicas[0].copier.target
+    total = add_task(target, summed(own), name=f"{bucket.name}/sum", device=place, phase="reduce")
+    yield
+    for replica in replicas:
+        _give(bucket, replica, total)
 
 
 def sharded(bucket: Bucket, replicas: Sequence[Replica]) -> Iterator[None]:
@@ -145,17 +166,76 @@ def sharded(bucket: Bucket, replicas: Sequence[Replica]) -> Iterator[None]:
 
     Source: Rabenseifner, Optimization of Collective Reduction Operations, ICCS 2004.
     """
-    parts = part_sizes(sum(bucket.sizes()), len(replicas))
-    owners = replicas[: len(parts)]
-    own = [_as_tuple(r.reduce(bucket, "flat", flat_parts(r.gradients(bucket), parts))) for r in replicas]
+    own = _parts(bucket, replicas)
     yield
+    owners = replicas[: len(own[0])]
     sums = [r.reduce(bucket, "sum", summed([cut[j] for cut in own])) for j, r in enumerate(owners)]
     yield
     for replica in replicas:
         replica.take(bucket, replica.reduce(bucket, "whole", flat(sums)))
 
 
-METHODS: dict[str, Method] = {"gather": gather, "sharded": sharded}
+def ring(bucket: Bucket, replicas: Sequence[Replica]) -> Iterator[None]:
+    """Parts go round the devices twice, a hop a step: to be summed, then to be known everywhere.
+
+    Source: see `collectives.ring`.
+    """
+    own = _parts(bucket, replicas)
+    yield
+    target = replicas[0].copier.target
+    moving = Ring(Members(target, bucket.name, tuple(replica.device for replica in replicas)))
+    yield from _of_reduce(target, moving.both(own))
+    for replica in replicas:
+        replica.take(bucket, replica.reduce(bucket, "whole", flat(moving.blocks_of(replica.device))))
+
+
+def none(bucket: Bucket, replicas: Sequence[Replica]) -> Iterator[None]:
+    """No sum: every replica has its own gradients."""
+    yield
+    for replica in replicas:
+        own = zip(bucket.gradients, replica.gradients(bucket), strict=True)
+        replica.sums.update({gradient.name: value for gradient, value in own})
+
+
+METHODS: dict[str, Method] = {
+    "gather": gather,
+    "sharded": sharded,
+    "server": server,
+    "cpu": cpu,
+    "ring": ring,
+    "none": none,
+}
+
+
+def _whole(bucket: Bucket, replica: Replica) -> Value:
+    """The bucket of a replica as one value, flat if it has several gradients."""
+    own = replica.gradients(bucket)
+    made: Value = own[0] if len(own) == 1 else replica.reduce(bucket, "flat", flat(own))
+    return made
+
+
+def _give(bucket: Bucket, replica: Replica, total: Value) -> None:
+    """`total`, shaped as `_whole` is, as the sums of the bucket's gradients."""
+    if len(bucket.gradients) == 1:
+        replica.sums[bucket.gradients[0].name] = total
+    else:
+        replica.take(bucket, total)
+
+
+def _parts(bucket: Bucket, replicas: Sequence[Replica]) -> list[tuple[Value, ...]]:
+    """The bucket of each replica, flat, in a part for each of them; fewer parts where there is too little."""
+    sizes = part_sizes(sum(bucket.sizes()), len(replicas))
+    return [_as_tuple(r.reduce(bucket, "flat", flat_parts(r.gradients(bucket), sizes))) for r in replicas]
+
+
+def _of_reduce(work: Workload, steps: Iterator[None]) -> Iterator[None]:
+    """`steps`, with the tasks that they add to `work` of the phase ``reduce``."""
+    before = len(work.graph)
+    for _ in steps:
+        for name in itertools.islice(work.graph, before, None):
+            work.graph.nodes[name].update(module="", phase="reduce")
+        yield
+        before = len(work.graph)
 
 
 def part_sizes(elements: int, parts: int) -> list[int]:

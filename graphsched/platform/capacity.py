@@ -24,8 +24,6 @@ class CapacityTable:
         by: Names of capacities, the table's own among them.
         counts: For each of them the numbers of busy links that were measured, ascending.
         bytes_per_s: Rates in bytes per second, the last name's number changing fastest.
-        in_turn: Transfers that leave by it are served in turn, so that each has the rate of the slowest
-            (head-of-line blocking); see `simulator.fairness.in_turn_rates`.
 
     Example:
         >>> table = CapacityTable(("host/d2h", "host/h2d"), ((1, 2, 4), (0, 4)), (55e9, 21e9, 110e9, 42e9, 127e9, 86e9))
@@ -36,7 +34,6 @@ class CapacityTable:
     by: tuple[str, ...]
     counts: tuple[tuple[int, ...], ...]
     bytes_per_s: tuple[float, ...]
-    in_turn: bool = False
 
     def __post_init__(self) -> None:
         if not self.by or len(self.by) != len(self.counts) or not all(self.counts):
@@ -64,7 +61,7 @@ class CapacityTable:
 
     def scaled(self, factor: float) -> CapacityTable:
         """The same table with all rates times `factor`."""
-        return CapacityTable(self.by, self.counts, tuple(rate * factor for rate in self.bytes_per_s), self.in_turn)
+        return CapacityTable(self.by, self.counts, tuple(rate * factor for rate in self.bytes_per_s))
 
     @classmethod
     def from_dict(cls, row: Any) -> CapacityTable:
@@ -78,7 +75,7 @@ class CapacityTable:
             raise FileFormatError(f"a table of a capacity needs by, counts and bytes_per_s, got {row!r}")
         try:
             counts = tuple(tuple(map(index, numbers)) for numbers in row["counts"])
-            return cls(tuple(map(str, row["by"])), counts, tuple(row["bytes_per_s"]), bool(row.get("in_turn", False)))
+            return cls(tuple(map(str, row["by"])), counts, tuple(row["bytes_per_s"]))
         except (TypeError, ValueError) as error:
             raise FileFormatError(f"not a table of a capacity: {error}") from error
 

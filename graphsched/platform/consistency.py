@@ -26,6 +26,8 @@ def check_consistent(platform: Platform) -> None:
         PlatformError: A link is faster than a capacity that it crosses or than its own measured points say,
             or joins a device to itself as if that were two.
     """
+    if platform.fabric is not None:
+        check_consistent(platform.fabric.host)
     for link in platform.links:
         if link.source == link.target and link.memory in ("peer", "staged"):
             raise PlatformError(f"link {link} joins {link.source} to itself: make its memory 'local' or leave it out")

@@ -32,6 +32,19 @@ BLOCKING: dict[str, tuple[str, str, LinkMemory]] = {
 SHORTEST_S = 1e-9  # for 0 says unknown
 
 
+def check_listed(platform: Platform) -> None:
+    """Make sure that all links of `platform` are listed, none made from the description of a network.
+
+    Raises:
+        PlatformError: Some are made.
+    """
+    if platform.fabric is not None:
+        raise PlatformError(
+            f"platform {platform.name!r} makes its links from a description: change that, or its host, instead "
+            "(gs.topologies.two_level(hosts=2, host=gs.Platform.load('h200-x4').with_rates('peer', 2.0)))"
+        )
+
+
 def with_link(
     platform: Platform,
     source: str,
@@ -43,6 +56,7 @@ def with_link(
     both_ways: bool = True,
 ) -> Platform:
     """`platform` with a link changed, or a new one; see `Platform.with_link`."""
+    check_listed(platform)
     kind = memory or usual_memory(platform, source, target)
     links = {(k.source, k.target, k.memory): k for k in platform.links}
     capacities = dict(platform.capacities)
@@ -67,6 +81,7 @@ def without_link(
     platform: Platform, source: str, target: str, *, memory: LinkMemory | None = None, both_ways: bool = True
 ) -> Platform:
     """`platform` without a link, accelerators then joined through the host; see `Platform.without_link`."""
+    check_listed(platform)
     kind = memory or usual_memory(platform, source, target)
     gone = [(*ends, kind) for ends in _ways(source, target, both_ways)]
     there = {(k.source, k.target, k.memory) for k in platform.links}
@@ -84,6 +99,7 @@ def without_link(
 
 def without_peer_links(platform: Platform) -> Platform:
     """`platform` whose accelerators reach each other only through the host; see `Platform.without_peer_links`."""
+    check_listed(platform)
     if not any(k.memory == "peer" for k in platform.links):
         raise PlatformError(f"platform {platform.name!r} has no peer links to take away")
     links = [staged_link(platform, k.source, k.target) if k.memory == "peer" else k for k in platform.links]
@@ -92,6 +108,7 @@ def without_peer_links(platform: Platform) -> Platform:
 
 def with_rates(platform: Platform, memory: LinkMemory, factor: float, *, shared_factor: float = 1.0) -> Platform:
     """`platform` with all links of one kind `factor` times as fast; see `Platform.with_rates`."""
+    check_listed(platform)
     check_number(factor, "factor", positive=True)
     check_number(shared_factor, "shared_factor", positive=True)
     chosen = [k for k in platform.links if k.memory == memory]

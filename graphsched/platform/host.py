@@ -17,6 +17,7 @@ from graphsched.files import read_json, write_text
 from graphsched.platform import derived, larger
 from graphsched.platform.capacity import CapacityTable
 from graphsched.platform.consistency import check_consistent
+from graphsched.platform.fabric import Fabric
 from graphsched.platform.parts import Device, Dispatch, Link, LinkMemory, check_number
 from graphsched.platform.reading import check_entries, read_cores, read_name, read_part, read_parts, read_provenance
 
@@ -38,6 +39,8 @@ class Platform:
         costs: Costs of operations measured on it.
         provenance: Where the figures come from: driver, versions, date, spread.
         tables: Those of the capacities that depend on which links are busy; `capacities` has their highest rates.
+        fabric: Many hosts from a short description (`platform.topologies`): makes the links that `links` does not
+            list when they are asked for.
 
     Example:
         >>> cpu, gpu = Device("cpu", "cpu"), Device("cuda:0", "cuda", "NVIDIA H200")
@@ -57,6 +60,7 @@ class Platform:
     costs: Costs = field(default_factory=Costs)
     provenance: Mapping[str, Any] = field(default_factory=dict)
     tables: Mapping[str, CapacityTable] = field(default_factory=dict)
+    fabric: Fabric | None = None
 
     def __post_init__(self) -> None:
         names = [d.name for d in self.devices]
@@ -83,13 +87,15 @@ class Platform:
                     )
         object.__setattr__(self, "_devices", {d.name: d for d in self.devices})
         object.__setattr__(self, "_links", {(k.source, k.target, k.memory): k for k in self.links})
+        object.__setattr__(self, "_made", {})
         object.__setattr__(self, "_matching", {})
 
     def __str__(self) -> str:
         """Name, devices and numbers of links and costs; `to_dict` has all figures."""
         kinds = Counter(d.model or d.kind for d in self.devices)
         devices = ", ".join(f"{count} × {model}" for model, count in kinds.items())
-        return f"Platform {self.name}: {devices}; {len(self.links)} links; costs of {len(self.costs)} operations"
+        links = f"{len(self.links)} links" if self.fabric is None else str(self.fabric)
+        return f"Platform {self.name}: {devices}; {links}; costs of {len(self.costs)} operations"
 
     def device(self, name: str) -> Device:
         """The device of this name.
@@ -110,14 +116,24 @@ class Platform:
         Raises:
             PlatformError: There is no such link.
         """
-        for kind in (memory, "peer", "staged", "local", "pinned", "pageable"):
+        for kind in (memory, "peer", "staged", "local", "pinned", "pageable", "network"):
             found: Link | None = self._links.get((source, target, kind))  # type: ignore[attr-defined]
             if found is not None:
                 return found
+        if self.fabric is not None and (made := self._link_made(self.fabric, source, target, memory)) is not None:
+            return made
         self.device(source), self.device(target)
         raise PlatformError(
             f"no link from {source!r} to {target!r} on platform {self.name!r}: add a Link, or copy via cpu"
         )
+
+    def _link_made(self, fabric: Fabric, source: str, target: str, memory: str) -> Link | None:
+        """A link of the fabric, made once."""
+        made: dict[tuple[str, str, str], Link | None] = self._made  # type: ignore[attr-defined]
+        key = source, target, memory
+        if key not in made:
+            made[key] = fabric.link(*key)
+        return made[key]
 
     def accelerators(self, k: int | None = None) -> tuple[str, ...]:
         """Names of the first `k` accelerators (default all): GPUs, or workers where there are none.
@@ -261,19 +277,26 @@ class Platform:
         return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return {
+        """For JSON; of a platform with a fabric, only what that does not make."""
+        devices, capacities, tables = self.devices, self.capacities, self.tables
+        if self.fabric is not None:
+            made = self.of_fabric(self.fabric, name=self.name)
+            devices = tuple(d for d in devices if d not in set(made.devices))
+            capacities = {name: rate for name, rate in capacities.items() if made.capacities.get(name) != rate}
+            tables = {name: table for name, table in tables.items() if made.tables.get(name) != table}
+        data = {
             "schema": SCHEMA,
             "name": self.name,
-            "devices": [asdict(d) for d in self.devices],
+            "devices": [asdict(d) for d in devices],
             "links": [asdict(k) for k in self.links],
-            "capacities": dict(self.capacities),
-            "tables": {name: asdict(table) for name, table in self.tables.items()},
+            "capacities": dict(capacities),
+            "tables": {name: asdict(table) for name, table in tables.items()},
             "dispatch": asdict(self.dispatch),
             "cores": self.cores,
             "costs": self.costs.to_dict(),
             "provenance": dict(self.provenance),
         }
+        return data if self.fabric is None else data | {"fabric": self.fabric.to_dict()}
 
     @classmethod
     def from_dict(cls, data: Any) -> Platform:
@@ -288,12 +311,18 @@ class Platform:
             raise FileFormatError(f"not a platform of schema {SCHEMA} (found {found!r}): measure the host again")
         check_entries(data, ENTRIES)
         try:
+            fabric = cls._read_fabric(data["fabric"]) if "fabric" in data else None
+            made = cls("", ()) if fabric is None else cls.of_fabric(fabric)
+            devices = {d.name: d for d in made.devices}
+            read = read_parts(Device, data["devices"], "devices")
+            tables = {name: CapacityTable.from_dict(row) for name, row in data.get("tables", {}).items()}
             return cls(
                 name=read_name(data["name"]),
-                devices=read_parts(Device, data["devices"], "devices"),
+                devices=tuple((devices | {d.name: d for d in read}).values()) if fabric is not None else read,
                 links=read_parts(Link, data["links"], "links"),
-                capacities=dict(data["capacities"]),
-                tables={name: CapacityTable.from_dict(row) for name, row in data.get("tables", {}).items()},
+                capacities={**made.capacities, **data["capacities"]},
+                tables={**made.tables, **tables},
+                fabric=fabric,
                 dispatch=read_part(Dispatch, data["dispatch"], "dispatch"),
                 cores=read_cores(data["cores"]),
                 costs=Costs.from_dict(data["costs"]),
@@ -301,6 +330,34 @@ class Platform:
             )
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise FileFormatError(f"not a platform: {type(error).__name__}: {error}") from error
+
+    @classmethod
+    def of_fabric(cls, fabric: Fabric, *, name: str = "", **more: Any) -> Platform:
+        """The platform of a fabric; dispatch and cores are those of its host, `more` are further attributes.
+
+        Example:
+            >>> from graphsched.platform import topologies
+            >>> made = topologies.two_level(hosts=16)
+            >>> Platform.of_fabric(made.fabric).devices == made.devices
+            True
+        """
+        host = fabric.host
+        return cls(
+            name,
+            fabric.devices(),
+            capacities=fabric.capacities(),
+            dispatch=host.dispatch,
+            cores=host.cores,
+            tables=fabric.tables(),
+            fabric=fabric,
+            **more,
+        )
+
+    @classmethod
+    def _read_fabric(cls, row: Any) -> Fabric:
+        if not isinstance(row, Mapping) or "host" not in row:
+            raise FileFormatError("not a platform: 'fabric' must be an object that has a 'host'")
+        return Fabric.read(row, cls.from_dict(row["host"]))
 
     def save(self, path: str | Path) -> None:
         """Write the platform as JSON, whole or not at all.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from graphsched.errors import PlatformError
 from graphsched.platform.capacity import CapacityTable
-from graphsched.platform.derived import derive, owner
+from graphsched.platform.derived import check_listed, derive, owner
 from graphsched.platform.links import Ends, staged_link
 from graphsched.platform.parts import Link, check_number
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 def scaled(platform: Platform, gpus: int, *, shared_factor: float = 1.0) -> Platform:
     """`platform` with `gpus` accelerators like those it has; see `Platform.scaled`."""
+    check_listed(platform)
     check_number(shared_factor, "shared_factor", positive=True)
     names = platform.accelerators()
     if isinstance(gpus, bool) or not isinstance(gpus, int) or gpus < 1:

@@ -12,7 +12,7 @@ from graphsched.platform.dispatch import HOST_CALLS as HOST_CALLS
 from graphsched.platform.dispatch import Dispatch as Dispatch
 
 DeviceKind = Literal["cuda", "worker", "cpu"]
-LinkMemory = Literal["pinned", "pageable", "fresh", "peer", "staged", "local"]
+LinkMemory = Literal["pinned", "pageable", "fresh", "peer", "staged", "local", "network"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,7 @@ class Device:
         slowed_in, slowed_out: What a kernel that fills its memory rate costs copies into it from the host's pinned
             memory and out of it to there: how much longer they take, as a fraction. 0: unknown, and no effect.
         slowed_peer_in, slowed_peer_out: Likewise, copies from and to another GPU over a peer link.
+        peer_engines: Copies to other GPUs, over peer links, that it makes at a time; more wait. 0: any number.
     """
 
     name: str
@@ -50,13 +51,14 @@ class Device:
     slowed_out: float = 0.0
     slowed_peer_in: float = 0.0
     slowed_peer_out: float = 0.0
+    peer_engines: int = 1
 
     def __post_init__(self) -> None:
         if self.kind not in ("cuda", "worker", "cpu"):
             raise PlatformError(f"device {self.name!r} has kind {self.kind!r}: one of cuda, worker, cpu")
         if not self.name or any(c in "/>,@;#" or c.isspace() for c in self.name):
             raise PlatformError(f"device name {self.name!r}: letters, digits, ':', '.', '_' or '-' are needed")
-        for name in ("memory_bytes", *MEMORY_FACTORS):
+        for name in ("memory_bytes", "peer_engines", *MEMORY_FACTORS):
             check_number(getattr(self, name), f"{name} of {self.name}")
         for name in ("threads", "lanes", "flop_per_s", "bytes_per_s"):
             check_number(getattr(self, name), f"{name} of {self.name}", positive=True)
@@ -78,7 +80,8 @@ class Link:
     Attributes:
         source, target: Device names; equal for copies inside one memory.
         memory: On the host side ``pinned``, ``pageable`` (warm) or ``fresh``; between GPUs ``peer``,
-            or ``staged`` through pinned host memory; ``local`` inside one device.
+            or ``staged`` through pinned host memory; ``local`` inside one device; ``network``: of another host, which
+            network cards copy and no engine of a GPU.
         latency_s: Time of a transfer of no bytes.
         bandwidth_bytes_per_s: Rate of a large transfer that is alone.
         crosses: Names of the shared capacities (`Platform.capacities`) that a transfer takes part of.

@@ -47,6 +47,8 @@ class Columns:
         routes: Of transfers that share capacities, or are made by a core.
         tables: Of capacities, by number: how they fall with load.
         held: Transfers that keep one of the shared cores busy.
+        engine_of, engines, next_copy: Of transfers that a GPU makes so many at a time: number of its engine; copies at
+            a time of each; the next one of a lane that keeps it, see `simulator.copy_engines`.
         pools: Number of pools; the last is that of the cores.
         graphs: In graph mode, the CUDA graphs.
         spacing_s: Of pools of lanes in a graph: least time from the start of one node to that of the next.
@@ -56,6 +58,7 @@ class Columns:
         late_events_s: What timing events take longer beside copies, see `simulator.timing_events`.
         event_gates: Device of each action of a graph whose timing events pass in turn with those of other lanes.
         event_spacing_s: By such a device, least time from one of them to the next, see `simulator.event_nodes`.
+        orders: In distributed mode, the actions that each rank's thread issues, see `simulator.rank_threads`.
     """
 
     lanes: Lanes
@@ -83,6 +86,9 @@ class Columns:
     threads_of: dict[int, int] = field(default_factory=dict)
     routes: dict[int, Route] = field(default_factory=dict)
     held: dict[int, None] = field(default_factory=dict)
+    engine_of: dict[int, int] = field(default_factory=dict)
+    engines: list[int] = field(default_factory=list)
+    next_copy: dict[int, int] = field(default_factory=dict)
     capacities: list[float] = field(default_factory=list)
     tables: dict[int, Table] = field(default_factory=dict)
     cores: int = 1
@@ -96,6 +102,7 @@ class Columns:
     late_events_s: dict[int, float] = field(default_factory=dict)
     event_gates: dict[int, int] = field(default_factory=dict)
     event_spacing_s: dict[int, float] = field(default_factory=dict)
+    orders: list[list[int]] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.lane)

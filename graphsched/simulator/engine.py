@@ -19,6 +19,7 @@ from graphsched.errors import DeadlockError
 from graphsched.simulator.block_queue import BlockQueue
 from graphsched.simulator.columns import ALONE, NETWORK, SEVERAL, Columns
 from graphsched.simulator.compute import CoreSharing, Pool, device_resource
+from graphsched.simulator.copy_engines import CopyEngine
 from graphsched.simulator.dispatch import UNKNOWN, Thread
 from graphsched.simulator.event_nodes import EVENTS
 from graphsched.simulator.fluid import Resource, Timer
@@ -27,6 +28,7 @@ from graphsched.simulator.graph_mode import inside, latencies_s
 from graphsched.simulator.host_calls import queries_s
 from graphsched.simulator.lane_costs import CUDA, WAIT
 from graphsched.simulator.network import Network
+from graphsched.simulator.rank_threads import RankThreads
 from graphsched.simulator.returns import NOTHING, last_over, return_s
 from graphsched.simulator.traffic import BesideTraffic, MemoryUse, Traffic, Unshared
 
@@ -35,7 +37,7 @@ class Engine:
     """One run of a plan.
 
     Attributes:
-        thread: The dispatching thread, with its columns.
+        thread: The dispatching thread, with its columns; in distributed mode those of all ranks.
         start_s, end_s: When each action ran, in seconds from time 0.
     """
 
@@ -47,7 +49,7 @@ class Engine:
         n = len(columns)
         self._late_s = late_s or {}
         self.start_s, self.end_s = [0.0] * n, [UNKNOWN] * n
-        self.thread = Thread(columns, self.end_s, self._place, timed)
+        self.thread = self._threads(timed, columns)
         self._columns = columns
         self._kind, self._lane, self._flags, self._resource = (
             columns.kind,
@@ -74,12 +76,18 @@ class Engine:
         self._cores = Pool(self._core_sharing, _work(columns, columns.pools - 1), self._at)
         self._pools.append(self._cores)
         self._network = Network(columns.routes, columns.capacities, self._at, columns.tables, columns.slowed)
+        self._engines = [CopyEngine(room, self._begin_copy) for room in columns.engines]
         self._gates = {k: Gate(s, columns.launches, partial(self._let_in, k)) for k, s in columns.spacing_s.items()}
         events = [EVENTS] * n if columns.event_gates else []
         passing = {k: Gate(s, events, self._pass_events) for k, s in columns.event_spacing_s.items()}
         self._event_gates = {i: passing[k] for i, k in columns.event_gates.items()} if timed else {}
         self._touched: dict[Resource, None] = {}
         self._alarm_s = -1.0
+
+    def _threads(self, timed: bool, columns: Columns) -> Thread | RankThreads:
+        if columns.orders:
+            return RankThreads(columns, self.end_s, self._place, self._settle, timed)
+        return Thread(columns, self.end_s, self._place, timed)
 
     def run(self) -> float:
         """Run to the end; the makespan in seconds.
@@ -156,7 +164,11 @@ class Engine:
         elif resource == NETWORK:
             if i in self._columns.held:
                 self._arrive(i, start, self._cores)
-            self._arrive(i, start + self._columns.routes[i].latency_s, self._network)
+            engine = self._columns.engine_of.get(i)
+            if engine is None:
+                self._begin_copy(i, start)
+            else:
+                self._arrive(i, start, self._engines[engine])
         elif self._columns.spacing_s.get(resource):
             self._arrive(i, start, self._gates[resource])
         else:
@@ -220,6 +232,15 @@ class Engine:
     def _let_in(self, pool: int, i: int, time: float) -> None:
         self._arrive(i, time, self._pools[pool])
 
+    def _begin_copy(self, i: int, time: float) -> None:
+        self._arrive(i, time + self._columns.routes[i].latency_s, self._network)
+
+    def _following(self, i: int) -> int:
+        """The next copy of the lane of copy `i` if it waits for the end of `i` alone, else -1."""
+        j = self._columns.next_copy.get(i, -1)
+        waits = j >= 0 and self._missing.get(j) == 1 and self.end_s[i] >= 0.0
+        return j if waits and self._earliest(j) == self.end_s[i] else -1
+
     def _pass_events(self, i: int, time: float) -> None:
         """The events around action `i` are served from `time` on."""
         self._end(i, time)
@@ -239,6 +260,8 @@ class Engine:
                 self._cores.leave(i)
                 self._touched[self._cores] = None
             self._work_over(i, time)
+            if i in self._columns.engine_of:
+                self._engines[self._columns.engine_of[i]].leave(time, self._following(i))
         for i in over:
             self._settle(i)
         self._after_change()

@@ -62,7 +62,7 @@ def in_turn_rates(
     crosses: Sequence[Sequence[int]],
     capacities: Mapping[int, float] | Sequence[float],
 ) -> list[float]:
-    """Rates of flows whose sources serve their flows in turn, each with a fixed amount under way.
+    """Average rates of flows of many transfers whose sources make one transfer of each in turn.
 
     A source that may have `C·T` bytes under way (`T`: time of a round trip on idle links) sends to its flows
     in turn, so that all of them have one rate. Where they arrive, bytes of all sources wait in one queue,
@@ -115,69 +115,6 @@ def in_turn_rates(
         for s, flows in flows_of.items()
     }
     return [rates[s] for s in sources]
-
-
-def first_come_rates(
-    limits: Sequence[float],
-    sources: list[int],
-    crosses: Sequence[Sequence[int]],
-    capacities: Mapping[int, float] | Sequence[float],
-) -> list[float]:
-    """Rates at this moment of transfers, in order of arrival, whose sources serve whole transfers first come first.
-
-    What a source sends in all is as `in_turn_rates` has it, which is the average over many transfers; it goes
-    to its first transfer as far as that can take it, what is left to the next. Targets share fairly.
-
-    Args:
-        limits, sources, crosses, capacities: As for `in_turn_rates`.
-
-    Example:
-        A source of rate 1 sends to three targets: one after the other.
-
-        >>> first_come_rates([9.0] * 3, [0, 0, 0], [(1,), (2,), (3,)], [1.0] * 4)
-        [1.0, 0.0, 0.0]
-    """
-    total: dict[int, float] = {}
-    for source, rate in zip(sources, in_turn_rates(limits, sources, crosses, capacities), strict=True):
-        total[source] = total.get(source, 0.0) + rate
-    for source in total:
-        if sources.count(source) == 1:  # holds nobody back
-            total[source] = capacities[source]
-    targets = sorted({c for flow in crosses for c in flow})
-    most = list(limits)
-    while True:
-        rates = _in_order(most, sources, dict(total))
-        held = _held(rates, crosses, targets, capacities)
-        lower = {flow: rate for flow, rate in held.items() if rate < most[flow] * (1 - CLOSE) and rate < rates[flow]}
-        if not lower:
-            return rates
-        for flow, rate in lower.items():
-            most[flow] = rate
-
-
-def _in_order(most: Sequence[float], sources: Sequence[int], left: dict[int, float]) -> list[float]:
-    """What is left of each source, given to its flows in order, to each as much as it can take."""
-    rates = []
-    for limit, source in zip(most, sources, strict=True):
-        rates.append(min(limit, left[source]))
-        left[source] -= rates[-1]
-    return rates
-
-
-def _held(
-    rates: Sequence[float],
-    crosses: Sequence[Sequence[int]],
-    targets: Sequence[int],
-    capacities: Mapping[int, float] | Sequence[float],
-) -> dict[int, float]:
-    """Fair shares of the flows whose targets cannot take what comes."""
-    held: dict[int, float] = {}
-    for c in targets:
-        flows = [flow for flow, crossed in enumerate(crosses) if c in crossed]
-        if sum(rates[flow] for flow in flows) > capacities[c] * (1 + CLOSE):
-            shares = max_min_rates([rates[flow] for flow in flows], [(0,)] * len(flows), [capacities[c]])
-            held |= {flow: min(share, held.get(flow, share)) for flow, share in zip(flows, shares, strict=True)}
-    return held
 
 
 def _price(load: object, capacity: float) -> float:

@@ -55,7 +55,15 @@ DEVIATIONS = 1.6449  # of a normal distribution, 90 % lie within so many standar
 QUARTILES = 1.349  # standard deviations between the quartiles of a normal distribution
 
 GPU_OPERATION, CPU_OPERATION, HOST, LATENCY = 0.0064, 0.065, 0.19, 0.057
-LINKS = {"pinned": 0.019, "pageable": 0.12, "fresh": 0.045, "peer": 0.037, "staged": 0.037, "local": 0.026}
+LINKS = {
+    "pinned": 0.019,
+    "pageable": 0.12,
+    "fresh": 0.045,
+    "peer": 0.037,
+    "staged": 0.037,
+    "local": 0.026,
+    "network": 0.5,
+}
 SIDE_BY_SIDE, BY_CURVES, UNDER_LOAD = 0.047, 0.086, 0.02
 HANDOVER_S = 1.2e-6
 ESTIMATED = 0.5  # an estimate is good to a factor of about 1.6

@@ -17,8 +17,8 @@ class Model:
         launch_queue: A device's queue of launches is finite, the thread blocks when it is full.
         waits: Latency of a wait on another lane, and of waking a worker lane; edges of a CUDA graph.
         contention: Transfers share capacities, max-min fair. Off: each takes the time it takes alone.
-        load: Capacities with a table fall with the number of busy links, and serve in turn where the table says
-            so. Off: each is its highest rate.
+        engines: Copies from one GPU to others go one after another, where the platform says so. Off: side by side.
+        load: Capacities with a table fall with the number of busy links. Off: each is its highest rate.
         sharing: Tasks side by side on one device, or on the host's cores, slow each other; nodes of a CUDA graph
             start one after another. Off: each runs as if alone.
         pairs: Of tasks side by side, what was measured of the pair counts. Off: curves only.
@@ -39,6 +39,7 @@ class Model:
     launch_queue: bool = True
     waits: bool = True
     contention: bool = True
+    engines: bool = True
     load: bool = True
     sharing: bool = True
     pairs: bool = True

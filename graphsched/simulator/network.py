@@ -1,7 +1,6 @@
 """Transfers that share capacities: their rates, found anew only where something changed.
 
-Rates are max-min fair; where all transfers of a group leave by capacities that serve in turn, those of
-`fairness.first_come_rates`. A capacity with a table has the rate of the present load. What a CPU core that makes a
+Rates are max-min fair. A capacity with a table has the rate of the present load. What a CPU core that makes a
 transfer, or kernels in the memories at its ends (`simulator.traffic`), leave of its speed is its own highest rate.
 """
 
@@ -12,7 +11,7 @@ from math import inf
 from typing import NamedTuple
 
 from graphsched.platform import CapacityTable
-from graphsched.simulator.fairness import first_come_rates, max_min_rates
+from graphsched.simulator.fairness import max_min_rates
 from graphsched.simulator.fluid import Progress, Timer, ended
 
 
@@ -66,8 +65,6 @@ class Network:
         self._tables = tables or {}
         self._slowed = slowed or {}
         self._tied = _tied(self._tables)
-        self._in_turn = any(table.rates.in_turn for table in self._tables.values())
-        self._arrivals: dict[int, int] = {}
         self._timer = timer
         self._running: dict[int, Progress] = {}
         self._on: list[dict[int, None]] = [{} for _ in capacities]
@@ -97,7 +94,6 @@ class Network:
     def enter(self, action: int, now: float) -> None:
         """The bytes of `action` begin to flow."""
         route = self._routes[action]
-        self._arrivals[action] = len(self._arrivals)
         self._running[action] = Progress(route.nbytes, now)
         for c in route.crosses:
             self._on[c][action] = None
@@ -163,22 +159,15 @@ class Network:
         if first < inf:
             self._timer(first, self, self._token)
 
-    def _rates(self, group: list[int]) -> list[float]:
-        if not self._in_turn:
-            return self._ordered_rates(group)
-        order = sorted(group, key=self._arrivals.__getitem__)
-        rates = dict(zip(order, self._ordered_rates(order), strict=True))
-        return [rates[action] for action in group]
-
-    def _ordered_rates(self, order: list[int]) -> list[float]:
-        """Rates of a group's transfers, given in plan order, or in that of their arrival where it matters."""
+    def _rates(self, order: list[int]) -> list[float]:
+        """Rates of a group's transfers, given in plan order."""
         tell = bool(self._tables)  # links apart
         routes = [self._routes[a] for a in order]
         limits = self._limits(order, routes)
         key = tuple([(limit, r.crosses, tell and r.link) for limit, r in zip(limits, routes, strict=True)])
         rates = self._known.get(key)
         if rates is None:
-            rates = self._shared(limits, [k[1] for k in key], self.capacities(order))
+            rates = max_min_rates(limits, [k[1] for k in key], self.capacities(order))
             if len(self._known) > 50_000:
                 self._known.clear()
             self._known[key] = rates
@@ -192,14 +181,6 @@ class Network:
             return limits
         longer = [sum([factor * uses[k] for k, factor in self._slowed.get(a, ())]) for a in actions]
         return [limit / (1.0 + more) for limit, more in zip(limits, longer, strict=True)]
-
-    def _shared(self, limits: list[float], crosses: list[tuple[int, ...]], capacities: Sequence[float]) -> list[float]:
-        turns = [[c for c in crossed if c in self._tables and self._tables[c].rates.in_turn] for crossed in crosses]
-        if len(crosses) < 2 or not all(len(turn) == 1 for turn in turns):
-            return max_min_rates(limits, crosses, capacities)
-        sources = [turn[0] for turn in turns]
-        others = [tuple(c for c in crossed if c != s) for crossed, s in zip(crosses, sources, strict=True)]
-        return first_come_rates(limits, sources, others, capacities)
 
     def due(self, token: int, now: float) -> list[int]:
         """Transfers whose last byte arrives at `now`; they have left."""

@@ -10,6 +10,7 @@ from graphsched.plan import OUTSIDE, Plan, segments_of, stamped
 from graphsched.plan.segments import blocks
 from graphsched.platform import CapacityTable
 from graphsched.simulator.columns import ALONE, BLOCKS, NEEDS_CPU, NETWORK, SEVERAL, Columns
+from graphsched.simulator.copy_engines import engines_of, rooms
 from graphsched.simulator.durations import Durations
 from graphsched.simulator.graph_mode import copy_shift_s, in_graph, inside, launch_graphs
 from graphsched.simulator.host_calls import (
@@ -24,6 +25,7 @@ from graphsched.simulator.lane_costs import CPU, CUDA, lanes_of
 from graphsched.simulator.model import Model, switched
 from graphsched.simulator.network import tables_of
 from graphsched.simulator.pools import share_cores, share_devices, share_memory
+from graphsched.simulator.rank_threads import orders_of
 
 
 def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
@@ -46,7 +48,7 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
     columns = Columns(
         lanes=lanes,
         dispatch=dispatch,
-        queue_depth=int(dispatch.queue_depth) if model.launch_queue and segments is None else None,
+        queue_depth=int(dispatch.queue_depth) if model.launch_queue and plan.mode == "eager" else None,
         lane=list(plan.lane_of),
         kind=[lanes.kind[lane] for lane in plan.lane_of],
         call=call_kinds(plan) if dispatch.change_s or dispatch.changes or dispatch.start_s else [],
@@ -70,6 +72,8 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
         share_cores(columns, plan)
     if segments is not None:
         launch_graphs(columns, segments)
+    if plan.mode == "distributed":
+        columns.orders = orders_of(plan)
     return columns, tuple(durations.estimated)
 
 
@@ -114,6 +118,9 @@ def _fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Mode
     numbers = {name: k for k, name in enumerate(users)}
     columns.capacities = [plan.platform.capacities[name] for name in users]
     columns.tables = tables_of(plan.platform.tables if model.load else {}, numbers)
+    if model.contention and model.engines:
+        columns.engine_of = engines_of(plan, lambda copy: durations.link(copy).memory)
+        columns.engines = rooms(plan, columns.engine_of)
     lanes_near = _lanes_near(users, plan.platform.tables if model.load else {})
     for i, copy in plan.copies.items():
         link = durations.link(copy)
@@ -133,7 +140,7 @@ def _fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Mode
         else:
             columns.work_s[i] = route.alone_s(columns.capacities)
         shared = model.contention and any(len(lanes_near[name]) > 1 for name in link.crosses)
-        if shared or i in columns.pressures or i in columns.slowed:
+        if shared or i in columns.engine_of or i in columns.pressures or i in columns.slowed:
             columns.resource[i] = NETWORK
         if columns.resource[i] == NETWORK or (on_cpu and model.contention):
             columns.routes[i] = route
@@ -170,6 +177,8 @@ def finish(columns: Columns, joins: dict[int, tuple[int, ...]], model: Model) ->
     last = [-1] * len(columns.lanes.kind)
     for i, number in enumerate(lane):
         columns.previous[i], last[number] = last[number], i
+    if columns.graphs is not None:
+        columns.next_copy = {columns.previous[i]: i for i in columns.engine_of if columns.previous[i] >= 0}
     waited = {j for before in waits for j in before}
     if columns.graphs is None:
         columns.final = [i for i in last if i >= 0 and kind[i] == CUDA and i not in waited]

@@ -17,6 +17,7 @@ from typing import Any
 
 from graphsched.errors import TraceError
 from graphsched.tracing.aliases import BASE, Aliases, Origin, Sight, Step
+from graphsched.tracing.batch_norms import BatchNorms
 from graphsched.tracing.changes import change, turn
 from graphsched.workload import like, written_tensors
 
@@ -69,6 +70,7 @@ class Recorder:
         self._fake_mode = fake_mode
         self._fakes: dict[int, Any] = {}  # of real tensors met on the way, which `given` keeps alive
         self._forward: dict[int, Call] = {}  # by number of the autograd node that it made
+        self._batch_norms = BatchNorms()
         self._last: Call | None = None  # whose gradient was computed
 
     def give(self, name: str, real: Any, fake: Any, *, is_state: bool) -> None:
@@ -102,6 +104,9 @@ class Recorder:
         if name.startswith(_SILENT):
             return function(*args, **kwargs)
         args, kwargs = self._fakes_of((args, kwargs))
+        normed = None if kwargs else self._batch_norms.call(self, function, args)
+        if normed is not None:
+            return normed
         written = written_tensors(function, args, kwargs)
         if any(argument.is_out for argument in function._schema.arguments):
             raise TraceError(f"{function} writes to out=: let it return its result")

@@ -1,7 +1,7 @@
 """Transfers together on a host with 4 H200s, and how well its platform predicts them; the data: tests/data/h200-links.
 
 ``python -m tests.calibration.h200_links`` prints the errors of single flows: by the platform's tables with
-ports that serve in turn, by tables alone, and by max-min over the highest rates.
+GPUs that send to others in turn, by tables alone, and by max-min over the highest rates.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ DATA = Path(__file__).parents[1] / "data" / "h200-links"
 def rules() -> dict[str, Platform]:
     """The platform under each rule."""
     here = Platform.load(DATA / "platform.json")
-    fair = {name: replace(table, in_turn=False) for name, table in here.tables.items()}
-    return {"tables, in turn": here, "tables": replace(here, tables=fair), "highest rates": replace(here, tables={})}
+    fair = replace(here, devices=tuple(replace(device, peer_engines=0) for device in here.devices))
+    return {"tables, in turn": here, "tables": fair, "highest rates": replace(fair, tables={})}
 
 
 def patterns(between_gpus: bool) -> list[tuple[list[Flow], list[float]]]:

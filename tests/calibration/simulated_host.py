@@ -18,14 +18,14 @@ class SimulatedHost:
     Attributes:
         gpus: Number of GPUs.
         unlinked: Pairs of GPUs without peer access, in both directions.
-        in_turn: Whether ports serve their transfers in turn.
+        in_turn: Whether a GPU makes one copy to another at a time.
         noise: Relative noise of a measurement.
         asked: The patterns that were measured.
     """
 
     gpus: int = 4
     unlinked: frozenset[frozenset[int]] = frozenset()
-    in_turn: bool = True
+    in_turn: bool = False
     noise: float = 0.0
     asked: list[list[Flow]] = field(default_factory=list)
     seed: int = 0

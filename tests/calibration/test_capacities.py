@@ -31,9 +31,9 @@ ALL_TO_ALL = [(f"cuda:{i}", f"cuda:{j}") for i in range(4) for j in range(4) if 
 
 def platform_of(host: SimulatedHost, found: Capacities) -> Platform:
     """The platform that a calibration makes of `host`, dispatch and latencies left out."""
-    devices = (Device("cpu", "cpu"), *(Device(f"cuda:{i}", "cuda") for i in range(host.gpus)))
+    gpus = [Device(f"cuda:{i}", "cuda", peer_engines=found.peer_engines) for i in range(host.gpus)]
     links = tuple(replace(link, latency_s=0.0) for link in host.links())
-    return Platform("simulated", devices, links, found.rates, dispatch=FREE, tables=found.tables)
+    return Platform("simulated", (Device("cpu", "cpu"), *gpus), links, found.rates, dispatch=FREE, tables=found.tables)
 
 
 def together(where: Platform, flows: list[Flow], copies: int = 60) -> list[float]:
@@ -70,7 +70,8 @@ def test_measured_patterns_come_back(gpus: int, in_turn: bool) -> None:
     for flows in list(host.asked):
         true = host.truth(flows)
         assert predicted_rates(where, flows) == pytest.approx(true, rel=0.01)
-        assert sum(together(where, flows)) == pytest.approx(sum(true), rel=0.01)
+        if not in_turn or all(len(set(ends)) == len(flows) for ends in zip(*flows, strict=True)):
+            assert sum(together(where, flows)) == pytest.approx(sum(true), rel=0.01)
 
 
 @pytest.mark.parametrize("gpus", [3, 4])
@@ -131,8 +132,7 @@ def test_turns_are_told_from_fair_shares() -> None:
     for in_turn in (True, False):
         host = SimulatedHost(in_turn=in_turn)
         found = fit_capacities(4, host.links(), host.measure)
-        assert found.tables["cuda:2/out"].in_turn == in_turn
-        assert not found.tables["cuda:2/in"].in_turn
+        assert found.peer_engines == (1 if in_turn else 0)
 
 
 def test_an_uneven_topology_has_ports_for_the_pairs_that_are_linked() -> None:

@@ -63,6 +63,13 @@ def test_what_graph_mode_measures_again(known: TaskCost, device: str, wanted: di
     assert missing(work, ONE, costs) == missing(work, ONE, costs, "eager") == {}
 
 
+def test_a_curve_that_was_left_out_is_measured_when_it_is_asked_for() -> None:
+    work = product()
+    costs = costs_of(work, replace(OLD, curve_left_out=True))
+    assert [task.name for task in missing(work, ONE, costs)["cuda:0"]] == ["y"]
+    assert missing(work, ONE, costs, concurrency=False) == {}
+
+
 def test_a_given_duration_is_not_measured_for_graphs() -> None:
     work = Workload()
     work.task(torch.rand, 4, name="y", device="cuda", duration_s=1e-5)

@@ -87,12 +87,12 @@ def test_schedulers_that_do_not_simulate_are_asked_once(monkeypatch: pytest.Monk
 
 
 def test_costs_are_asked_for_once_in_each_mode(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """What was measured for eager mode may lack what graph mode needs."""
+    """What was measured for eager mode may lack what graph mode needs, and one lane a device needs no curves."""
     work, costs = two_kinds()
-    asked: list[str] = []
+    asked: list[tuple[str, bool]] = []
 
-    def profile(work: Workload, here: Platform, *, mode: str) -> Costs:
-        asked.append(mode)
+    def profile(work: Workload, here: Platform, *, mode: str, concurrency: bool) -> Costs:
+        asked.append((mode, concurrency))
         return costs
 
     monkeypatch.setattr("graphsched.calibration.profile", profile)
@@ -100,5 +100,6 @@ def test_costs_are_asked_for_once_in_each_mode(monkeypatch: pytest.MonkeyPatch, 
     experiment: Any = None
     runner = Runner(Request(experiment, {}, HERE, Costs(), []), tmp_path)
     for mode in ("eager", "graph", None, "graph"):
-        assert runner.costs(Case("c", work, mode=mode)) == costs
-    assert asked == ["eager", "graph"]
+        for scheduler in ("heft", "one_stream", "sequential"):
+            assert runner.costs(Case("c", work, scheduler=scheduler, mode=mode)) == costs
+    assert asked == [("eager", True), ("eager", False), ("graph", True), ("graph", False)]

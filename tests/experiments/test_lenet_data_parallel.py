@@ -78,7 +78,7 @@ def test_images_come_from_a_folder(tmp_path: Path) -> None:
     [
         ({"ways": ("horovod",)}, "no way 'horovod': there are text, ddp, graph"),
         ({"scaling": "weak"}, "no scaling 'weak': there are fixed, batch"),
-        ({"reduce": ("ring",)}, "no way to sum gradients 'ring': there are gather, sharded"),
+        ({"reduce": ("star",)}, "no way to sum gradients 'star': there are gather, sharded"),
         ({"batch": 1}, "a batch of 1 cannot be split over 2 devices"),
         ({"steps": 1}, "parameter 'steps' is 1: 2 or more"),
         ({"batch": 0}, "parameter 'batch' is 0: a number above 0"),

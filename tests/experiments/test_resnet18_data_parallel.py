@@ -80,7 +80,7 @@ def test_torch_compile_is_left_out_where_it_cannot_work(missing: str | None, mon
     ("wrong", "words"),
     [
         ({"ways": ("text",)}, "no way 'text': there are parallel, ddp, compile, graph"),
-        ({"reduce": ("ring",)}, "no way to sum gradients 'ring'"),
+        ({"reduce": ("star",)}, "no way to sum gradients 'star'"),
         ({"devices": (0,)}, "parameter 'devices' is 0: a number above 0"),
         ({"epochs": 1, "batch": 1024}, "a batch of 4096 is more than the 3072 images"),
     ],

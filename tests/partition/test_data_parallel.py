@@ -303,7 +303,7 @@ def test_on_gpus(k: int, reduce: str, mode: str) -> None:
     ({"devices": workers(8)}, "7 rows cannot be split over 8 devices"),
     ({"shards": [3, 3]}, "do not make a batch of 7"),
     ({"shards": [3, 3, 1]}, "3 shards were given for 2 devices"),
-    ({"reduce": "ring"}, "'ring': one of gather, sharded"),
+    ({"reduce": "star"}, "'star': one of gather, sharded"),
     ({"reduction": "none"}, "'none': one of mean, sum"),
     ({"bucket_bytes": -1}, "-1: 0 or more"),
 ])  # fmt: skip

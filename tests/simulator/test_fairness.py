@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphsched.simulator.fairness import first_come_rates, in_turn_rates, max_min_rates
+from graphsched.simulator.fairness import in_turn_rates, max_min_rates
 
 FAR = 1e9
 
@@ -58,46 +58,3 @@ def test_no_capacity_is_exceeded_and_each_source_is_held_by_something(pairs: set
 
 def test_own_limits_are_kept():
     assert in_turn_rates([0.2, FAR], [0, 0], [(1,), (2,)], [1.0] * 3) == [0.2, 0.2]
-
-
-def test_first_come_goes_first_and_leaves_what_it_cannot_take():
-    """Source 0 of rate 1.2 to three targets over links of rate 1: the second has what the first leaves."""
-    assert first_come_rates([1.0] * 3, [0, 0, 0], [(1,), (2,), (3,)], [1.2, 9.0, 9.0, 9.0]) == pytest.approx(
-        [1.0, 0.2, 0]
-    )
-
-
-def test_first_come_shares_a_crowded_target_fairly():
-    """s0 -> t2 (first), t3; s1 -> t2: s0 sends 2u in all (see above), half of t2 to its first, the rest to t3."""
-    u = (3 - sqrt(5)) / 2
-    rates = first_come_rates([FAR] * 3, [0, 0, 1], [(2,), (3,), (2,)], [1.0] * 4)
-    assert rates == pytest.approx([0.5, 2 * u - 0.5, 0.5])
-    turned = first_come_rates([FAR] * 3, [0, 0, 1], [(3,), (2,), (2,)], [1.0] * 4)
-    assert turned == pytest.approx([2 * u, 0.0, 1.0], abs=1e-6)
-
-
-@given(st.permutations([(s, t) for s in range(3) for t in range(3)]), st.integers(1, 9))
-def test_first_come_never_exceeds_a_capacity_and_idles_none(flows: list[tuple[int, int]], n: int):
-    flows = flows[:n]
-    rates = first_come_rates([FAR] * n, [s for s, _ in flows], [(3 + t,) for _, t in flows], [1.0] * 6)
-    for k in range(3):
-        assert sum(r for r, (s, _) in zip(rates, flows, strict=True) if s == k) <= 1 + 1e-6
-        assert sum(r for r, (_, t) in zip(rates, flows, strict=True) if t == k) <= 1 + 1e-6
-    assert sum(rates) > 0.5
-
-
-def test_transfers_of_one_port_end_one_after_the_other():
-    """Averages over a queue of equal transfers are those of `in_turn_rates`: 0 sends to 2 and 3 in turn, 1 to 2."""
-    left, done, order, time = [1.0, 1.0, 1.0], [0, 0, 0], [0, 1, 2], 0.0
-    ends = [(0, 2), (0, 3), (1, 2)]
-    while max(done) < 40:
-        rates = first_come_rates([FAR] * 3, [ends[k][0] for k in order], [(ends[k][1],) for k in order], [1.0] * 4)
-        step = min(left[k] / r for k, r in zip(order, rates, strict=True) if r > 1e-9)
-        time += step
-        for k, r in zip(order, rates, strict=True):
-            left[k] -= r * step
-        for k in [k for k in order if left[k] < 1e-9]:
-            left[k], done[k] = 1.0, done[k] + 1
-            order = [*(j for j in order if j != k), k]
-    steady = in_turn_rates([FAR] * 3, [0, 0, 1], [(2,), (3,), (2,)], [1.0] * 4)
-    assert [n / time for n in done] == pytest.approx(steady, rel=0.06)

@@ -64,18 +64,3 @@ def test_a_load_that_comes_later_counts_from_then_on():
 
 def test_without_contention_tables_do_not_count():
     assert ends(copies(INTO, OUT), Model(contention=False)) == pytest.approx([1.0, 0.8])
-
-
-def test_a_crowded_gpu_holds_back_a_copy_to_an_idle_one():
-    """Source cuda:0 sends to 1 and 2, cuda:3 to 1. Ports of 100 bytes/s; those out are served in turn."""
-    devices = (Device("cpu", "cpu"), *(Device(f"cuda:{i}", "cuda") for i in range(4)))
-    names = [d.name for d in devices[1:]]
-    links = tuple(Link(a, b, "peer", 0.0, 100.0, (f"{a}/out", f"{b}/in")) for a in names for b in names if a != b)
-    rates = {f"{name}/{way}": 100.0 for name in names for way in ("out", "in")}
-    turns = {f"{n}/out": CapacityTable((f"{n}/out",), ((1,),), (100.0,), in_turn=True) for n in names}
-    work = workload(dict.fromkeys("abcdef", 0.0), [("a", "b", 100), ("c", "d", 100), ("e", "f", 100)])
-    lanes = {"a": "cuda:0/s0", "b": "cuda:1/s0", "c": "cuda:0/s1", "d": "cuda:2/s0", "e": "cuda:3/s0", "f": "cuda:1/s1"}
-    plan = planned(work, Platform("ports", devices, links, rates, dispatch=FREE, tables=turns), lanes)
-    rest = 2 * 100 * 0.3819660113 - 50.0  # what cuda:0 sends in all, less its first copy's half of cuda:1's port
-    assert sorted(ends(plan)) == pytest.approx([2.0, 2.0, 2.0 + (100 - 2 * rest) / 100])
-    assert sorted(ends(plan, Model(load=False))) == pytest.approx([2.0, 2.0, 2.0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from math import inf
 
 import pytest
@@ -24,7 +25,9 @@ def random_plan(seed: int) -> Plan:
     work = layered(seed, layers=5, width=5)
     lanes = {task: rng.choice(LANES) for task in work.graph}
     shared = {name: float(rng.randint(30, 150)) for name in rng.sample(CAPACITIES, rng.randint(0, 5))}
-    return planned(work, platform(gpus=3, workers=2, cores=rng.randint(1, 3), shared=shared), lanes)
+    here = platform(gpus=3, workers=2, cores=rng.randint(1, 3), shared=shared)
+    side_by_side = tuple(replace(device, peer_engines=0) for device in here.devices)
+    return planned(work, replace(here, devices=side_by_side), lanes)
 
 
 def on_cpu(plan: Plan, i: int) -> bool:

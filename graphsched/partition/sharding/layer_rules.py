@@ -113,6 +113,16 @@ def batch_norm(call: Call) -> Local | None:
     return Local([call.wanted(layouts, i) for i in devices(call)], [split, saved, saved])
 
 
+def batch_norm_with_update(call: Call) -> Local | None:
+    """The same in training; what it keeps for its gradient is each device's own."""
+    split = split_of(call.args[0], 1)
+    if split is None:
+        return None
+    layouts: list[Layout] = [split, *[split.at(0)] * 4]
+    made: list[Layout] = [split, split.at(0), split.at(0), Kind.COPIES]
+    return Local([call.wanted(layouts, i) for i in devices(call)], made)
+
+
 def batch_norm_backward(call: Call) -> Local | None:
     """Each channel alone."""
     split = split_of(call.args[1], 1)

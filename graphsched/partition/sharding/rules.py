@@ -17,6 +17,7 @@ from graphsched.partition.sharding.calls import Call, Local, aligned, devices, s
 from graphsched.partition.sharding.layer_rules import (
     batch_norm,
     batch_norm_backward,
+    batch_norm_with_update,
     convolution,
     convolution_backward,
     product,
@@ -43,7 +44,7 @@ def works_on_parts(function: Any) -> bool:
 
     tags = getattr(function, "tags", ())
     name = function._schema.name.removeprefix("aten::") if tags else ""
-    return torch.Tag.pointwise in tags or name == "native_batch_norm"
+    return torch.Tag.pointwise in tags or name in ("native_batch_norm", "_batch_norm_with_update")
 
 
 # -- elementwise -------------------------------------------------------------------------------------
@@ -139,6 +140,8 @@ RULES: dict[str, Callable[[Call], Local | None]] = {
     **dict.fromkeys(("mm", "bmm", "addmm"), product),
     "convolution": convolution,
     "convolution_backward": convolution_backward,
+    "_batch_norm_with_update": batch_norm_with_update,
+    "batch_norm_backward": batch_norm_backward,
     "native_batch_norm": batch_norm,
     "native_batch_norm_backward": batch_norm_backward,
     **dict.fromkeys(("sum", "mean"), _reduction),

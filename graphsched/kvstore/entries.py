@@ -1,0 +1,129 @@
+"""Keys of a running store: what was pushed, and what servers made of it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphsched.errors import GraphschedError, WorkloadError
+from graphsched.kvstore.aggregates import Aggregate, Update
+from graphsched.kvstore.requests import check_like, missing_text
+from graphsched.kvstore.servers import Placed, Server
+from graphsched.workload import TensorSpec
+
+
+@dataclass
+class Shard:
+    """What one server has of a key.
+
+    Attributes:
+        server, elements: Where, and how many of the key.
+        rounds: Values of complete rounds that are not added up yet, in the order in which they are to be added.
+        value: What it has come to; a new tensor in each round, so that pulls may go on reading the last one.
+        done: Rounds that are in `value`.
+    """
+
+    server: Server
+    elements: int
+    rounds: deque[list[Placed]] = field(default_factory=deque)
+    value: Placed | None = None
+    done: int = 0
+
+    def next_value(self, aggregate: Aggregate, update: Update | None) -> Placed:
+        """What the oldest round makes of the value."""
+        total = aggregate.of([placed.taken() for placed in self.rounds[0]])
+        if update is None:
+            return Placed.made(total)
+        assert self.value is not None
+        stored = self.value.taken().clone()
+        update(stored, total)
+        return Placed.made(stored)
+
+
+@dataclass
+class Entry:
+    """A key.
+
+    Attributes:
+        name, spec: Its name; shape and type of all its values, contiguous.
+        shards: In the order of elements.
+        open: What was pushed in the present round, parts by worker in the order of arrival.
+        priority: The highest of these pushes.
+        pushes: Rounds that each worker has pushed.
+        complete: Rounds that every worker has pushed.
+        failure: What went wrong on a server; the key is of no use from then on.
+    """
+
+    name: str
+    spec: TensorSpec
+    shards: tuple[Shard, ...]
+    pushes: list[int]
+    open: dict[int, list[Placed]] = field(default_factory=dict)
+    priority: float = 0
+    complete: int = 0
+    failure: GraphschedError | None = None
+
+    def parts(self, tensor: Any) -> Sequence[Any]:
+        """Views of the elements of each shard; the whole, where there is one."""
+        if len(self.shards) == 1:
+            return [tensor]
+        parts: Sequence[Any] = tensor.reshape(-1).split([shard.elements for shard in self.shards])
+        return parts
+
+    def has(self, rounds: int) -> bool:
+        """Whether all servers have come to the same round, this one or a later one, and have a value."""
+        done = {shard.done for shard in self.shards}
+        return len(done) == 1 and min(done) >= rounds and self.shards[0].value is not None
+
+    def missing(self) -> list[int]:
+        """Workers that have not pushed in the present round."""
+        return [worker for worker in range(len(self.pushes)) if worker not in self.open]
+
+    def stuck(self, rounds: int, timeout_s: float) -> str:
+        """Why so many rounds were not over in time."""
+        said = f"key {self.name!r}, round {rounds - 1}: "
+        if self.complete >= rounds:
+            return f"{said}the servers have not added it up after {timeout_s:g} s: give more timeout_s"
+        return (
+            f"{said}{missing_text(self.missing())} not pushed it after {timeout_s:g} s: every worker must push each "
+            "key in each round; or give more timeout_s"
+        )
+
+
+def specification_of(key: str, who: str, tensor: Any) -> TensorSpec:
+    """Shape and type of a tensor; the store makes it contiguous.
+
+    Raises:
+        WorkloadError: It is none.
+    """
+    if not hasattr(tensor, "untyped_storage"):
+        raise WorkloadError(f"{who} gives a {type(tensor).__name__} for key {key!r}: a tensor is needed")
+    return TensorSpec(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
+
+
+def check_out(entry: Entry, device: str | None, out: Any) -> None:
+    """Make sure that a pull can fill `out`.
+
+    Raises:
+        WorkloadError: It is unlike the key, or a device is named beside it.
+    """
+    if out is None:
+        return
+    if device is not None:
+        raise WorkloadError(f"key {entry.name!r} is pulled to device {device!r} and into out: give one of them")
+    check_like(entry.name, "out", specification_of(entry.name, "out", out), entry.spec)
+
+
+def whole(entry: Entry, tensors: Sequence[Any], device: Any, out: Any) -> Any:
+    """The parts put together, in a new tensor on `device` or in `out`."""
+    import torch
+
+    if out is not None:
+        if len(tensors) == 1:
+            return out.copy_(tensors[0])
+        return out.copy_(torch.cat([tensor.to(out.device) for tensor in tensors]).view(entry.spec.shape))
+    if len(tensors) == 1:
+        return tensors[0].to(device, copy=True)
+    return torch.cat([tensor.to(device) for tensor in tensors]).view(entry.spec.shape)

@@ -1,0 +1,96 @@
+"""In distributed mode each rank's thread issues its own part; on one rank it is eager mode."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphsched.errors import ScheduleError
+from graphsched.plan import Plan
+from graphsched.simulator import predict
+from graphsched.simulator.rank_threads import orders_of
+from tests import builders
+from tests.executors.programs import machine, random_plan, random_workload
+
+HANDED = replace(builders.FREE, handoff_s=8, wake_s=0)
+
+
+def random_distributed(seed: int, count: int, kind: str) -> Plan:
+    names = [f"{kind}:{k}" for k in range(count)]
+    work = random_workload(seed, names, tasks=18)
+    return random_plan(work, machine(*names), seed, 1 + seed % 3, on=[*names, "cpu"])
+
+
+def test_two_ranks_hand_over_at_the_same_time() -> None:
+    """a0, b0, a1, b1, a2, b2 of no time, a on worker:0 and b on worker:1: six times 8 s, or three."""
+    names = [f"{letter}{i}" for i in range(3) for letter in "ab"]
+    work = builders.workload(dict.fromkeys(names, 0.0))
+    place = {name: f"worker:{'ab'.index(name[0])}/s0" for name in names}
+    plan = builders.planned(work, builders.platform(gpus=0, workers=2, dispatch=HANDED), place)
+    assert predict(plan).makespan_s == 48
+    distributed = predict(plan, mode="distributed")
+    assert distributed.makespan_s == 24
+    assert distributed.issue_start_s.tolist() == [0, 0, 8, 8, 16, 16]
+
+
+def test_a_thread_waits_for_what_another_has_issued_later() -> None:
+    """b (worker:1) reads from a (worker:0), which stands behind 3 tasks of its rank; c (worker:1) needs nothing.
+
+    a ends at 4 · 8 + 1, its copy of 100 bytes takes 1 s more, handed over at 40 s.
+    """
+    work = builders.workload({"x": 0, "y": 0, "z": 0, "a": 1, "b": 2, "c": 4}, [("a", "b", 100)])
+    place = {name: f"worker:{int(name in 'bc')}/s{int(name == 'c')}" for name in "xyzabc"}
+    plan = builders.planned(work, builders.platform(gpus=0, workers=2, dispatch=HANDED), place)
+    assert orders_of(plan) == [[0, 1, 2, 3, 5], [4, 6]]
+    found = predict(plan, mode="distributed")
+    at = {span.action: (span.start_s, span.end_s) for span in found}
+    assert at["a"] == (32, 33)
+    assert at["a>worker:1"] == (40, 41)
+    assert at["b"] == (41, 43)
+    assert at["c"] == (8, 12)
+
+
+def test_a_wait_holds_up_every_rank() -> None:
+    """a of 100 s (worker:0), a barrier, then b (worker:1): it is handed over when a is over."""
+    work = builders.workload({"a": 100.0, "b": 1.0})
+    plan = builders.planned(
+        work,
+        builders.platform(gpus=0, workers=2, dispatch=HANDED),
+        {"a": "worker:0/s0", "b": "worker:1/s0"},
+        wait_after=["a"],
+    )
+    found = predict(plan, mode="distributed")
+    assert found[2].start_s == 108 + 8
+    assert found.makespan_s == 117
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10**6), st.sampled_from(["worker", "cuda"]))
+def test_one_rank_is_eager_mode(seed: int, kind: str) -> None:
+    plan = random_distributed(seed, 1, kind)
+    eager, distributed = predict(plan), predict(plan, mode="distributed")
+    assert distributed.makespan_s == eager.makespan_s
+    assert np.array_equal(distributed.end_s, eager.end_s)
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10**6), st.integers(2, 4), st.sampled_from(["worker", "cuda"]))
+def test_random_plans_end_and_keep_their_waits(seed: int, count: int, kind: str) -> None:
+    """Also the spread of the prediction can be found."""
+    plan = random_distributed(seed, count, kind)
+    found = predict(plan, mode="distributed")
+    for i, waits in enumerate(plan.waits):
+        started = found.end_s[i] if plan.kinds[i] == "wait" else found.start_s[i]
+        assert all(started >= found.end_s[j] for j in waits)
+    assert found.interval_s is not None
+    assert found.timed_makespan_s >= found.end_s.max()
+
+
+def test_several_steps_are_refused() -> None:
+    plan = random_distributed(0, 2, "worker")
+    with pytest.raises(ScheduleError, match="steps is 2 in mode 'distributed'"):
+        predict(plan, mode="distributed", steps=2)
