@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import itertools
 import math
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import torch
+from torch import nn
 
 import graphsched as gs
 from experiments._calls import missing_for_compile
@@ -23,6 +28,7 @@ from models.resnet import resnet18
 TEXT_EPOCH_S = {1: 18.1, 2: 12.6, 4: 13.0}
 TEXT_BATCH, TEXT_IMAGES = 256, 60_000
 WAYS = ("parallel", "ddp", "compile", "graph")
+MEMORY_FORMATS = ("contiguous", "channels_last")
 
 _last: list[Courses] = []  # of the run that is drawn at its end
 
@@ -42,6 +48,7 @@ def resnet18_data_parallel(
     ways: tuple[str, ...] = WAYS,
     reduce: tuple[str, ...] = ("sharded",),
     bucket_kib: int = 1024,
+    memory_formats: tuple[str, ...] = MEMORY_FORMATS,
     scheduler: str = "one_stream",
     steps: int = 10,
     epochs: int = 0,
@@ -54,7 +61,8 @@ def resnet18_data_parallel(
     as in the text. nn.DataParallel copies the parameters to all GPUs and gathers the scores on the first in every
     step; DistributedDataParallel has a process a device, with its part of the batch in pinned memory, and is also
     compiled (``compile``); a graph sums gradients as soon as they are there, on all devices (`reduce`), as many
-    together as `bucket_kib` says (0: each alone). Each device normalises by its own part of the batch in all of them.
+    together as `bucket_kib` says (0: each alone), with weights in each of `memory_formats`. Each device normalises by
+    its own part of the batch in all of them.
 
     The figure ``step_s`` is of `steps` in a row, waited for at the end only; of a graph also as predicted, and with
     a new batch put in place for each step while the one before is under way (``step_with_loading_s``). Perfect
@@ -72,6 +80,7 @@ def resnet18_data_parallel(
     """
     check_known("way", ways, WAYS)
     check_known("way to sum gradients", reduce, METHODS)
+    check_known("memory format", memory_formats, MEMORY_FORMATS)
     check_sizes(devices=devices, batch=batch, lr=lr, steps=steps)
     here = platform.accelerators()
     courses = Courses(epochs)
@@ -82,8 +91,22 @@ def resnet18_data_parallel(
         setting = Setting(resnet18, platform, used, batch * count, lr * count, steps, data or None)
         check_split(setting, epochs)
         yield from _by_others(setting, possible, courses, (batch, lr) == (TEXT_BATCH, 0.1))
-        for way in (reduce if count > 1 else reduce[:1]) if "graph" in possible else ():
-            yield step_case("one graph", setting, way, bucket_kib, scheduler, courses.by_graph)
+        for memory_format, way in itertools.product(memory_formats, reduce if count > 1 else reduce[:1]):
+            if "graph" in possible:
+                name, make = MAKERS[memory_format]
+                of_format = dataclasses.replace(setting, make=make)
+                yield step_case(name, of_format, way, bucket_kib, scheduler, courses.by_graph)
+
+
+def channels_last_resnet18() -> nn.Module:
+    """The same network, its weights in the order of memory for which cuDNN has the fastest kernels."""
+    return resnet18().to(memory_format=torch.channels_last)
+
+
+MAKERS = {
+    "contiguous": ("one graph", resnet18),
+    "channels_last": ("one graph, channels last", channels_last_resnet18),
+}
 
 
 def _possible(ways: Sequence[str], devices: Sequence[str]) -> list[str]:

@@ -77,7 +77,7 @@ SIZES: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
         {"ways": ("text", "graph"), "devices": (1, 2)},
     ),
     "resnet18_data_parallel": (
-        {"batch": 2, "steps": 2, "ways": ("graph",), "devices": (1,)},
+        {"batch": 2, "steps": 2, "ways": ("graph",), "memory_formats": ("contiguous",), "devices": (1,)},
         {"batch": 64, "ways": ("graph",), "devices": (1, 2)},
     ),
     "partitioning": (

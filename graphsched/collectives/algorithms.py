@@ -101,7 +101,7 @@ def _few(_: int) -> tuple[int, ...]:
 
 
 def _rounds(k: int) -> tuple[int, ...]:
-    return k, 4 * k
+    return k, 2 * k, 4 * k
 
 
 ALL_REDUCE: Mapping[str, Algorithm] = {

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from graphsched.collectives.members import Members
+from graphsched.collectives.members import Members, location
 from graphsched.collectives.operations import called, flat, memory_order, shaped, specification
-from graphsched.workload import ITEM_BYTES, TensorSpec, Value
+from graphsched.plan.joins import is_made_in_place
+from graphsched.workload import ITEM_BYTES, TensorSpec, Value, Workload
 
 ALIGNED_BYTES = 16
 """Blocks begin where kernels can load several elements at once."""
@@ -50,11 +51,30 @@ def cut_one(members: Members, k: int, value: Value, sizes: Sequence[int]) -> lis
 
 
 def join(members: Members, what: str, device: str, blocks: Sequence[Value], spec: TensorSpec) -> Value:
-    """The whole value on `device`, a new tensor in the shape of `spec`; one block alone is the whole."""
+    """The whole value on `device`, a new tensor in the shape of `spec`; one block alone is the whole.
+
+    Where all blocks can be made in their places, it takes no time: see `plan.joins`.
+    """
     if len(blocks) == 1:
         return members.send(what, blocks[0], device)
-    made: Value = members.run(what, device, shaped(called("cat", list(blocks)), spec))
+    more = {"duration_s": 0.0} if are_made_in_place(members.work, blocks, device) else {}
+    made: Value = members.run(what, device, shaped(called("cat", list(blocks)), spec), **more)
     return made
+
+
+def are_made_in_place(work: Workload, blocks: Sequence[Value], device: str) -> bool:
+    """Whether all blocks are copied to `device`, or made there, into memory that may be given: see `plan.joins`."""
+    return all(_may_lie_there(work, block, device) for block in blocks)
+
+
+def _may_lie_there(work: Workload, block: Value, device: str) -> bool:
+    """Whether a block on `device` is a copy, or made by a task that may be told where to put it."""
+    if location(work, block) != device:
+        return location(work, block) is not None
+    if block.producer is None:
+        return False
+    task = work[block.producer]
+    return task.kind == "copy" or (len(task.outputs) == 1 and is_made_in_place(task.operation))
 
 
 def everywhere(members: Members, blocks: Sequence[Value], spec: TensorSpec) -> list[Value]:

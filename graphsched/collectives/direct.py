@@ -14,10 +14,11 @@ Not modelled: sums made by the network or by the copy itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
-from graphsched.collectives.blocks import block_sizes, cut, everywhere
-from graphsched.collectives.members import Members
+from graphsched.collectives.blocks import block_sizes, cut, everywhere, join
+from graphsched.collectives.members import Members, finish
 from graphsched.collectives.operations import specification, summed
 from graphsched.workload import Value
 
@@ -35,15 +36,74 @@ def central_sums(members: Members, values: Sequence[Value], place: str, blocks: 
     return [members.run(f"add/{b}", place, summed(column)) for b, column in enumerate(columns)]
 
 
+@dataclass(frozen=True)
+class Shares:
+    """A share of the sum on every device: member j sums part j of all values, then everybody gets all sums.
+
+    What a member sends goes to the next one first, then to the one after that, and so on: as one copy at a time leaves
+    each device, one arrives at a time.
+
+    Attributes:
+        members: Of whom the first have a share each, if there are not enough elements for all.
+        held: What each device has of the sums, by number of the share.
+    """
+
+    members: Members
+    held: list[dict[int, Value]] = field(default_factory=list)
+
+    def reduce(self, own: Sequence[Sequence[Value]]) -> Iterator[None]:
+        """Sum the parts `own` of each member: copies, then sums."""
+        devices = self.members.devices
+        columns = [list(column) for column in zip(*own, strict=True)]
+        for source, target in rounds(len(devices)):
+            if target < len(columns):
+                what = f"share/{target}.{source}"
+                columns[target][source] = self.members.send(what, columns[target][source], devices[target])
+        yield
+        self.held[:] = [{} for _ in devices]
+        for j, column in enumerate(columns):
+            self.held[j][j] = self.members.run(f"add/{j}", devices[j], summed(column))
+
+    def gather(self) -> Iterator[None]:
+        """Send all sums to everybody."""
+        sums = {j: own[j] for j, own in enumerate(self.held) if j in own}
+        for source, target in rounds(len(self.members)):
+            if source in sums:
+                device = self.members.devices[target]
+                self.held[target][source] = self.members.send(f"pass/{source}.{target}", sums[source], device)
+        yield
+
+    def both(self, own: Sequence[Sequence[Value]]) -> Iterator[None]:
+        """`reduce`, then `gather`."""
+        yield from self.reduce(own)
+        yield from self.gather()
+
+    def blocks_of(self, device: str) -> list[Value]:
+        """What a device holds, in order."""
+        held = self.held[self.members.devices.index(device)]
+        return [held[j] for j in sorted(held)]
+
+
 def sharded(members: Members, values: Sequence[Value]) -> list[Value]:
-    """Member j sums part j of all values, then everybody gets all sums."""
+    """`Shares` of all values, put together on every device."""
     spec = specification(values[0])
-    own = cut(members, values, block_sizes(spec, len(members)))
-    return everywhere(members, shares(members, own), spec)
+    moving = Shares(members)
+    finish(moving.both(cut(members, values, block_sizes(spec, len(members)))))
+    return [join(members, f"sum/{k}", d, moving.blocks_of(d), spec) for k, d in enumerate(members.devices)]
 
 
 def shares(members: Members, own: Sequence[Sequence[Value]]) -> list[Value]:
     """Sum j of block j of all members, on device j."""
-    columns = list(zip(*own, strict=True))
-    owners = members.devices[: len(columns)]
-    return [members.run(f"add/{j}", d, summed(c)) for j, (d, c) in enumerate(zip(owners, columns, strict=True))]
+    moving = Shares(members)
+    finish(moving.reduce(own))
+    return [held[j] for j, held in enumerate(moving.held) if j in held]
+
+
+def rounds(k: int) -> Iterator[tuple[int, int]]:
+    """Who sends to whom in each of k-1 rounds, in which everybody sends once and receives once.
+
+    Example:
+        >>> list(rounds(3))
+        [(0, 1), (1, 2), (2, 0), (0, 2), (1, 0), (2, 1)]
+    """
+    return ((i, (i + shift) % k) for shift in range(1, k) for i in range(k))

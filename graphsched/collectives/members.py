@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -56,3 +56,9 @@ def location(work: Workload, value: Value) -> str | None:
         return value.device
     devices = work[value.producer].devices
     return devices[0] if len(devices) == 1 and devices[0] not in KINDS else None
+
+
+def finish(hops: Iterator[object]) -> None:
+    """Take all hops."""
+    for _ in hops:
+        pass

@@ -8,7 +8,7 @@ from functools import partial
 from graphsched.collectives.blocks import block_sizes, cut, join
 from graphsched.collectives.chain import chain_copies
 from graphsched.collectives.choosing import Build, Way, checked_platform, faster, fastest
-from graphsched.collectives.members import Members
+from graphsched.collectives.members import Members, finish
 from graphsched.collectives.operations import specification
 from graphsched.collectives.requests import (
     check_blocks,
@@ -20,7 +20,7 @@ from graphsched.collectives.requests import (
     checked_value,
     named_members,
 )
-from graphsched.collectives.ring import Ring, finish
+from graphsched.collectives.ring import Ring
 from graphsched.collectives.rows import cut_rows, joined
 from graphsched.collectives.tree import tree_copies
 from graphsched.costs import Costs

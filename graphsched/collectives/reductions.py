@@ -10,10 +10,10 @@ from graphsched.collectives.blocks import join
 from graphsched.collectives.chain import chain_sums
 from graphsched.collectives.choosing import Build, Way, checked_platform, faster, fastest
 from graphsched.collectives.direct import central_sums, shares
-from graphsched.collectives.members import Members
+from graphsched.collectives.members import Members, finish
 from graphsched.collectives.operations import called, specification
 from graphsched.collectives.requests import check_blocks, check_known, check_rows, checked_devices, named_members
-from graphsched.collectives.ring import Ring, finish
+from graphsched.collectives.ring import Ring
 from graphsched.collectives.rows import cut_rows, row_counts
 from graphsched.collectives.tree import tree_sums
 from graphsched.costs import Costs

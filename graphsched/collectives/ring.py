@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from graphsched.collectives.blocks import block_sizes, cut, join, part_sizes
-from graphsched.collectives.members import Members
+from graphsched.collectives.members import Members, finish
 from graphsched.collectives.operations import called, specification
 from graphsched.workload import ITEM_BYTES, Value
 
@@ -99,9 +99,3 @@ def rings(members: Members, values: Sequence[Value], blocks: int) -> list[Value]
     finish(zip(up.both(upward), down.both(downward), strict=True))
     pieces = [[*up.blocks_of(d), *down.blocks_of(d)] for d in members.devices]
     return [join(members, f"sum/{k}", d, pieces[k], spec) for k, d in enumerate(members.devices)]
-
-
-def finish(hops: Iterator[object]) -> None:
-    """Take all hops."""
-    for _ in hops:
-        pass

@@ -12,9 +12,11 @@ from typing import Any
 from graphsched.errors import SignatureError, WorkloadError
 from graphsched.executors.lanes import is_cuda
 from graphsched.plan import Plan
+from graphsched.plan.joins import Join
 from graphsched.workload import TensorSpec, Value
 
 TORCH_ALONE, ONE_THREAD_BYTES = 2**15, 2**21
+KEPT_BY_OPERATORS = (0,), "uint8"
 
 
 def torch_device(name: str) -> Any:
@@ -94,6 +96,10 @@ def _on_host(tensor: Any) -> bool:
 class Buffers:
     """Tensors by slot number; names of values and of inserted copies map to slots.
 
+    Attributes:
+        joined: Results of joins by task (`plan.joins`), flat.
+        places: Where in them the values and inserted copies go that are their parts, by name.
+
     Inputs and states are clones of the user's tensors, which never change. Inputs and states in host
     memory are pinned where the plan uses CUDA. What a copy brings to the host goes to two buffers in
     turn, so that a returned tensor stays as it is until the run after next.
@@ -112,7 +118,12 @@ class Buffers:
                 mine = states.get(value.name)
                 self.slot_of[value.name] = self.constant(self._place(value) if mine is None else mine)
         self._given = dict(self.slot_of)
-        self._addresses = {_address(self.slots[slot]) for slot in self._given.values()}
+        self.joined: dict[str, Any] = {}
+        self.places: dict[str, Any] = {}
+        for join in plan.joins:
+            self._join(join)
+        fixed = [*(self.slots[slot] for slot in self._given.values()), *self.joined.values()]
+        self._addresses = {_address(tensor) for tensor in fixed}
 
     def slot(self, name: str) -> int:
         """The slot of a value or inserted copy."""
@@ -137,6 +148,14 @@ class Buffers:
             self._changed.add(value.name)
             return placed.zero_()  # what else lies there may be no number, or no index, in a run before a capture
         return placed.copy_(tensor.detach())
+
+    def _join(self, join: Join) -> None:
+        """Memory for the parts of a join, one behind the other."""
+        spec = TensorSpec((join.elements,), join.dtype)
+        whole = new_tensor(spec, join.device, pinned=self.pins and not is_cuda(join.device))
+        ends = [*list(join.starts.values())[1:], join.elements]
+        self.joined[join.task] = whole
+        self.places |= {name: whole[start:end] for (name, start), end in zip(join.starts.items(), ends, strict=True)}
 
     def host_pair(self, spec: TensorSpec, *, pinned: bool) -> itertools.cycle[Any]:
         """Two host buffers for copies of such a tensor, to be used in turn."""
@@ -239,6 +258,8 @@ def _address(tensor: Any) -> int:
 def check_outputs(task: str, results: list[Any], outputs: tuple[Value, ...], device: Any) -> None:
     """Make sure that a task returned what it declares, on the torch device `device`.
 
+    Bytes that an operator keeps for its gradient, declared as none (``uint8[0]``), are as many as its library wants.
+
     Raises:
         SignatureError: Count, shape, type or device differ.
     """
@@ -246,10 +267,16 @@ def check_outputs(task: str, results: list[Any], outputs: tuple[Value, ...], dev
         raise SignatureError(f"task {task!r} declares {len(outputs)} outputs and returned {len(results)}")
     for result, value in zip(results, outputs, strict=True):
         spec = TensorSpec.of(result)
-        if value.spec is not None and (spec.shape, spec.dtype) != (value.spec.shape, value.spec.dtype):
+        if value.spec is not None and not _fits(spec, value.spec):
             raise SignatureError(f"task {task!r} declares {value.name}: {value.spec} and returned {spec}")
         if result.device != device:
             raise SignatureError(
                 f"task {task!r} ran on {device} and returned {value.name} on {result.device}: "
                 "values change their device by work.copy(...)"
             )
+
+
+def _fits(found: TensorSpec, declared: TensorSpec) -> bool:
+    if (declared.shape, declared.dtype) == KEPT_BY_OPERATORS:
+        return found.dtype == declared.dtype
+    return (found.shape, found.dtype) == (declared.shape, declared.dtype)

@@ -12,7 +12,9 @@ from graphsched.executors.buffers import Buffers, check_outputs, new_tensor, tor
 from graphsched.executors.clocks import new_event
 from graphsched.executors.lanes import CudaLane, is_cuda
 from graphsched.executors.peer_copies import allow_access, driver_copy, is_plain
+from graphsched.executors.places import as_operation, into
 from graphsched.plan import Copy
+from graphsched.plan.joins import concatenation, replaced
 from graphsched.workload import Operation, Slot, Task, TensorSpec, fill, like, returned_tensors
 
 Call = Callable[[], None]
@@ -27,7 +29,7 @@ def task_call(task: Task, device: str, buffers: Buffers) -> Call:
     slots = buffers.slots
     reads = [buffers.slot(buffers.plan.buffer(r, device)) for r in task.reads]
     outputs = [buffers.slot(v.name) for v in task.outputs]
-    result = operation_call(task.operation, reads, slots)
+    result = operation_call(_in_place(task, buffers), reads, slots)
     where, checked = torch_device(device), [False]
 
     def store_first(out: Any) -> None:
@@ -61,6 +63,18 @@ def task_call(task: Task, device: str, buffers: Buffers) -> Call:
         output = outputs[0]
         return one
     return several if outputs else none
+
+
+def _in_place(task: Task, buffers: Buffers) -> Operation:
+    """The operation of `task`; of a join without the concatenation, of a part of one to its place in it."""
+    operation = task.operation
+    assert operation is not None
+    if task.name in buffers.joined:
+        cat = concatenation(operation)
+        assert cat is not None
+        return as_operation(replaced(operation, cat, buffers.joined[task.name]))
+    place = buffers.places.get(task.outputs[0].name) if len(task.outputs) == 1 else None
+    return operation if place is None else into(operation, place)
 
 
 def operation_call(operation: Operation, reads: Sequence[int], slots: list[Any]) -> Callable[[], Any]:
@@ -128,6 +142,9 @@ def copy_call(name: str, copy: Copy, buffers: Buffers) -> Call:
     slots = buffers.slots
     source = buffers.slot(copy.read.value.name)
     output = buffers.slot(name)
+    place = buffers.places.get(name)
+    if place is not None:
+        return _to_place(slots, source, output, copy, place)
     if is_cuda(copy.target):
         return _to_cuda(slots, source, output, copy)
     if copy.memory == "fresh":
@@ -146,6 +163,15 @@ def copy_call(name: str, copy: Copy, buffers: Buffers) -> Call:
         slots[output] = target
 
     return to_host
+
+
+def _to_place(slots: list[Any], source: int, output: int, copy: Copy, place: Any) -> Call:
+    lets_go = copy.memory == "pinned" and any(is_cuda(end) for end in (copy.source, copy.target))
+
+    def to_place() -> None:
+        slots[output] = place.copy_(slots[source], non_blocking=lets_go)
+
+    return to_place
 
 
 def _to_cuda(slots: list[Any], source: int, output: int, copy: Copy) -> Call:
@@ -170,8 +196,11 @@ def peer_call(name: str, copy: Copy, lane: CudaLane, buffers: Buffers) -> Call:
     source, output = buffers.slot(copy.read.value.name), buffers.slot(name)
     allow_access(copy.source, copy.target)
     copy_bytes, stream = driver_copy(), lane.stream.cuda_stream
-    make, nbytes = functools.partial(new_tensor, TensorSpec(spec.shape, spec.dtype), copy.target), spec.nbytes
+    place, nbytes = buffers.places.get(name), spec.nbytes
+    make: Callable[[], Any] = functools.partial(new_tensor, TensorSpec(spec.shape, spec.dtype), copy.target)
     by_torch = _to_cuda(slots, source, output, copy)
+    if place is not None:
+        make, by_torch = lambda: place, _to_place(slots, source, output, copy, place)
     if not nbytes:
         return by_torch
 
@@ -194,6 +223,7 @@ def staged_calls(name: str, copy: Copy, lane: CudaLane, buffers: Buffers) -> Cal
     assert copy.read.value.spec is not None
     pair = buffers.host_pair(copy.read.value.spec, pinned=True)
     target, device = lane.targets[copy.target], torch_device(copy.target)
+    place = buffers.places.get(name)
     out, there = new_event(), new_event()  # an event belongs to the device that records it first
 
     def staged() -> None:
@@ -201,7 +231,10 @@ def staged_calls(name: str, copy: Copy, lane: CudaLane, buffers: Buffers) -> Cal
         middle.copy_(slots[source], non_blocking=True)
         out.record(lane.stream)
         target.wait_event(out)
-        slots[output] = middle.to(device, non_blocking=True, copy=True)
+        if place is None:
+            slots[output] = middle.to(device, non_blocking=True, copy=True)
+        else:
+            slots[output] = place.copy_(middle, non_blocking=True)
         there.record(target)
         lane.stream.wait_event(there)
 

@@ -9,10 +9,10 @@ copies between devices that come next are made.
 method      kernels a bucket on each device      bytes that each device receives       hops
 =========== ==================================== ===================================== =========================
 ``gather``  1 cat, k-1 sums of the whole         (k-1) × bucket                        1
-``sharded`` 2 cats, k-1 sums of a k-th           2 × (k-1)/k × bucket                  2
+``sharded`` 1 cat, k-1 sums of a k-th            2 × (k-1)/k × bucket                  2
 ``server``  1 cat; the first: k-1 sums           1 × bucket; the first: (k-1) ×        2
 ``cpu``     1 cat; the CPU: k-1 sums             1 × bucket; the CPU: k ×              2
-``ring``    2 cats, k-1 sums of a k-th           2 × (k-1)/k × bucket                  2 (k-1)
+``ring``    1 cat, k-1 sums of a k-th            2 × (k-1)/k × bucket                  2 (k-1)
 ``none``    none                                 nothing                               0
 =========== ==================================== ===================================== =========================
 
@@ -33,6 +33,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from graphsched.collectives.blocks import are_made_in_place
+from graphsched.collectives.direct import Shares
 from graphsched.collectives.members import Members
 from graphsched.collectives.operations import called, summed
 from graphsched.collectives.ring import Ring
@@ -91,10 +93,10 @@ class Replica:
         self.copier.add([source[task]])
         values.update(own)
 
-    def reduce(self, bucket: Bucket, what: str, operation: Operation) -> Any:
+    def reduce(self, bucket: Bucket, what: str, operation: Operation, **more: Any) -> Any:
         """A task of the phase ``reduce`` on this replica's device."""
         name = f"{self.name}/{bucket.name}/{what}"
-        return add_task(self.copier.target, operation, name=name, device=self.device, phase="reduce")
+        return add_task(self.copier.target, operation, name=name, device=self.device, phase="reduce", **more)
 
     def gradients(self, bucket: Bucket) -> list[Value]:
         """Its own, not yet summed."""
@@ -166,13 +168,7 @@ def sharded(bucket: Bucket, replicas: Sequence[Replica]) -> Iterator[None]:
 
     Source: Rabenseifner, Optimization of Collective Reduction Operations, ICCS 2004.
     """
-    own = _parts(bucket, replicas)
-    yield
-    owners = replicas[: len(own[0])]
-    sums = [r.reduce(bucket, "sum", summed([cut[j] for cut in own])) for j, r in enumerate(owners)]
-    yield
-    for replica in replicas:
-        replica.take(bucket, replica.reduce(bucket, "whole", flat(sums)))
+    return _in_parts(bucket, replicas, Shares)
 
 
 def ring(bucket: Bucket, replicas: Sequence[Replica]) -> Iterator[None]:
@@ -180,13 +176,24 @@ def ring(bucket: Bucket, replicas: Sequence[Replica]) -> Iterator[None]:
 
     Source: see `collectives.ring`.
     """
+    return _in_parts(bucket, replicas, Ring)
+
+
+def _in_parts(bucket: Bucket, replicas: Sequence[Replica], way: Callable[[Members], Ring | Shares]) -> Iterator[None]:
     own = _parts(bucket, replicas)
     yield
     target = replicas[0].copier.target
-    moving = Ring(Members(target, bucket.name, tuple(replica.device for replica in replicas)))
+    moving = way(Members(target, bucket.name, tuple(replica.device for replica in replicas)))
     yield from _of_reduce(target, moving.both(own))
     for replica in replicas:
-        replica.take(bucket, replica.reduce(bucket, "whole", flat(moving.blocks_of(replica.device))))
+        replica.take(bucket, _put_together(bucket, replica, moving.blocks_of(replica.device)))
+
+
+def _put_together(bucket: Bucket, replica: Replica, blocks: Sequence[Value]) -> Value:
+    """The flat sum, which takes no time where its parts are made in their places."""
+    made = are_made_in_place(replica.copier.target, blocks, replica.device)
+    more = {"duration_s": 0.0} if made else {}
+    return replica.reduce(bucket, "whole", called("cat", list(blocks)), **more)  # type: ignore[no-any-return]
 
 
 def none(bucket: Bucket, replicas: Sequence[Replica]) -> Iterator[None]:
@@ -265,10 +272,10 @@ def weighted(values: Sequence[Any], weights: Sequence[float]) -> Operation:
     return functools.reduce(lambda total, product: called("add_", total, product), others, first)
 
 
-def add_task(work: Workload, operation: Operation, *, name: str, device: str, phase: str) -> Any:
+def add_task(work: Workload, operation: Operation, *, name: str, device: str, phase: str, **more: Any) -> Any:
     """A task of `work` that calls `operation`; its values."""
     assert operation.function is not None
-    made = work.task(operation.function, *operation.args, name=name, device=device, **operation.kwargs)
+    made = work.task(operation.function, *operation.args, name=name, device=device, **operation.kwargs, **more)
     work.graph.nodes[name].update(module="", phase=phase)
     return made
 

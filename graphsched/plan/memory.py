@@ -83,6 +83,8 @@ def _launch_order(segments: Segments) -> list[int]:
 
 def _is_resident(plan: Plan, value: Value) -> bool:
     """Whether a value lies in an input or a state, not in a copy of it: such are cloned where they are returned."""
+    if any(value.producer == join.task or value.name in join.starts for join in plan.joins):
+        return True
     if value.kind != "output" or value.root == value.name or value.producer is None:
         return value.kind != "output"
     device = plan.homes[value.name]
@@ -100,6 +102,7 @@ class _Walk:
         self.slots: dict[str, Taken] = {}  # value or inserted copy -> its memory
         self.kept: set[int] = set()  # copies that later runs write into the same memory
         self.device_of: dict[Taken, str] = {}
+        self.in_place = {name for join in plan.joins for name in (join.task, *join.starts)}
 
     def is_gpu(self, device: str) -> bool:
         return self.kinds[device] == "cuda"
@@ -119,6 +122,9 @@ class _Walk:
         for value in self.plan.work.values.values():
             if value.kind != "output":
                 self.take(Held(value.name, value.nbytes, ""), self.plan.homes[value.name])
+        for join in self.plan.joins:
+            (whole,) = self.plan.work[join.task].outputs
+            self.take(Held(f"{join.task} (parts)", whole.nbytes, join.task), join.device)
         self.copies_of_states("initial")
         self.host_buffers()
         for memory in self.memories.values():
@@ -134,7 +140,8 @@ class _Walk:
         made = []
         for i, copy in self.plan.copies.items():
             staged = self._staged(copy)
-            if staged or not (self.is_gpu(copy.target) or copy.memory == "fresh"):
+            placed = self.plan.names[i] in self.in_place
+            if staged or not (placed or self.is_gpu(copy.target) or copy.memory == "fresh"):
                 device = "cpu" if staged else copy.target
                 name = f"{self.plan.names[i]} ({why})" if why else self.plan.names[i]
                 made += [self.take(Held(name, copy.read.value.nbytes, _maker(copy)), device) for _ in range(2)]
@@ -164,9 +171,12 @@ class _Walk:
     def _make(self, i: int, graph: bool) -> None:
         plan, name = self.plan, self.plan.names[i]
         copy, lane = plan.copies.get(i), plan.lanes[plan.lane_of[i]]
+        if name in self.in_place:
+            return
         if copy is None:
             task = plan.work[name]
             made = [Held(v.name, v.nbytes, name) for v in task.outputs if v.root == v.name]
+            made = [held for held in made if held.name not in self.in_place]
             self._results(made, lane.device, (graph, lane.name), name)
         elif (self.is_gpu(copy.target) or copy.memory == "fresh") and not (i in self.kept and name in self.slots):
             stream = lane.name if lane.device == copy.target else f"{lane.name}>{copy.target}"

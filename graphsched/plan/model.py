@@ -14,6 +14,7 @@ from graphsched.workload import Memory, Read, Task, Workload
 
 if TYPE_CHECKING:
     from graphsched.plan.holding import Peak
+    from graphsched.plan.joins import Join
 
 ActionKind = Literal["run", "copy", "wait", "collective"]
 LaneKind = Literal["compute", "h2d", "d2h", "peer", "local", "host"]
@@ -181,6 +182,13 @@ class Plan:
     def lanes_of_device(self, device: str) -> list[Lane]:
         """Compute lanes of a device."""
         return [lane for lane in self.lanes if lane.device == device and lane.kind == "compute"]
+
+    @cached_property
+    def joins(self) -> tuple[Join, ...]:
+        """Concatenations whose parts are made in their places; see `plan.joins`."""
+        from graphsched.plan.joins import joins
+
+        return tuple(joins(self))
 
     @cached_property
     def peak_memory(self) -> Mapping[str, Peak]:

@@ -39,8 +39,8 @@ def test_a_ring_of_hosts_of_one_gpu_is_its_closed_form() -> None:
     k, nbytes, alpha = 8, 8 * 2**20, 3e-6
     platform = many("two_level", k, gpus=1, hosts_per_leaf=k, nic_latency_s=alpha, switch_latency_s=0.0)
     block = nbytes / k
-    copy_s, sum_s, cat_s = alpha + block / NIC, KERNEL_S + 3 * block / MEMORY, KERNEL_S + 2 * nbytes / MEMORY
-    expected = (k - 1) * (2 * WAIT_S + copy_s + sum_s) + (k - 1) * (WAIT_S + copy_s) + WAIT_S + cat_s
+    copy_s, sum_s = alpha + block / NIC, KERNEL_S + 3 * block / MEMORY
+    expected = (k - 1) * (2 * WAIT_S + copy_s + sum_s) + (k - 1) * (WAIT_S + copy_s) + WAIT_S
     assert rings_s(platform, [platform.accelerators()], nbytes) == pytest.approx(expected, rel=1e-9)
     far = many("two_level", k, gpus=1, hosts_per_leaf=k, nic_latency_s=alpha + 1e-3, switch_latency_s=0.0)
     longer = rings_s(far, [far.accelerators()], nbytes) - expected

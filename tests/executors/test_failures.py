@@ -99,6 +99,16 @@ def test_the_other_lanes_finish_what_they_are_at_before_the_error_comes(monkeypa
         assert over == [1]
 
 
+def test_bytes_kept_for_a_gradient_are_as_many_as_the_operator_wants() -> None:
+    """x ──▶ t ──▶ kept: declared as uint8[0], returned as seven."""
+    work = Workload()
+    x = work.input("x", torch.ones(1))
+    kept = TensorSpec((0,), "uint8")
+    work.task(lambda x: torch.zeros(7, dtype=torch.uint8), x, name="t", outputs=[kept])
+    with Program(by_hand(work, WORKERS, "worker:0/w0")) as program:
+        assert program.run()["t"].shape == (7,)
+
+
 @pytest.mark.parametrize(
     ("returned", "message"),
     [

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import graphsched as gs
 from graphsched.cases import Case
 from graphsched.errors import ExperimentError, GraphschedWarning
 from tests.experiments.small import hand_written, load
@@ -47,7 +48,7 @@ def test_on_the_cpu_plain_pytorch_stands_for_one_device() -> None:
 
 def test_a_graph_has_all_devices_and_the_learning_rate_of_all() -> None:
     """Each of two workers: its images, forward, backward, sums, updates by k times the rate."""
-    made = cases(WORKERS, batch=1, devices=(2,), ways=("graph",), lr=0.125)
+    made = cases(WORKERS, batch=1, devices=(2,), ways=("graph",), lr=0.125, memory_formats=("contiguous",))
     (label,) = made
     assert label == "one graph, sharded, batch 2, 2 workers"
     work = made[label].work
@@ -59,6 +60,24 @@ def test_a_graph_has_all_devices_and_the_learning_rate_of_all() -> None:
     rates = {str(task.operation) for task in work.tasks if phases[task.name] == "update"}
     assert rates
     assert all("-0.25" in rate for rate in rates)
+
+
+def test_memory_formats_train_the_same_network() -> None:
+    """A step of each, on two workers: the weights lie otherwise, the losses agree."""
+    made = cases(WORKERS, batch=2, devices=(2,), ways=("graph",))
+    assert list(made) == [
+        "one graph, sharded, batch 4, 2 workers",
+        "one graph, channels last, sharded, batch 4, 2 workers",
+    ]
+    losses, strides = [], []
+    for case in made.values():
+        assert case.work is not None
+        weight = next(value for name, value in case.work.values.items() if name.endswith("stage2.0.conv1.weight"))
+        strides.append(case.work.tensors[weight.name].stride(1))
+        with gs.Program(gs.schedule(case.work, WORKERS, scheduler="one_stream")) as program:
+            losses.append(next(value.item() for name, value in program.run().items() if name.endswith("loss")))
+    assert strides == [9, 1]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 
 @pytest.mark.parametrize("missing", [None, "a C compiler"])

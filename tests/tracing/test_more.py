@@ -249,3 +249,27 @@ def test_inputs_of_another_trace_go_by_name() -> None:
 def test_arguments_of_other_types(arguments: Any, given: dict[str, Any], message: str) -> None:
     with pytest.raises(TraceError, match=message):
         gs.trace(lambda a: a * 2, *arguments, **given)
+
+
+# -- batch norm ------------------------------------------------------------------------------------
+
+
+def called_operators(net: nn.Module, x: torch.Tensor) -> list[str]:
+    """Names of the operators of batch norm in a training step."""
+    work = gs.trace(net, x, target=torch.zeros(len(x), 4, *x.shape[2:]), loss=nn.functional.mse_loss,
+                    optimizer=torch.optim.SGD(net.parameters(), lr=0.1))  # fmt: skip
+    names = [task.operation.name.split(".")[-2] for task in work.tasks if task.operation is not None]
+    return [name for name in names if "batch_norm" in name]
+
+
+def test_batch_norm_trains_by_the_operators_that_choose_on_each_device() -> None:
+    """Two in a row: each gradient reads what its own forward kept."""
+    net = nn.Sequential(nn.BatchNorm2d(4), nn.BatchNorm2d(4))
+    kinds = ["_batch_norm_with_update"] * 2 + ["batch_norm_backward"] * 2
+    assert called_operators(net, torch.randn(3, 4, 5, 5)) == kinds
+
+
+@pytest.mark.parametrize("options", [{"affine": False}, {"track_running_stats": False}])
+def test_batch_norm_without_weight_or_statistics_stays_as_it_is(options: dict[str, bool]) -> None:
+    net = nn.Sequential(nn.Conv2d(4, 4, 1), nn.BatchNorm2d(4, **options))
+    assert all(name.startswith("native_") for name in called_operators(net, torch.randn(3, 4, 5, 5)))

@@ -54,15 +54,5 @@ def together_s(platform: Platform, pairs: Sequence[tuple[str, str]], nbytes: int
 
 def sum_s(platform: Platform, device: str, nbytes: int, values: int) -> float:
     """Estimated seconds of the sum of so many values of `nbytes` on `device`, as one kernel that reads them all."""
-    return _kernel_s(platform, device, (values + 1) * nbytes)
-
-
-def cat_s(platform: Platform, device: str, nbytes: int) -> float:
-    """Estimated seconds of putting `nbytes` together on `device`."""
-    return _kernel_s(platform, device, 2 * nbytes)
-
-
-def _kernel_s(platform: Platform, device: str, nbytes: int) -> float:
-    """The estimate of a task that moves `nbytes`, as `gs.predict` has it where nothing was measured."""
     here = platform.device(device)
-    return nbytes / here.bytes_per_s + LAUNCH_S[here.kind]
+    return (values + 1) * nbytes / here.bytes_per_s + LAUNCH_S[here.kind]

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from graphsched.collectives.blocks import part_sizes
-from graphsched.collectives.scaling.costs import ITEM_BYTES, cat_s, sum_s, waits_of
+from graphsched.collectives.scaling.costs import ITEM_BYTES, sum_s, waits_of
 from graphsched.collectives.scaling.full import hosts_of, inside_s
 from graphsched.platform import Link, Platform
 from graphsched.simulator.fluid import Resource
@@ -42,7 +42,7 @@ def sharded_s(platform: Platform, members: Sequence[str], nbytes: int, issue_s: 
     share = part_sizes(nbytes // ITEM_BYTES, k, ITEM_BYTES)[0] * ITEM_BYTES
     last_s = (k - 2) * issue_s + max(platform.link(first, member).duration_s(share) for member in members[1:])
     hop_s = waits.after_kernel_s + max(exchange_s(platform, members, share), last_s) + waits.after_copy_s
-    return 2 * hop_s + sum_s(platform, first, share, k) + cat_s(platform, first, nbytes)
+    return 2 * hop_s + sum_s(platform, first, share, k)
 
 
 def exchange_s(platform: Platform, members: Sequence[str], nbytes: int) -> float:

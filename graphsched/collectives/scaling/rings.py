@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphsched.collectives.blocks import part_sizes
-from graphsched.collectives.scaling.costs import ITEM_BYTES, Seconds, Waits, cat_s, sum_s, together_s, waits_of
+from graphsched.collectives.scaling.costs import ITEM_BYTES, Seconds, Waits, sum_s, together_s, waits_of
 from graphsched.platform import Platform
 
 
@@ -37,7 +37,7 @@ def rings_s(platform: Platform, rings: Sequence[Sequence[str]], nbytes: int) -> 
     copy_s = together_s(platform, pairs, block).reshape(len(rings), k)
     first, waits = rings[0][0], waits_of(platform)
     over_s = _hops(copy_s, sum_s(platform, first, block, 2), waits)
-    return float(over_s.max()) + waits.after_copy_s + cat_s(platform, first, nbytes)
+    return float(over_s.max()) + waits.after_copy_s
 
 
 def _hops(copy_s: Seconds, add_s: float, waits: Waits) -> Seconds:
