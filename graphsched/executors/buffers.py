@@ -224,9 +224,10 @@ class Buffers:
         found = {name: self.slots[slot] for name, slot in self._returned.items()}
         return {name: t.clone() if _address(t) in self._addresses else t for name, t in found.items()}
 
-    def copies_of_results(self, slots: Sequence[Any]) -> dict[str, Any]:
-        """Clones of the returned values by name, from slots as they were filled for good."""
-        return {name: slots[slot].clone() for name, slot in self._returned.items()}
+    def copies_of_results(self, fixed: Sequence[Any]) -> dict[str, Any]:
+        """Clones of the returned values by name, from slots as they were filled for good, or else as they are now."""
+        found = {name: (fixed[slot], self.slots[slot]) for name, slot in self._returned.items()}
+        return {name: (now if there is None else there).clone() for name, (there, now) in found.items()}
 
     @functools.cached_property
     def _returned(self) -> dict[str, int]:

@@ -151,8 +151,7 @@ class GraphCompiler:
     def results(self) -> dict[str, Any]:
         """Clones of the returned values of the last run, by name."""
         assert self._last is not None
-        pairs = zip(self._last.slots, self.buffers.slots, strict=True)
-        return self.buffers.copies_of_results([here if fixed is None else fixed for fixed, here in pairs])
+        return self.buffers.copies_of_results(self._last.slots)
 
     # -- a capture ---------------------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ def streams(
     costs: Costs,
     mode: str = "eager",
     *,
-    most_lanes: int = 8,
+    most_lanes: int = 16,
     margin: float = 0.01,
     doubt: float = 0.03,
     simulations: int | None = None,

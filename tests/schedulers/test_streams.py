@@ -222,7 +222,7 @@ def test_lanes_of_the_cpu_do_not_limit_those_of_a_gpu() -> None:
         ({"margin": float("nan")}, "margin=nan: a part"),
         ({"simulations": -1}, "simulations=-1: 0 or more are needed"),
         ({"simulations": 1.5}, r"option simulations=1.5 of scheduler 'streams': simulations: int \| None = None"),
-        ({"lanes": 2}, r"'streams' has no option 'lanes': its options are most_lanes: int = 8, margin: float = 0.01, "),
+        ({"lanes": 2}, r"'streams' has no option 'lanes': its options are most_lanes: int = 16, "),
     ],
 )
 def test_wrong_options(options: dict[str, object], message: str) -> None:
