@@ -22,6 +22,7 @@
     └── ExecutionError           a run that failed
         ├── TaskFailedError      a task raised; names task, lane and input shapes
         ├── ObedienceError       spans that contradict the plan
+        ├── RankError            ranks that died, failed, hang or disagree; names rank, lane and action
         └── StuckError           a run that the watchdog ended
 
 All but `ExecutionError` mean that the request was wrong (command-line exit code 2);
@@ -52,6 +53,7 @@ __all__ = [
     "PlanError",
     "PlatformError",
     "PlatformWarning",
+    "RankError",
     "ScheduleError",
     "SignatureError",
     "StuckError",
@@ -143,6 +145,10 @@ class TaskFailedError(ExecutionError):
 
 class ObedienceError(ExecutionError):
     """Measured spans that contradict the plan's order or waits."""
+
+
+class RankError(ExecutionError):
+    """A distributed run in which a rank died, failed, hangs or disagrees with the others."""
 
 
 class StuckError(ExecutionError):

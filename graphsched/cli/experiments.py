@@ -12,7 +12,9 @@ from graphsched.cli.options import AsJson, CaseFilter, ExperimentName, Mode, Par
 from graphsched.cli.output import NONE, figure, percent, print_json, print_table, say, seconds, unit_free
 
 if TYPE_CHECKING:
+    from graphsched.cases import Experiment
     from graphsched.cli.perform import Outcome
+    from graphsched.executors.distributed import World
 
 RUNS = Path("build/runs")
 
@@ -99,28 +101,50 @@ def run(
 ) -> int:
     """Predict an experiment, run it for real, and compare.
 
-    Writes the recorded run, and for each case a Gantt chart and a trace for Perfetto.
+    Writes the recorded run, and for each case a Gantt chart and a trace for Perfetto. In mode distributed it is
+    called by torchrun: torchrun --nproc-per-node 4 -m graphsched run EXPERIMENT --mode distributed.
     """
+    from graphsched.cli.ranks import follow, joined, leading
+    from graphsched.cli.request import find_with_values
+
+    found, values = find_with_values(experiment, params, mode)
+    world = joined(mode)
+    if world is not None and world.rank > 0:
+        return follow(world, found, values, mode, cases)
+    with leading(world):
+        return _run(found, values, platform, mode, cases, repeats, out, world, pictures=pictures, as_json=as_json)
+
+
+def _run(
+    found: Experiment,
+    values: dict[str, Any],
+    platform: str | None,
+    mode: str,
+    cases: str | None,
+    repeats: int,
+    out: Path | None,
+    world: World | None,
+    *,
+    pictures: bool,
+    as_json: bool,
+) -> int:
+    """`run` in this process, which other ranks follow if there is a `world`."""
     from graphsched.cli.naming import title_of
     from graphsched.cli.origin import platform_notes
     from graphsched.cli.perform import Runner, check_cases, without_refused
-    from graphsched.cli.request import (
-        Request,
-        check_outputs,
-        collect_cases,
-        find_with_values,
-        platform_to_run,
-    )
+    from graphsched.cli.ranks import tell_platform
+    from graphsched.cli.request import Request, check_outputs, collect_cases, platform_to_run
+    from graphsched.executors import MODES
 
-    found, values = find_with_values(experiment, params, mode)
     named = None if platform is None else platform_to_run(platform)
     check_outputs(out or RUNS, found.name)
     on = named or platform_to_run(None)  # which may take a minute
     folder = check_outputs(out or RUNS / on.name, found.name)
+    on_ranks = tell_platform(world, on)
     request = Request(found, values, on, on.costs, collect_cases(found, values, on, mode=mode, only=cases))
-    request, left_out = without_refused(request)
-    check_cases(request)
-    outcomes, files = Runner(request, folder, repeats, pictures).run()
+    request, left_out = without_refused(request, world.size if world is not None else None)
+    check_cases(request, MODES)
+    outcomes, files = Runner(request, folder, repeats, pictures, on_ranks).run()
     notes = [*left_out, *platform_notes(on)]
     show(found.name, on.name, values, outcomes, as_json=as_json, files=files, notes=notes)
     for outcome in outcomes if not as_json else ():

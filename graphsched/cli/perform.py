@@ -85,12 +85,18 @@ class Outcome:
 
 @dataclass
 class Runner:
-    """Runs cases for real, each distinct workload measured once."""
+    """Runs cases for real, each distinct workload measured once.
+
+    Attributes:
+        request, out, repeats, pictures: What to run, and what to write where.
+        on_ranks: The platform for cases in mode ``distributed``, with what messages take there.
+    """
 
     request: Request
     out: Path
     repeats: int = 20
     pictures: bool = True
+    on_ranks: Platform | None = None
     _costs: dict[tuple[str, str, bool], Costs] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -149,7 +155,7 @@ class Runner:
         from graphsched.explanation import explain
         from graphsched.simulator import predict
 
-        here = self.request.platform
+        here = (self.on_ranks if case.mode == RANKS_MODE else None) or self.request.platform
         plan = measured_plan(case, here, self.costs(case))
         expected_s = predict(plan).makespan_s
         timeout_s = max(LEAST_TIMEOUT_S, TIMEOUT * expected_s)
@@ -162,7 +168,7 @@ class Runner:
         now = at_pace(here, meter.call_s, meter.colds, meter.product_s)
         predicted = predict(replace(plan, platform=now))
         record = record_case(
-            self.setup,
+            replace(self.setup, platform=here),
             case.label,
             predicted,
             measured,

@@ -1,5 +1,6 @@
-"""Executors: plans run for real, on CPU threads and CUDA streams."""
+"""Executors: plans run for real, on CPU threads and CUDA streams, by one process or several."""
 
+from graphsched.executors.distributed import RankProgram
 from graphsched.executors.flights import Submitted
 from graphsched.executors.measure import execute, time_callable
 from graphsched.executors.peaks import MeasuredPeak, measured_peaks
@@ -11,6 +12,7 @@ __all__ = [
     "MODES",
     "MeasuredPeak",
     "Program",
+    "RankProgram",
     "Submitted",
     "execute",
     "load_plan",

@@ -8,7 +8,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from graphsched.executors.stamp_kernel import Stamp, StampMemory
 from graphsched.executors.stamps import Stamps
 from graphsched.plan import OUTSIDE, Plan, segments_of, stamped
 from graphsched.timeline import Timeline
+
+if TYPE_CHECKING:
+    from graphsched.executors.distributed import RankProgram
 
 TIMED_RUNS = 3
 ENOUGH = 5  # samples, where more would take too long
@@ -53,15 +56,24 @@ def execute(
     inputs, as in ``predict(plan, steps=n)``; one of them takes (T(n) - T(1)) / (n - 1). The spans and
     `timed_makespan_s` are those of one run alone.
 
+    In mode ``distributed`` every process that torchrun started calls this alike; each gets the same timeline.
+    `timeout_s` is then also for the ranks to meet. Time is taken by rank 0, from one barrier of all ranks to the next.
+
     Raises:
         TaskFailedError: A task raised.
         StuckError: A run lasted longer than `timeout_s` seconds.
         ObedienceError: Spans contradict the plan.
+        RankError: In mode ``distributed`` a rank is gone, failed, or disagrees with the others.
     """
     if repeats < 1 or warmup < 0:
         raise ScheduleError(f"repeats is {repeats!r} and warmup {warmup!r}: at least 1 and 0 are needed")
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise ScheduleError(f"steps is {steps!r}: a whole number above 0 is needed")
+    if (mode or plan.mode) == "distributed":
+        if steps > 1:
+            raise ScheduleError(f"steps is {steps} in mode 'distributed', which has one at a time: leave it out")
+        sample = partial(_samples, repeats=repeats, at_most_s=at_most_s, between=between)
+        return _execute_on_ranks(plan, inputs or {}, sample, warmup, timeout_s)
     with Program(plan, mode=mode, timeout_s=timeout_s) as program, _random_numbers_kept(), no_collector():
         program.load(inputs or {})
         run = program.time_once if steps == 1 else partial(program.time_steps, steps, inputs or {})
@@ -73,6 +85,40 @@ def execute(
         warm = warmup > 0 and program.mode == "graph"
         timelines = [_timed(program, samples, warm=warm) for _ in range(TIMED_RUNS)]
     timeline = sorted(timelines, key=lambda t: t.timed_makespan_s)[TIMED_RUNS // 2]
+    check_obedience(timeline)
+    return timeline
+
+
+def _execute_on_ranks(
+    plan: Plan,
+    inputs: dict[str, Any],
+    sample: Callable[[Callable[[], float]], list[float]],
+    warmup: int,
+    timeout_s: float,
+) -> Timeline:
+    """`execute` by all processes that torchrun started; each gets the timeline of them all."""
+    from graphsched.executors.distributed import RankProgram
+    from graphsched.executors.distributed.measuring import measured_spans
+
+    with RankProgram(plan, timeout_s=timeout_s) as program, _random_numbers_kept(), no_collector():
+        program.load(inputs)
+        for _ in range(warmup):
+            program.time_once()
+        samples = sample(program.time_once)
+        found = [measured_spans(program) for _ in range(TIMED_RUNS)]
+    spans = sorted(found, key=lambda spans: spans.makespan_s)[TIMED_RUNS // 2]
+    timeline = Timeline(
+        plan=program.whole,
+        source="measured",
+        issue_start_s=spans.columns["issue_start"],
+        issue_end_s=spans.columns["issue_end"],
+        start_s=spans.columns["start"],
+        end_s=spans.columns["end"],
+        makespan_s=statistics.median(samples),
+        timed_makespan_s=spans.makespan_s,
+        samples_s=tuple(samples),
+        clock_uncertainty_s=spans.uncertainty_s,
+    )
     check_obedience(timeline)
     return timeline
 
@@ -93,12 +139,12 @@ def _samples(
 
 
 def _timed(program: Program, samples: list[float], *, warm: bool = False) -> Timeline:
-    clocks = _Clocks(program)
+    clocks = Clocks(program)
     if warm:  # else the launch finds the processor's caches as reading the clocks has left them
         program.time_spans()
     stamps, began, seconds = program.time_spans()
     clocks.finish()
-    start, end = _on_host_clock(program, stamps, clocks)
+    start, end = on_host_clock(program, stamps, clocks)
     return Timeline(
         plan=program.plan,
         source="measured",
@@ -113,10 +159,10 @@ def _timed(program: Program, samples: list[float], *, warm: bool = False) -> Tim
     )
 
 
-class _Clocks:
+class Clocks:
     """Of each GPU of a program the clock of its events, and that of its stamps where it has any."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program | RankProgram) -> None:
         streams: dict[int, Any] = {}
         for lane in program._cuda.values():
             streams.setdefault(lane.stream.device.index, lane.stream)
@@ -145,7 +191,8 @@ class _Clocks:
         return max([0.0, *(clock.uncertainty_s for clock in events), *(clock.uncertainty_s for clock in stamps)])
 
 
-def _on_host_clock(program: Program, stamps: Stamps, clocks: _Clocks) -> tuple[Any, Any]:
+def on_host_clock(program: Program | RankProgram, stamps: Stamps, clocks: Clocks) -> tuple[Any, Any]:
+    """Starts and ends of all actions in host seconds."""
     start, end = np.array(stamps.start), np.array(stamps.end)
     for i, (first, last) in stamps.events.items():
         device = program._cuda[program.plan.lane_of[i]].stream.device.index
@@ -161,7 +208,7 @@ def _on_host_clock(program: Program, stamps: Stamps, clocks: _Clocks) -> tuple[A
     return start, end
 
 
-def _waits_of_lanes(program: Program) -> set[int]:
+def _waits_of_lanes(program: Program | RankProgram) -> set[int]:
     """Waits that lanes make inside a CUDA graph, not the thread."""
     if program.mode != "graph":
         return set()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from graphsched.errors import ScheduleError, WorkloadError
 from graphsched.plan import Plan, check_capturable
 
-MODES = ("eager", "graph")
+ONE_PROCESS = ("eager", "graph")
+MODES = (*ONE_PROCESS, "distributed")
 
 
-def checked(plan: Plan, mode: str | None, timeout_s: float) -> Plan:
-    """`plan` in `mode`, default its own.
+def checked(plan: Plan, mode: str | None, timeout_s: float, modes: Sequence[str] = ONE_PROCESS) -> Plan:
+    """`plan` in `mode`, default its own; it must be one of `modes`.
 
     Raises:
         ScheduleError: There is no such mode, nothing for a graph to hold, or no time.
@@ -29,8 +31,9 @@ def checked(plan: Plan, mode: str | None, timeout_s: float) -> Plan:
     mode = mode or plan.mode
     if not timeout_s > 0:
         raise ScheduleError(f"timeout_s is {timeout_s!r}: a number of seconds above 0 is needed")
-    if mode not in MODES:
-        raise ScheduleError(f"mode {mode!r} cannot be run: one of {', '.join(MODES)}")
+    if mode not in modes:
+        ranks = "; execute runs it on the ranks that torchrun started" if mode in MODES else ""
+        raise ScheduleError(f"mode {mode!r} cannot be run here: one of {', '.join(modes)}{ranks}")
     if not plan.work.runnable:
         raise WorkloadError(f"workload {plan.work.name!r} has tasks without code: it can be predicted, not run")
     if mode == "graph":

@@ -13,7 +13,7 @@ from graphsched.schedulers.options import check_options, described
 from graphsched.schedulers.registry import find_scheduler, takes_mode
 from graphsched.workload import Workload
 
-MODES = ("eager", "graph")
+MODES = ("eager", "graph", "distributed")
 
 
 def schedule(
@@ -32,8 +32,8 @@ def schedule(
         platform: What to run it on.
         costs: Costs of its tasks; default those that the platform carries. What is missing is estimated.
         scheduler: Name of one of `schedulers()`.
-        mode: How the plan is meant to run: ``eager``, or ``graph`` (CUDA graphs; the scheduler reckons with what
-            tasks take inside these, where that was measured).
+        mode: How the plan is meant to run: ``eager``, ``graph`` (CUDA graphs; the scheduler reckons with what
+            tasks take inside these, where that was measured) or ``distributed`` (one process a device).
         options: Options of the scheduler; all take ``copies``: copies that the workload asks for go to lanes
             of their ``own`` (default), or to the ``compute`` lane that made the value.
 

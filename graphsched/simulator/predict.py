@@ -19,7 +19,7 @@ from graphsched.simulator.tabulating import finish, tabulate
 from graphsched.simulator.timing_events import run_with_events
 from graphsched.timeline import Timeline
 
-MODES = ("eager", "graph")
+MODES = ("eager", "graph", "distributed")
 
 
 def predict(plan: Plan, *, mode: str | None = None, steps: int = 1, model: Model = EVERYTHING) -> Timeline:
@@ -53,7 +53,8 @@ def predict(plan: Plan, *, mode: str | None = None, steps: int = 1, model: Model
         >>> predict(build_plan(Workload.from_graph(graph), platform, None, lanes, scheduler="by hand"))
         Timeline(predicted, 2 actions, makespan 4 s)
 
-    In mode ``graph`` the thread launches at once all that a CUDA graph can hold.
+    In mode ``graph`` the thread launches at once all that a CUDA graph can hold. In mode ``distributed`` each rank has
+    a thread of its own, see `simulator.rank_threads`.
 
     Not modelled: caches left warm by the task before; memory allocation; clock frequencies that fall
     under load. What graph mode costs, and what of it is left out: see `simulator.graph_mode`.
@@ -63,6 +64,8 @@ def predict(plan: Plan, *, mode: str | None = None, steps: int = 1, model: Model
         raise ScheduleError(f"no mode {mode!r} to predict: there is {', '.join(MODES)}")
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise ScheduleError(f"steps is {steps!r}: a whole number above 0 is needed")
+    if mode == "distributed" and steps > 1:
+        raise ScheduleError(f"steps is {steps} in mode 'distributed', which has one at a time: leave it out")
     plan = plan if mode == plan.mode else replace(plan, mode=mode)
     if mode == "graph":
         check_capturable(plan)

@@ -243,7 +243,7 @@ def test_many_programs_leave_no_threads() -> None:
 
 def test_an_unknown_mode_is_refused() -> None:
     """There is only eager."""
-    with pytest.raises(ScheduleError, match="mode 'eagre' cannot be run: one of eager"):
+    with pytest.raises(ScheduleError, match="mode 'eagre' cannot be run here: one of eager"):
         Program(adder(), mode="eagre")
 
 

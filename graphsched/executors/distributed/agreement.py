@@ -1,0 +1,77 @@
+"""Whether all ranks are about to run the same: versions, workload, tensors, platform and plan."""
+
+from __future__ import annotations
+
+import hashlib
+import platform as python_platform
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from graphsched.errors import RankError
+from graphsched.plan import Plan
+from graphsched.workload import Workload
+
+Facts = Mapping[str, str]
+
+
+def facts_of(plan: Plan) -> dict[str, str]:
+    """What must be the same on all ranks, by what it is called in an error."""
+    import torch
+
+    import graphsched
+
+    return {
+        "graphsched": graphsched.__version__,
+        "torch": torch.__version__,
+        "Python": python_platform.python_version(),
+        "workload": plan.work.digest(),
+        "tensors given": _digest_of_tensors(plan.work.tensors),
+        "platform": plan.platform.digest(),
+        "plan": hashlib.sha256(plan.text.encode()).hexdigest()[:16],
+    }
+
+
+def facts_without_plan(work: Workload, error: BaseException) -> dict[str, str]:
+    """What a rank says that cannot make the plan of its workload, because of `error`."""
+    return {"workload": work.digest(), "plan": f"none ({error})"}
+
+
+def _digest_of_tensors(tensors: Mapping[str, Any]) -> str:
+    """A checksum of what inputs and states hold: those on the host must be the same on every rank."""
+    import torch
+
+    total = 0
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().cpu().resolve_conj().resolve_neg().contiguous()
+        if tensor.numel():
+            total = zlib.crc32(tensor.reshape(-1).view(torch.uint8).numpy(), total)
+        total = zlib.crc32(name.encode(), total)
+    return f"{total:08x}"
+
+
+def check_agreement(facts: Sequence[Facts]) -> None:
+    """Make sure that all ranks have the same `facts`, given by rank.
+
+    Raises:
+        RankError: They do not: names each thing that differs, and who has what.
+
+    Example:
+        >>> check_agreement([{"torch": "2.6"}, {"torch": "2.7"}, {"torch": "2.6"}])
+        Traceback (most recent call last):
+        graphsched.errors.RankError: the ranks disagree: torch is 2.6 on rank 0, 2; 2.7 on rank 1: ...
+    """
+    told = []
+    for name in facts[0]:
+        ranks: dict[str, list[int]] = {}
+        for rank, mine in enumerate(facts):
+            if name in mine:
+                ranks.setdefault(mine[name], []).append(rank)
+        if len(ranks) > 1:
+            parts = [f"{value} on rank {', '.join(map(str, who))}" for value, who in ranks.items()]
+            told.append(f"{name} is {'; '.join(parts)}")
+    if told:
+        raise RankError(
+            f"the ranks disagree: {', and '.join(told)}: start all ranks with the same software, and make the workload "
+            "and the plan from the same code, seed and platform on each"
+        )

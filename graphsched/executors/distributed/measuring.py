@@ -1,0 +1,106 @@
+"""Running a plan on several ranks for its timeline: spans of all ranks on rank 0's clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphsched.executors.distributed.clock_offsets import Offset, RankClock, measure_offsets
+from graphsched.executors.distributed.program import RankProgram
+from graphsched.executors.stamps import Stamps
+from graphsched.plan.ranks import RankLists
+
+Seconds = NDArray[np.float64]
+COLUMNS = ("issue_start", "issue_end", "start", "end")
+
+
+@dataclass(frozen=True, eq=False)
+class RankSpans:
+    """The spans of one rank's parts, as columns by row of its list, and when its run began; by its own clock."""
+
+    columns: dict[str, Seconds]
+    began_s: float
+    uncertainty_s: float
+
+
+@dataclass(frozen=True, eq=False)
+class Spans:
+    """The spans of a plan's actions as columns, in seconds from time 0, the run's makespan, and the clocks' error."""
+
+    columns: dict[str, Seconds]
+    makespan_s: float
+    uncertainty_s: float
+
+
+def measured_spans(program: RankProgram) -> Spans:
+    """The spans of one run, the same on all ranks."""
+    from graphsched.executors.measure import Clocks, on_host_clock
+
+    world, left_s = program.world, program.watch.timeout_s
+    before = measure_offsets(world, left_s)
+    clocks = Clocks(program)
+    stamps, began, seconds = program.time_spans()
+    clocks.finish()
+    start, end = on_host_clock(program, stamps, clocks)
+    mine = RankSpans(_columns(stamps, start, end), began, clocks.uncertainty_s)
+    after = measure_offsets(world, left_s)
+    everyone = world.gather(mine)
+    found = merged(program.lists, everyone, before, after, seconds) if world.rank == 0 else None
+    shared = world.share(found)
+    assert isinstance(shared, Spans)
+    return shared
+
+
+def _columns(stamps: Stamps, start: Any, end: Any) -> dict[str, Seconds]:
+    issue = {"issue_start": stamps.issue_start, "issue_end": stamps.issue_end}
+    return {
+        name: np.asarray(column, dtype=np.float64) for name, column in (issue | {"start": start, "end": end}).items()
+    }
+
+
+def merged(
+    lists: RankLists,
+    spans: Sequence[RankSpans],
+    before: Sequence[Offset],
+    after: Sequence[Offset],
+    seconds: float,
+) -> Spans:
+    """The spans of all actions on rank 0's clock; time 0 is when the first rank began.
+
+    A copy between ranks begins when both halves have, and ends when it has been received; it is issued by its source. A
+    wait of all ranks ends when the first rank goes on, which is no sooner than the last one has come.
+    """
+    clocks = [RankClock(*pair) for pair in zip(before, after, strict=True)]
+    zero = min(clock.on_rank_0(mine.began_s) for clock, mine in zip(clocks, spans, strict=True))
+    found = {name: np.full(len(lists.plan), np.nan) for name in COLUMNS}
+    for rank, parts in enumerate(lists.parts):
+        on_rank_0 = np.vectorize(clocks[rank].on_rank_0, otypes=[np.float64])
+        columns = {name: on_rank_0(column) if len(parts) else column for name, column in spans[rank].columns.items()}
+        for row, part in enumerate(parts):
+            if not part.signal:
+                times = {name: float(column[row]) - zero for name, column in columns.items()}
+                _put(found, part.action, part.kind, times)
+    late_s = clocks[0].on_rank_0(spans[0].began_s) - zero
+    uncertainty_s = max(c.uncertainty_s + mine.uncertainty_s for c, mine in zip(clocks, spans, strict=True))
+    return Spans(found, seconds + late_s, uncertainty_s)
+
+
+def _put(found: dict[str, Seconds], action: int, kind: str, times: dict[str, float]) -> None:
+    """Put the times of one part where those of its action stand; parts of an action come by rank."""
+    first = bool(np.isnan(found["start"][action]))
+    if kind in ("run", "copy") or first:
+        for name, time in times.items():
+            found[name][action] = time
+    elif kind == "collective":
+        found["end"][action] = min(found["end"][action], times["end"])
+        found["start"][action] = min(found["start"][action], times["start"])
+    else:
+        found["start"][action] = max(found["start"][action], times["start"])
+    if kind == "receive":
+        found["end"][action] = times["end"]
+    elif kind == "send":
+        found["issue_start"][action], found["issue_end"][action] = times["issue_start"], times["issue_end"]

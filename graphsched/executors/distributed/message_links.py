@@ -1,0 +1,93 @@
+"""What messages between ranks take, measured, and put in the place of a platform's links between their devices.
+
+Each size goes from rank 0 to another rank and back; half the median is what one way takes. Between two others it is
+taken as between rank 0 and the slower of the two. A barrier takes a small message for each of its rounds.
+
+Not modelled: messages at the same time, which share the host's cores or its network card; NCCL, whose messages take
+what the platform's links between GPUs do.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from graphsched.executors.distributed.world import CLOCK_TAG, PATIENCE_S, World
+from graphsched.executors.lanes import is_cuda
+from graphsched.plan.ranks import rank_of_devices
+from graphsched.platform import Link, Platform
+
+SIZES_BYTES = (1, 1 << 12, 1 << 16, 1 << 20, 1 << 24)
+TIMES = 11
+LARGE_BYTES, LARGE_TIMES = 1 << 20, 5
+
+Seconds = tuple[float, ...]
+
+
+def measure_messages(world: World, sizes: Sequence[int] = SIZES_BYTES) -> list[Seconds]:
+    """Seconds one way by size, for each rank from 1; on rank 0 only, the others get an empty list.
+
+    Raises:
+        RankError: A rank is gone.
+    """
+    ranks = range(1, world.size) if world.rank == 0 else [world.rank]
+    found = [tuple(_one_way_s(world, rank, nbytes) for nbytes in sizes) for rank in ranks]
+    return found if world.rank == 0 else []
+
+
+def _one_way_s(world: World, rank: int, nbytes: int) -> float:
+    import torch
+
+    def what() -> str:
+        return "the measurement of messages"
+
+    data, halves = torch.zeros(nbytes, dtype=torch.uint8), []
+    first, then = (world.send, world.receive) if world.rank == 0 else (world.receive, world.send)
+    peer = rank if world.rank == 0 else 0
+    for _ in range(TIMES if nbytes < LARGE_BYTES else LARGE_TIMES):
+        began = time.perf_counter()
+        first(data, peer, CLOCK_TAG, PATIENCE_S, what)
+        then(data, peer, CLOCK_TAG, PATIENCE_S, what)
+        halves.append((time.perf_counter() - began) / 2)
+    return statistics.median(halves)
+
+
+def with_messages(platform: Platform, seconds: Sequence[Seconds], sizes: Sequence[int] = SIZES_BYTES) -> Platform:
+    """`platform` with links between devices of different ranks as measured, and waits of all ranks.
+
+    Args:
+        platform: What the ranks run on.
+        seconds: Of `measure_messages`; its devices of further ranks keep their links.
+        sizes: Those of the messages, in bytes, ascending.
+    """
+    if not seconds:
+        return platform
+    rank_of = rank_of_devices(platform)
+    links = [_link(link, rank_of[link.source], rank_of[link.target], seconds, sizes) for link in platform.links]
+    slowest_s = max(row[0] for row in seconds)
+    barrier_s = math.ceil(math.log2(len(seconds) + 1)) * slowest_s
+    costs = platform.dispatch
+    result_s = (costs.result_s or costs.sync_s) + barrier_s
+    dispatch = replace(costs, sync_s=costs.sync_s + barrier_s, result_s=result_s, asked_s=0.0)
+    return replace(platform, links=tuple(links), dispatch=dispatch)
+
+
+def _link(link: Link, source: int, target: int, seconds: Sequence[Seconds], sizes: Sequence[int]) -> Link:
+    by_nccl = is_cuda(link.source) and is_cuda(link.target)
+    if source == target or by_nccl or max(source, target) > len(seconds):
+        return link
+    rows = [seconds[rank - 1] for rank in (source, target) if rank > 0]
+    points = tuple(max(column) for column in zip(*rows, strict=True))
+    large_s = max(points[-1] - points[-2], points[-1] / 2)
+    return replace(
+        link,
+        latency_s=points[0],
+        bandwidth_bytes_per_s=(sizes[-1] - sizes[-2]) / large_s,
+        crosses=(),
+        blocking=False,
+        sizes_bytes=tuple(sizes),
+        seconds=points,
+    )

@@ -1,0 +1,165 @@
+"""Messages of a rank's list as calls of no arguments, over the slots of its buffers.
+
+Bytes travel as they lie in memory, in the layout that a copy of the value has on its target. Between host memories they
+go by Gloo, from the thread of the lane. Between two GPUs they go by NCCL on the stream of the lane, each lane in a
+communicator of its own. Between a GPU and another rank's host they go through this host's memory, and the dispatching
+thread waits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphsched.executors.buffers import Buffers, copied, new_tensor
+from graphsched.executors.calls import Call
+from graphsched.executors.distributed.local_plans import LocalPlan
+from graphsched.executors.distributed.rank_watch import GRACE_S, RankWatch
+from graphsched.executors.distributed.world import World, lane_tags
+from graphsched.executors.lanes import is_cuda
+from graphsched.plan import Copy
+from graphsched.plan.ranks import Part, RankLists
+from graphsched.workload import TensorSpec
+
+
+def layout_of(copy: Copy) -> TensorSpec:
+    """What arrives: a tensor without gaps."""
+    assert copy.read.value.spec is not None
+    return copied(copy.read.value.spec)
+
+
+def flat_bytes(tensor: Any) -> Any:
+    """The bytes of a tensor without gaps as they lie in its memory, a view; one without elements has one byte.
+
+    Example:
+        >>> import torch
+        >>> flat_bytes(torch.arange(6, dtype=torch.int16).view(2, 3).t()).shape
+        torch.Size([12])
+    """
+    import torch
+
+    if not tensor.numel():
+        return torch.zeros(1, dtype=torch.uint8, device=tensor.device)
+    return tensor.as_strided((tensor.numel(),), (1,)).view(torch.uint8)
+
+
+def laid_out(tensor: Any, layout: TensorSpec, device: str) -> Any:
+    """`tensor` in this layout on `device`, as it is where it lies so."""
+    import torch
+
+    meant = new_tensor(layout, "cpu").stride() if layout.stride is not None else None
+    plain = not (tensor.is_conj() or tensor.is_neg()) and tensor.device == torch.device(device)
+    if plain and (tensor.is_contiguous() if meant is None else tensor.stride() == meant):
+        return tensor
+    return new_tensor(layout, device).copy_(tensor)
+
+
+class Messages:
+    """Makes the calls of a rank's messages and barriers."""
+
+    def __init__(self, world: World, lists: RankLists, local: LocalPlan, buffers: Buffers, watch: RankWatch) -> None:
+        self._world, self._lists, self._local, self._buffers, self._watch = world, lists, local, buffers, watch
+        self._tags = lane_tags([part.lane for parts in lists.parts for part in parts])
+        make_communicators(world, lists)
+
+    def call(self, row: int) -> Call:
+        """The call of the send or receive in this row of the list."""
+        part = self._local.parts[row]
+        if part.signal:
+            return self._signal(part)
+        copy = self._local.moves[row]
+        name = self._local.plan.names[row]
+        if is_cuda(copy.source) and is_cuda(copy.target):
+            return self._on_stream(part, copy, name)
+        return self._send(part, copy) if part.kind == "send" else self._receive(part, copy, name)
+
+    def barrier(self, row: int) -> Call:
+        """The call of the collective in this row."""
+        part = self._local.parts[row]
+
+        def wait() -> None:
+            self._world.barrier(self._watch.left_s() + GRACE_S, lambda: f"{part.name!r}, a wait of all ranks")
+
+        return wait
+
+    def _bytes(self, part: Part, data: Any) -> None:
+        call = self._world.send if part.kind == "send" else self._world.receive
+        call(data, part.peer, self._tags[part.lane], self._watch.left_s(), lambda: told(part, self._lists))
+
+    def _signal(self, part: Part) -> Call:
+        import torch
+
+        token = torch.zeros(1, dtype=torch.uint8)
+        return lambda: self._bytes(part, token)
+
+    def _send(self, part: Part, copy: Copy) -> Call:
+        slots, source, layout = self._buffers.slots, self._buffers.slot(copy.read.value.name), layout_of(copy)
+        return lambda: self._bytes(part, flat_bytes(laid_out(slots[source], layout, "cpu")))
+
+    def _receive(self, part: Part, copy: Copy, name: str) -> Call:
+        slots, output, layout = self._buffers.slots, self._buffers.slot(name), layout_of(copy)
+        target = copy.target
+
+        def receive() -> None:
+            here = new_tensor(layout, "cpu")
+            self._bytes(part, flat_bytes(here))
+            slots[output] = here.to(target) if is_cuda(target) else here
+
+        return receive
+
+    def _on_stream(self, part: Part, copy: Copy, name: str) -> Call:
+        """Torch makes the lane's stream, which is current then, wait for the communicator's."""
+        from torch import distributed
+
+        isend: Any = distributed.isend
+        irecv: Any = distributed.irecv
+        slots, layout, peer = self._buffers.slots, layout_of(copy), part.peer
+        ends = (part.rank, peer) if part.kind == "send" else (peer, part.rank)
+        group = self._world.communicators[part.lane, *ends]
+        if part.kind == "send":
+            source, device = self._buffers.slot(copy.read.value.name), copy.source
+
+            def send() -> None:
+                isend(flat_bytes(laid_out(slots[source], layout, device)), peer, group=group).wait()
+
+            return send
+        output, device = self._buffers.slot(name), copy.target
+
+        def receive() -> None:
+            here = new_tensor(layout, device)
+            irecv(flat_bytes(here), peer, group=group).wait()
+            slots[output] = here
+
+        return receive
+
+
+def told(part: Part, lists: RankLists) -> str:
+    """What a message that did not pass was, for an error: both ranks, the lane, and what the other half waits for.
+
+    Example:
+        >>> part = Part(0, "receive", "a#1", 0, 1, 0, "rank0>rank1", (), signal=True)
+        >>> told(part, RankLists(None, None, [[], [part]]))
+        "receive 'a#1' from rank 0 on lane rank0>rank1"
+    """
+    way = "to" if part.kind == "send" else "from"
+    text = f"{part.kind} {part.name!r} {way} rank {part.peer} on lane {part.lane}"
+    names = {other.number: f"{other.name!r} on lane {other.lane}" for other in lists[part.peer]}
+    for other in lists[part.peer]:
+        if (other.name, other.peer) == (part.name, part.rank) and other.waits:
+            text += f", where rank {part.peer} first needs {', '.join(names[wait] for wait in other.waits)}"
+    return text
+
+
+def make_communicators(world: World, lists: RankLists) -> None:
+    """Make a communicator of NCCL for each lane between two GPUs; further programs use them again.
+
+    All ranks make all of them in the same order, those that they are not in too.
+    """
+    from torch import distributed
+
+    for part in (part for parts in lists.parts for part in parts):
+        copy = lists.plan.copies.get(part.action)
+        if copy is None or part.kind != "send" or part.signal or not (is_cuda(copy.source) and is_cuda(copy.target)):
+            continue
+        key = part.lane, part.rank, part.peer
+        if key not in world.communicators:
+            world.communicators[key] = distributed.new_group([part.rank, part.peer], backend="nccl")

@@ -1,0 +1,204 @@
+"""A plan made ready to run many times by several processes, of which this is one."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from types import TracebackType
+from typing import Any
+
+from graphsched.errors import ExecutionError, RankError, StuckError
+from graphsched.executors.capture import settle
+from graphsched.executors.distributed.agreement import check_agreement, facts_of
+from graphsched.executors.distributed.board import LOOK_S, Report
+from graphsched.executors.distributed.local_plans import local_plan
+from graphsched.executors.distributed.messages import Messages
+from graphsched.executors.distributed.rank_buffers import RankBuffers
+from graphsched.executors.distributed.rank_calls import RankCompiler, streams_of_lanes, threads_of_lanes
+from graphsched.executors.distributed.rank_watch import GRACE_S, RankWatch
+from graphsched.executors.distributed.world import LostRankError, join
+from graphsched.executors.failing import failure_in_run
+from graphsched.executors.lanes import CpuLane, close_lanes, streams_as_they_were
+from graphsched.executors.requests import checked
+from graphsched.executors.segments import GRAPH
+from graphsched.executors.stamps import Calls, Stamps
+from graphsched.plan import Plan
+from graphsched.plan.ranks import compile_ranks
+
+ALL_HEARD_S = 3 * LOOK_S  # until all ranks have heard of a failure, and none takes another's end for its cause
+
+
+class RankProgram:
+    """The part of a plan that this process does, among those that torchrun started.
+
+    All of them make it of the same plan and call the same methods in the same order. It owns clones of the inputs and
+    states that lie here. Random numbers come from torch's global generators of this process.
+
+    Raises:
+        ScheduleError: torchrun did not start this process, or the plan needs more ranks than there are.
+        RankError: The ranks did not meet, or do not have the same plan, workload or software.
+        WorkloadError: A task has no code.
+    """
+
+    def __init__(self, plan: Plan, *, timeout_s: float = 60.0) -> None:
+        self.whole = checked(plan, "distributed", timeout_s, ("distributed",))
+        self.world = join(timeout_s)
+        self._agree()
+        self.lists = compile_ranks(self.whole, self.world.size)
+        self._local = local_plan(self.lists, self.world.rank, self.world.address.local_rank)
+        self.plan, self.mode = self._local.plan, "distributed"
+        self._cuda = streams_of_lanes(self.plan)
+        self.buffers = RankBuffers(self.plan, self.lists.places, self.world.rank)
+        self._cpu: dict[int, CpuLane] = threads_of_lanes(self.plan, self.whole)
+        self._end = weakref.finalize(self, close_lanes, self._cpu)
+        self._initial = self.buffers.states()
+        self.watch = RankWatch(timeout_s, yields=bool(self._cpu))
+        messages = Messages(self.world, self.lists, self._local, self.buffers, self.watch)
+        with streams_as_they_were(self._devices()):
+            self._compiler = RankCompiler(self.plan, self.buffers, self._cpu, self._cuda, self.watch, messages)
+            self._calls = self._compiler.compile()
+        self._tails = {lane: i for i, lane in enumerate(self.plan.lane_of) if lane in self._cpu}
+        self._final = self._compiler.final_lanes()
+        self._timed: tuple[Stamps, Calls] | None = None
+
+    def _agree(self) -> None:
+        """Make sure that all ranks are about to run the same; one that is not ends them all."""
+        try:
+            check_agreement(self.world.gather(facts_of(self.whole)))
+        except RankError as error:
+            self.world.failure = error
+            raise
+
+    # -- running -------------------------------------------------------------------------------------
+
+    def load(self, inputs: dict[str, Any]) -> None:
+        """Put inputs in place; they stay for further runs."""
+        self.buffers.load(inputs)
+
+    def run(self, /, **inputs: Any) -> dict[str, Any]:
+        """Run once with these inputs, which every rank gives alike (default: those given to the workload).
+
+        Returns:
+            The returned values by name, in host memory, on rank 0; nothing on the others.
+
+        Raises:
+            WorkloadError: An input is unknown, missing, or of another shape or type.
+            TaskFailedError: A task of this rank raised.
+            RankError: Another rank failed, is gone, or did not answer within the time-out.
+        """
+        self.load(inputs)
+        self.time_once()
+        found = self._gathered(self.buffers.results())
+        self.buffers.clear()
+        return found
+
+    def _gathered(self, mine: dict[str, Any]) -> dict[str, Any]:
+        """What all ranks have by name, on rank 0."""
+        everyone = self.world.gather({name: tensor.cpu() for name, tensor in mine.items()})
+        return {name: tensor for found in everyone for name, tensor in found.items()} if self.world.rank == 0 else {}
+
+    def state(self) -> dict[str, Any]:
+        """The states as they are now, by name, on rank 0; nothing on the others."""
+        return self._gathered(self.buffers.states())
+
+    def reset(self) -> None:
+        """Set states back to what they were when the program was made."""
+        self.buffers.restore(self._initial)
+
+    def time_once(self) -> float:
+        """Run once; the makespan in seconds by rank 0's clock, on all ranks. Results stay in the buffers."""
+        return self._go(self._calls)
+
+    def time_spans(self) -> tuple[Stamps, float, float]:
+        """Run once with timing: this rank's stamps and beginning by its own clock, and the makespan."""
+        if self._timed is None:
+            stamps = Stamps(len(self.plan))
+            with streams_as_they_were(self._devices()):
+                self._timed = stamps, self._compiler.compile(stamps)
+        stamps, calls = self._timed
+        seconds = self._go(calls)
+        self._compiler.complete(stamps)
+        return stamps, self._began, seconds
+
+    def _go(self, calls: Calls) -> float:
+        import torch
+
+        if not self._end.alive:
+            raise ExecutionError("this program is closed: make a new one")
+        self.buffers.clear()
+        position = 0
+        self.watch.begin()
+        unwatch = self.world.board.watch(self._hear)
+        with streams_as_they_were(self._devices()), torch.no_grad():
+            try:
+                settle(self._devices())
+                self._compiler.begin()
+                self._barrier("the beginning of a run")
+                self.watch.begin()
+                self._began = time.perf_counter()
+                for position, call in enumerate(calls.calls):  # noqa: B007
+                    call()
+                position = len(calls.calls)
+                self._finish()
+                self._barrier("the end of the run")
+                seconds = time.perf_counter() - self._began
+            except BaseException as error:
+                action = calls.owner[position] if position < len(calls.owner) else GRAPH
+                raise self._failed(error, action)  # noqa: B904 - it has its cause
+            finally:
+                unwatch()
+        return float(self.world.share(seconds))
+
+    def _barrier(self, what: str) -> None:
+        self.world.barrier(self.watch.left_s() + GRACE_S, lambda: what)
+
+    def _devices(self) -> list[int]:
+        """Numbers of the CUDA devices in use."""
+        return sorted({lane.stream.device.index for lane in self._cuda.values()})
+
+    def _finish(self) -> None:
+        """Wait for all lanes of this rank."""
+        for lane in self._final:
+            self.watch.poll(lane.stream.query, f"the end of lane {lane.name}")
+        for number, i in self._tails.items():
+            self.watch.wait(self._compiler.done[i], f"{self.plan.names[i]!r} on lane {self._cpu[number].name}")
+
+    # -- failing -------------------------------------------------------------------------------------
+
+    def _hear(self, report: Report) -> None:
+        """Another rank has said why it ends: so does this one. Where that waits for this one, it says what it is at."""
+        if report.blames == self.world.rank:
+            self._let_lanes_tell()
+            self.watch.fail(StuckError(f"rank {report.rank} waited in vain for this one"))
+        else:
+            self.watch.fail(LostRankError(f"rank {report.rank} ended the run: {report.text}", report.blames))
+        time.sleep(ALL_HEARD_S)
+        self.world.abort()
+
+    def _failed(self, error: BaseException, action: int) -> BaseException:
+        if isinstance(error, LostRankError):
+            self._let_lanes_tell()
+        at = None if action == GRAPH else action
+        failure = failure_in_run(error, self.watch.failure, self.plan, at, self._compiler.unfinished)
+        return self.world.fail(failure)
+
+    def _let_lanes_tell(self) -> None:
+        """Give a message that does not pass the time to say so, which tells more than that two ranks did not meet."""
+        until = time.perf_counter() + 2 * GRACE_S
+        while self.watch.failure is None and time.perf_counter() < until:
+            time.sleep(GRACE_S / 10)
+
+    def close(self) -> None:
+        """End the threads and give the memory back."""
+        if self._end.alive:
+            self._end()
+            self._calls, self._timed = Calls(), None
+            del self._compiler, self.buffers
+
+    def __enter__(self) -> RankProgram:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,85 @@
+"""The list of a rank as calls that its thread makes in order: eager mode, with messages and barriers."""
+
+from __future__ import annotations
+
+from graphsched.errors import ScheduleError
+from graphsched.executors.buffers import Buffers
+from graphsched.executors.calls import Call
+from graphsched.executors.distributed.messages import Messages
+from graphsched.executors.eager import EagerCompiler
+from graphsched.executors.lanes import (
+    STREAMS_PER_DEVICE,
+    CpuLane,
+    CudaLane,
+    device_index,
+    is_cuda,
+    lane_cores,
+    stream_pool,
+)
+from graphsched.executors.watch import Watch
+from graphsched.plan import Plan
+
+
+class RankCompiler(EagerCompiler):
+    """Turns the plan of one rank into `Calls`."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        buffers: Buffers,
+        cpu: dict[int, CpuLane],
+        cuda: dict[int, CudaLane],
+        watch: Watch,
+        messages: Messages,
+    ) -> None:
+        self._messages = messages
+        super().__init__(plan, buffers, cpu, cuda, watch)
+
+    def _body(self, i: int) -> Call:
+        return self._messages.call(i) if self.plan.kinds[i] == "collective" else super()._body(i)
+
+    def _host_waits(self, i: int) -> list[Call]:
+        return [*super()._host_waits(i), self._messages.barrier(i)]
+
+
+def threads_of_lanes(local: Plan, whole: Plan) -> dict[int, CpuLane]:
+    """Threads for the CPU lanes of a rank's plan, by lane number, on the cores that the `whole` plan gives them.
+
+    Each rank alone would put its first lane on the first core.
+    """
+    import torch
+
+    cores = {whole.lanes[number].name: core for number, core in lane_cores(whole).items()}
+    threads = torch.get_num_threads()
+    lanes = {
+        number: CpuLane(lane.name, local.platform.device(lane.device).threads, cores.get(lane.name))
+        for number, lane in enumerate(local.lanes)
+        if lane.kind != "host" and not is_cuda(lane.device)
+    }
+    for lane in lanes.values():
+        lane.drain(10.0)
+    torch.set_num_threads(threads)  # the number that new threads begin with is the last one set
+    return lanes
+
+
+def streams_of_lanes(local: Plan) -> dict[int, CudaLane]:
+    """Streams for the CUDA lanes of a rank's plan, by lane number; its GPU becomes the current one.
+
+    Raises:
+        ExecutionError: The rank's GPU is not there.
+        ScheduleError: There are more lanes than the stream pool holds.
+    """
+    import torch
+
+    lanes = {number: lane for number, lane in enumerate(local.lanes) if is_cuda(lane.device)}
+    if len(lanes) > STREAMS_PER_DEVICE:
+        raise ScheduleError(
+            f"the plan needs {len(lanes)} streams on one GPU, torch's pool holds {STREAMS_PER_DEVICE}: use fewer lanes "
+            "(each compute lane, copy lane and way to or from another GPU takes one)"
+        )
+    for device in dict.fromkeys(lane.device for lane in lanes.values()):
+        torch.cuda.set_device(device_index(device))
+    return {
+        number: CudaLane(lane.name, stream_pool(device_index(lane.device))[place])
+        for place, (number, lane) in enumerate(lanes.items())
+    }

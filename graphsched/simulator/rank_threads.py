@@ -1,0 +1,133 @@
+"""The dispatching threads of the ranks of a distributed plan: each issues the actions that begin on its rank.
+
+A wait of all ranks is every thread's: each goes on when all that it waits for is over. A copy between two ranks is
+issued by the rank of its source.
+
+Not modelled: what the messages of a wait between ranks take, and their signals; issuing a receive; a receiver that is
+late; launch queues that are full. A transfer between ranks takes what the platform's link says, as inside one process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from graphsched.plan import Plan
+from graphsched.plan.ranks import find_places
+from graphsched.plan.ranks.places import EVERYWHERE
+from graphsched.simulator.columns import Columns
+from graphsched.simulator.dispatch import UNKNOWN, LaunchQueue, Thread
+
+
+def orders_of(plan: Plan) -> list[list[int]]:
+    """The actions that each rank's thread issues, in order.
+
+    Example:
+        >>> from graphsched.plan import Placement, build_plan
+        >>> from graphsched.platform import Platform
+        >>> from graphsched.workload import TensorSpec, Workload
+        >>> work, tasks = Workload(), {}
+        >>> for k in range(2):
+        ...     tasks[work.task(abs, name=f"y{k}", outputs=[TensorSpec((2,))]).name] = f"cuda:{k}/s0"
+        >>> placement = Placement([*tasks], tasks, wait_after={"y1"})
+        >>> orders_of(build_plan(work, Platform.load("h200-x2"), None, placement, scheduler="by hand"))
+        [[0, 2], [1, 2]]
+    """
+    places = find_places(plan)
+    orders: list[list[int]] = [[] for _ in range(places.needed)]
+    for i, (rank, _) in enumerate(places.ends):
+        for order in orders if rank == EVERYWHERE else orders[rank : rank + 1]:
+            order.append(i)
+    return orders
+
+
+class _OneRank(Thread):
+    """The thread of one rank, with the columns of them all."""
+
+    def __init__(
+        self,
+        columns: Columns,
+        end_s: list[float],
+        place: Callable[[int], None],
+        timed: bool,
+        order: Sequence[int],
+        whole: RankThreads,
+    ) -> None:
+        super().__init__(columns, end_s, place, timed)
+        self.issue_start_s, self.issue_end_s = whole.issue_start_s, whole.issue_end_s
+        self.ready_s, self.floor_s, self.queue_of = whole.ready_s, whole.floor_s, whole.queue_of
+        self._order, self._at = order, 0
+
+    @property
+    def done(self) -> bool:
+        """Whether it has issued everything of its rank."""
+        return self._at == len(self._order) and not self._held
+
+    @property
+    def moves(self) -> bool:
+        """Whether it has not begun, or knows the end now that it must know to go on."""
+        return not self.done and (self.needs < 0 or self._end_s[self.needs] >= 0.0)
+
+    def advance(self, now: float) -> None:
+        """Issue what can be issued."""
+        self._now, self.needs = now, -1
+        if self._held and not self._release():
+            return
+        issue = (self._launch, self._hand_over, self._wait, self._replay)
+        while self._at < len(self._order):
+            i = self._order[self._at]
+            if not issue[self._how[i]](i):
+                return
+            self._place(i)
+            self._at, self._next = self._at + 1, i + 1
+            if self._held and not self._release():
+                return
+
+
+class RankThreads:
+    """All threads, to the engine as one; see `dispatch.Thread`."""
+
+    full: LaunchQueue | None = None
+
+    def __init__(
+        self,
+        columns: Columns,
+        end_s: list[float],
+        place: Callable[[int], None],
+        settle: Callable[[int], None],
+        timed: bool,
+    ) -> None:
+        """`settle` is the engine's entry for an action whose end is known, for those placed before it."""
+        n = len(columns)
+        self.issue_start_s, self.issue_end_s, self.ready_s = [0.0] * n, [0.0] * n, [0.0] * n
+        self.floor_s: dict[int, float] = {}
+        self.queue_of: list[LaunchQueue | None] = [None] * len(columns.lanes.kind)
+        self._end_s = end_s
+        self._engine_place, self._settle = place, settle
+        self._threads = [_OneRank(columns, end_s, self._place, timed, order, self) for order in columns.orders]
+
+    def _place(self, i: int) -> None:
+        self._engine_place(i)
+        if self._end_s[i] >= 0.0:
+            self._settle(i)
+
+    @property
+    def time(self) -> float:
+        """The end of what they have issued."""
+        return max(thread.time for thread in self._threads)
+
+    @property
+    def done(self) -> bool:
+        """Whether they have issued everything."""
+        return all(thread.done for thread in self._threads)
+
+    @property
+    def needs(self) -> int:
+        """An action whose end one of them must know to go on, if possible one that is known; or -1."""
+        waiting = [thread.needs for thread in self._threads if not thread.done and thread.needs >= 0]
+        return next((i for i in waiting if self._end_s[i] != UNKNOWN), waiting[0] if waiting else -1)
+
+    def advance(self, now: float) -> None:
+        """Let all go on as far as they can: one may wait for what another has just issued."""
+        while movable := [thread for thread in self._threads if thread.moves]:
+            for thread in movable:
+                thread.advance(now)

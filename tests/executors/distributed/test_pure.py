@@ -1,0 +1,257 @@
+"""What needs no other process: torchrun's environment, agreement, clocks, spans put together, layouts of messages."""
+
+from __future__ import annotations
+
+import socket
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphsched.errors import RankError, ScheduleError
+from graphsched.executors import Program, execute
+from graphsched.executors.buffers import copied, new_tensor
+from graphsched.executors.distributed.agreement import check_agreement, facts_of
+from graphsched.executors.distributed.clock_offsets import Offset, RankClock
+from graphsched.executors.distributed.local_plans import local_plan
+from graphsched.executors.distributed.measuring import COLUMNS, RankSpans, merged
+from graphsched.executors.distributed.meeting import read_address
+from graphsched.executors.distributed.message_links import with_messages
+from graphsched.executors.distributed.messages import flat_bytes, laid_out
+from graphsched.plan.ranks import compile_ranks
+from graphsched.workload import TensorSpec, Workload
+from tests.executors.distributed import jobs
+from tests.executors.programs import by_hand, machine
+
+TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "there", "MASTER_PORT": "29500"}
+
+
+# -- the environment -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("left_out", ["RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"])
+def test_without_torchrun_the_command_is_told(left_out: str) -> None:
+    env = {name: value for name, value in TORCHRUN.items() if name != left_out}
+    with pytest.raises(ScheduleError, match=rf"\({left_out} is not in the environment\): torchrun --nproc-per-node"):
+        read_address(env)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("RANK", "2"), ("RANK", "one"), ("MASTER_PORT", "x"), ("WORLD_SIZE", "-2")]
+)
+def test_a_wrong_environment_is_refused(name: str, value: str) -> None:
+    with pytest.raises(ScheduleError, match=rf"{name} is '?{value}'?"):
+        read_address(TORCHRUN | {name: value})
+
+
+def test_an_interface_that_does_not_exist_is_refused() -> None:
+    here = socket.if_nameindex()[0][1]
+    assert read_address(TORCHRUN | {"GLOO_SOCKET_IFNAME": here}).local_rank == 0
+    with pytest.raises(ScheduleError, match=rf"no network interface 'nope0': it has .*{here}"):
+        read_address(TORCHRUN | {"GLOO_SOCKET_IFNAME": f"{here},nope0"})
+
+
+def test_execute_without_torchrun_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in TORCHRUN:
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ScheduleError, match=r"torchrun --nproc-per-node 4 -m graphsched run EXPERIMENT"):
+        execute(jobs.chain(), mode="distributed")
+
+
+def test_steps_are_refused() -> None:
+    with pytest.raises(ScheduleError, match="steps is 2 in mode 'distributed'"):
+        execute(jobs.chain(), mode="distributed", steps=2)
+
+
+def test_one_process_does_not_run_a_plan_for_several() -> None:
+    with pytest.raises(ScheduleError, match=r"mode 'distributed' cannot be run here: .* ranks that torchrun started"):
+        Program(jobs.chain(), mode="distributed")
+
+
+# -- agreement -----------------------------------------------------------------------------------------
+
+
+def test_facts_of_equal_plans_are_equal() -> None:
+    check_agreement([facts_of(jobs.chain()), facts_of(jobs.chain())])
+
+
+def test_other_numbers_in_an_input_are_found() -> None:
+    """The same workload, its input filled anew, as with another seed."""
+    plan = jobs.chain()
+    facts = facts_of(plan)
+    plan.work.tensors["x"] = plan.work.tensors["x"] + 1
+    assert {name for name, value in facts_of(plan).items() if value != facts[name]} == {"tensors given"}
+
+
+def test_who_disagrees_is_named() -> None:
+    facts = [{"torch": "2.6", "plan": "a"}, {"torch": "2.7", "plan": "a"}, {"torch": "2.6", "plan": "b"}]
+    expected = r"torch is 2.6 on rank 0, 2; 2.7 on rank 1, and plan is a on rank 0, 1; b on rank 2: start all"
+    with pytest.raises(RankError, match=expected):
+        check_agreement(facts)
+
+
+# -- clocks --------------------------------------------------------------------------------------------
+
+
+@given(st.floats(-1e3, 1e3), st.floats(-1e-4, 1e-4), st.floats(0, 100))
+def test_a_clock_that_drifts_is_followed(offset: float, drift: float, time: float) -> None:
+    """A clock that is ahead by `offset` and gains `drift` a second, measured at 0 s and at 100 s."""
+
+    def shown(at: float) -> float:
+        return at + offset + drift * at
+
+    clock = RankClock(Offset(0.0, shown(0) - 0, 1e-6), Offset(100.0, shown(100) - 100, 3e-6))
+    assert clock.on_rank_0(shown(time)) == pytest.approx(time, abs=1e-6)
+    assert clock.uncertainty_s == 3e-6
+
+
+def test_spans_of_ranks_become_one_timeline() -> None:
+    """a (worker:0) ──▶ a>worker:1 ──▶ b (worker:1), whose clock is 100 s ahead.
+
+    The send begins at 2 and the receive at 1.5, 103.5 on its clock... it ends at 4; rank 1 began the run at -0.5.
+    """
+    work = Workload()
+    x = work.input("x", torch.ones(2), device="worker:0")
+    work.task(torch.neg, work.task(torch.neg, x, name="a"), name="b")
+    plan = by_hand(work, machine("worker:0", "worker:1"), {"a": "worker:0/s0", "b": "worker:1/s0"})
+    lists = compile_ranks(plan)
+    assert [[part.kind for part in parts] for parts in lists.parts] == [["run", "send"], ["receive", "run"]]
+
+    def spans(began: float, *rows: tuple[float, ...]) -> RankSpans:
+        columns = zip(COLUMNS, zip(*rows, strict=True), strict=True)
+        return RankSpans({name: np.array(column) for name, column in columns}, began, 0.25)
+
+    zero = spans(10.0, (10, 10.1, 11, 12), (10.2, 10.3, 12, 13.5))
+    one = spans(109.5, (110.4, 110.5, 111.5, 114), (110.6, 110.7, 114, 116))
+    at = [Offset(0.0, 0.0, 0.0), Offset(0.0, 100.0, 0.5)]
+    found = merged(lists, [zero, one], at, at, seconds=7.0)
+    assert found.columns["start"].tolist() == [1.5, 2.5, 4.5]
+    assert found.columns["end"].tolist() == [2.5, 4.5, 6.5]
+    assert found.columns["issue_start"] == pytest.approx([0.5, 0.7, 1.1])
+    assert found.makespan_s == 7.5
+    assert found.uncertainty_s == 0.75
+
+
+def test_a_wait_of_all_ranks_ends_when_the_first_goes_on() -> None:
+    """Two tasks on two workers and a barrier: rank 0 is there from 1 to 5, rank 1 from 3 to 4."""
+    work = Workload()
+    for k in range(2):
+        work.task(torch.neg, work.input(f"x{k}", torch.ones(2), device=f"worker:{k}"), name=f"y{k}")
+    work.barrier("all")
+    plan = by_hand(work, machine("worker:0", "worker:1"), {"y0": "worker:0/s0", "y1": "worker:1/s0"})
+    lists = compile_ranks(plan)
+
+    def spans(*row: float) -> RankSpans:
+        return RankSpans({name: np.array([0.0, time]) for name, time in zip(COLUMNS, row, strict=True)}, 0.0, 0.0)
+
+    still = [Offset(0.0, 0.0, 0.0)] * 2
+    found = merged(lists, [spans(1, 5, 1, 5), spans(3, 4, 3, 4)], still, still, seconds=6.0)
+    assert (found.columns["start"][2], found.columns["end"][2]) == (1, 4)
+
+
+# -- messages for predictions --------------------------------------------------------------------------
+
+
+def test_links_between_ranks_take_what_messages_took() -> None:
+    """Three ranks; rank 2 is the slower to reach: 3 ms a byte at first, and 30 ms for 1,000; 10 ms a barrier round."""
+    platform = machine("worker:0", "worker:1", "worker:2")
+    found = with_messages(platform, [(0.001, 0.01), (0.003, 0.03)], sizes=(1, 1000))
+    assert found.link("worker:0", "worker:1").duration_s(1000) == pytest.approx(0.01)
+    assert found.link("cpu", "worker:1").duration_s(1000) == pytest.approx(0.01)
+    assert found.link("worker:2", "worker:1").duration_s(1000) == pytest.approx(0.03)
+    assert found.link("worker:1", "worker:2").duration_s(1) == pytest.approx(0.003)
+    assert found.link("cpu", "worker:0") == platform.link("cpu", "worker:0")
+    assert found.link("worker:1", "worker:1") == platform.link("worker:1", "worker:1")
+    assert found.dispatch.sync_s == pytest.approx(platform.dispatch.sync_s + 2 * 0.003)
+    assert with_messages(platform, []) is platform
+
+
+def test_links_between_gpus_stay() -> None:
+    platform = machine("cuda:0", "cuda:1")
+    found = with_messages(platform, [(0.001, 0.01)], sizes=(1, 1000))
+    assert found.link("cuda:0", "cuda:1") == platform.link("cuda:0", "cuda:1")
+    assert found.link("cuda:1", "cpu").duration_s(1000) == pytest.approx(0.01)
+
+
+# -- lists as plans of one process ---------------------------------------------------------------------
+
+
+def test_a_ranks_gpu_has_the_number_that_its_process_sees() -> None:
+    """a (cuda:1) ──▶ b (cuda:3), the second GPU of a second host: it is cuda:1 there, and cuda:1's values cuda:3's."""
+    names = [f"cuda:{k}" for k in range(4)]
+    work = Workload()
+    a = work.task(torch.neg, work.input("x", torch.ones(2), device="cuda:1"), name="a")
+    b = work.task(torch.neg, a, name="b")
+    work.copy(b, to="cpu", name="back")
+    plan = by_hand(work, machine(*names), {"a": "cuda:1/s0", "b": "cuda:3/s0"})
+    local = local_plan(compile_ranks(plan), 3, 1)
+    assert [lane.device for lane in local.plan.lanes[1:]] == ["cuda:1"] * 3
+    assert list(local.plan.names) == ["a>cuda:1", "b", "back"]
+    assert (local.moves[0].source, local.moves[0].target) == ("cuda:3", "cuda:1")
+    assert local.plan.homes == {"x": "cuda:3", "a": "cuda:3", "b": "cuda:1", "back": "cpu"}
+    assert local.plan.buffer(plan.work["b"].reads[0], "cuda:1") == "a>cuda:1"
+
+
+def test_a_lane_that_uses_a_gpu_and_the_host_is_the_gpus() -> None:
+    """a (cuda:1), its copy to the host, read there by rank 0, and its copy to cuda:0: both on a's lane."""
+    work = Workload()
+    a = work.task(torch.neg, work.input("x", torch.ones(2), device="cuda:1"), name="a")
+    back = work.copy(a, to="cpu", name="back")
+    there = work.copy(a, to="cuda:0", name="there")
+    work.task(torch.neg, back, name="b")
+    work.task(torch.neg, there, name="c")
+    place = {"a": "cuda:1/s0", "b": "cpu/w0", "c": "cuda:0/s0"}
+    lists = compile_ranks(by_hand(work, machine("cuda:0", "cuda:1"), place, copies="compute"))
+    local = local_plan(lists, 0, 0).plan
+    devices = {lane.name: lane.device for lane in local.lanes}
+    assert [local.names[k] for k in range(2)] == ["back", "there"]
+    assert devices["cuda:1/s0"] == "cuda:0"
+    assert {lane.name: lane.device for lane in local_plan(lists, 1, 1).plan.lanes}["cuda:1/s0"] == "cuda:1"
+
+
+def test_a_rank_frees_what_it_has_made() -> None:
+    """Random plans on three workers: what a rank frees, a part of its own has made before."""
+    count = 0
+    for seed in range(10):
+        plan = jobs.plan_of(seed, 3)
+        lists = compile_ranks(plan)
+        for rank in range(3):
+            local = local_plan(lists, rank, rank)
+            made: set[str] = set()
+            for row, part in enumerate(local.parts):
+                task = plan.task(part.action) if part.kind == "run" else None
+                made |= {value.name for value in task.outputs} if task else {part.name}
+                made -= {part.name} if part.kind == "send" else set()
+                freed = local.plan.frees.get(row, ())
+                assert made.issuperset(freed)
+                count += len(freed)
+    assert count > 20
+
+
+# -- messages ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool, torch.complex64, torch.bfloat16, torch.int64])
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda t: t,
+        lambda t: t.t(),
+        lambda t: t[:, ::2],
+        lambda t: t[1],
+        lambda t: t[0, 0],
+        lambda t: t[:0],
+        lambda t: t[:1].expand(3, 4),
+        lambda t: t.conj(),
+    ],
+)
+def test_any_tensor_arrives_as_a_copy_of_it_would(view: object, dtype: torch.dtype) -> None:
+    """Bytes are taken out of one tensor and put into the other, as a message does."""
+    tensor = view(torch.arange(12).view(3, 4).to(dtype))  # type: ignore[operator]
+    layout = copied(TensorSpec.of(tensor))
+    here = new_tensor(layout, "cpu")
+    flat_bytes(here).copy_(flat_bytes(laid_out(tensor, layout, "cpu")))
+    assert torch.equal(here, tensor)
+    assert here.stride() == new_tensor(layout, "cpu").stride()
