@@ -2,7 +2,8 @@
 
 A GPU's lanes are asked again and again whether they are done; where a plan has CPU lanes too, the thread lets these run
 between two questions, and so goes on half of that late on average. The end of a CPU lane's work is an event of its own.
-What is over when the thread comes to ask for it, as after a copy that blocks, takes a question and no wait.
+What is over when the thread comes to ask for it, as after a copy that blocks, takes a question and no wait. A CUDA
+graph is over on the GPU that it is launched on: what ends last on another one has an edge to there.
 
 Not modelled: a CPU lane that ends while the thread lets others run for a GPU's sake, which sees it later.
 """
@@ -24,7 +25,8 @@ def return_s(columns: Columns, last: int) -> float:
         return min(costs.asked_s, costs.sync_s) if costs.asked_s else costs.sync_s
     if columns.kind[last] == CPU:
         return costs.result_s or costs.sync_s
-    return costs.sync_s + costs.yield_s / 2
+    across_s = costs.graph_other_device_s if columns.lane[last] in columns.far_lanes else 0.0
+    return costs.sync_s + costs.yield_s / 2 + across_s
 
 
 def last_over(end_s: Sequence[float], issued_s: float) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from graphsched.costs import TaskCost
 from graphsched.errors import PlanError
@@ -71,10 +71,17 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
     if model.sharing:
         share_cores(columns, plan)
     if segments is not None:
+        columns.far_lanes = _far_lanes(plan, columns.lanes.kind)
         launch_graphs(columns, segments)
     if plan.mode == "distributed":
         columns.orders = orders_of(plan)
     return columns, tuple(durations.estimated)
+
+
+def _far_lanes(plan: Plan, kinds: Sequence[int]) -> frozenset[int]:
+    """Lanes of GPUs that are not on the GPU of the first one, which graphs are launched on."""
+    devices = {k: lane.device for k, (lane, kind) in enumerate(zip(plan.lanes, kinds, strict=True)) if kind == CUDA}
+    return frozenset(k for k, device in devices.items() if device != next(iter(devices.values())))
 
 
 def _fill_runs(columns: Columns, durations: Durations, plan: Plan, model: Model) -> dict[int, TaskCost]:
@@ -177,6 +184,8 @@ def finish(columns: Columns, joins: dict[int, tuple[int, ...]], model: Model) ->
     last = [-1] * len(columns.lanes.kind)
     for i, number in enumerate(lane):
         columns.previous[i], last[number] = last[number], i
+    engines = {lane[i]: k for i, k in columns.engine_of.items()}
+    columns.engine_of = {i: engines[lane[i]] for i in columns.routes if lane[i] in engines}  # of all steps
     if columns.graphs is not None:
         columns.next_copy = {columns.previous[i]: i for i in columns.engine_of if columns.previous[i] >= 0}
     waited = {j for before in waits for j in before}

@@ -117,3 +117,18 @@ def test_runs_that_follow_each_other_are_launched_alike() -> None:
     """The second launch begins when the first is over, after 15 s."""
     once, twice = (predict(plan_of(rows), steps=steps).makespan_s for steps in (1, 2))
     assert twice - once == 15
+
+
+@pytest.mark.parametrize(("last_device", "more"), [(1, 0.25), (0, 0.0)])
+def test_the_end_of_a_graph_on_another_gpu_has_an_edge_back(last_device: int, more: float) -> None:
+    """a on cuda:0, b on cuda:1, side by side; the one that ends last is on the GPU of the launch, or is not."""
+
+    def beside(work: Workload, _: int) -> dict[str, str]:
+        for k, name in enumerate("ab"):
+            seconds = 40.0 if k == last_device else 1.0
+            x = work.input(f"x{name}", TensorSpec((2, 2)), device=f"cuda:{k}")
+            work.task(torch.neg, x, name=name, device=f"cuda:{k}", duration_s=seconds)
+        return {"a": "cuda:0/s0", "b": "cuda:1/s0"}
+
+    line = predict(plan_of(beside))
+    assert line.makespan_s == pytest.approx(float(line.end_s.max()) + 0.5 + more)
