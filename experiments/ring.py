@@ -34,7 +34,7 @@ def ring(
     send: a copy is made.
 
     Parameters: megabytes (10⁶) of a float32 gradient; numbers of devices; ways (``auto`` chooses the way and its blocks
-    by simulation in graph mode); blocks of a ring for each device.
+    by simulation, on GPUs in graph mode); blocks of a ring for each device.
 
     Source: d2l.ai 12.7.2, which prints no figures; 12.5, ``allreduce``.
     """
@@ -68,7 +68,10 @@ def summed(platform: gs.Platform, devices: Sequence[str], mbytes: float, way: st
     work = gs.Workload("ring")
     given = zip(devices, gradients(devices, mbytes), strict=True)
     values = [work.input(f"gradient{k}", tensor, device=device) for k, (device, tensor) in enumerate(given)]
-    told: dict[str, Any] = {"platform": platform} if way == "auto" else {}
+    told: dict[str, Any] = {}
+    if way == "auto":
+        on_gpus = platform.device(devices[0]).kind == "cuda"
+        told = {"platform": platform, "mode": "graph" if on_gpus else "eager"}
     if way in PIPELINED:
         told["blocks"] = blocks * len(devices)
     work.keep(*gs.collectives.all_reduce(work, values, algorithm=way, **told))

@@ -43,11 +43,11 @@ def all_reduce(
     ================ ============================== ============================== ============= ======================
     ``gather``       0, 1, …, k-1                    (k-1) n; (k-1) n               2             k-1 sums
     ``cpu``          0, 1, …, k-1                    host: k n; k n                 2             (k-1) B sums
-    ``server``       0, 1, …, k-1                    (k-1) n; (k-1) n               2             (k-1) B sums, cat
-    ``sharded``      0, 1, …, k-1                    2 (k-1)/k n; the same          2             k-1 sums, cat
-    ``ring``         b+1, b+2, …, b+k for block b    2 (k-1)/k n; the same          2 (k-1)       (k-1)/k B sums, cat
-    ``rings``        half so, half backwards         2 (k-1)/k n; the same          2 (k-1)       2 (k-1)/k B sums, cat
-    ``tree``         pairs, pairs of pairs, …        ⌈log2 k⌉ n; the same           2 ⌈log2 k⌉    ⌈log2 k⌉ B sums, cat
+    ``server``       0, 1, …, k-1                    (k-1) n; (k-1) n               2             (k-1) B sums
+    ``sharded``      0, 1, …, k-1                    2 (k-1)/k n; the same          2             k-1 sums
+    ``ring``         b+1, b+2, …, b+k for block b    2 (k-1)/k n; the same          2 (k-1)       (k-1)/k B sums
+    ``rings``        half so, half backwards         2 (k-1)/k n; the same          2 (k-1)       2 (k-1)/k B sums
+    ``tree``         pairs, pairs of pairs, …        ⌈log2 k⌉ n; the same           2 ⌈log2 k⌉    ⌈log2 k⌉ B sums
     ``halving``      pairs, furthest first           2 (k-1)/k n; the same          2 log2 k      log2 k sums and cats
     ``hierarchical`` inside groups, then between     see `collectives.hierarchical`
     ================ ============================== ============================== ============= ======================
@@ -126,7 +126,7 @@ def choose(
 ) -> Choice:
     """What ``all_reduce(..., algorithm="auto")`` takes, and what it predicts for all others; adds nothing.
 
-    Each algorithm is simulated alone on `platform`, with the numbers of blocks that it may have: k and 4 k with
+    Each algorithm is simulated alone on `platform`, with the numbers of blocks that it may have: k, 2 k and 4 k with
     ``ring`` and ``rings``, 1 and 4 with others.
 
     Raises:

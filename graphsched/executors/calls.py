@@ -154,7 +154,7 @@ def copy_call(name: str, copy: Copy, buffers: Buffers) -> Call:
 
         return fresh
     assert copy.read.value.spec is not None
-    lets_go = copy.memory == "pinned" and is_cuda(copy.source)
+    lets_go = _lets_go(copy)
     pair = buffers.host_pair(copy.read.value.spec, pinned=copy.memory == "pinned")
 
     def to_host() -> None:
@@ -166,7 +166,7 @@ def copy_call(name: str, copy: Copy, buffers: Buffers) -> Call:
 
 
 def _to_place(slots: list[Any], source: int, output: int, copy: Copy, place: Any) -> Call:
-    lets_go = copy.memory == "pinned" and any(is_cuda(end) for end in (copy.source, copy.target))
+    lets_go = _lets_go(copy)
 
     def to_place() -> None:
         slots[output] = place.copy_(slots[source], non_blocking=lets_go)
@@ -174,10 +174,18 @@ def _to_place(slots: list[Any], source: int, output: int, copy: Copy, place: Any
     return to_place
 
 
+def _lets_go(copy: Copy) -> bool:
+    """Whether a stream makes the copy while its thread goes on.
+
+    From a worker it is made by that lane's thread, which says that it is over when the call returns.
+    """
+    to_or_from_gpu = is_cuda(copy.source) or (copy.source == "cpu" and is_cuda(copy.target))
+    return copy.memory == "pinned" and to_or_from_gpu
+
+
 def _to_cuda(slots: list[Any], source: int, output: int, copy: Copy) -> Call:
     device = torch_device(copy.target)
-    # From a worker the copy is made by that lane's thread, which says that it is over when the call returns.
-    lets_go = copy.memory == "pinned" and (copy.source == "cpu" or is_cuda(copy.source))
+    lets_go = _lets_go(copy)
 
     def to_cuda() -> None:
         slots[output] = slots[source].to(device, non_blocking=lets_go, copy=True)

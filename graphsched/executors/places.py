@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from graphsched.plan.joins import SUM, SUM_IN_PLACE
@@ -15,7 +16,7 @@ def into(operation: Operation, place: Any) -> Operation:
     first = operation.args[0]
     if operation.name == SUM_IN_PLACE:
         assert isinstance(first, Operation)
-        return Operation(operation.name, operation.function, (into(first, place), *operation.args[1:]))
+        return replace(operation, args=(into(first, place), *operation.args[1:]))
     if operation.name == SUM:
         return Operation("torch.ops.aten.add.out", torch.ops.aten.add.out, operation.args, {"out": place})
     return Operation("torch.ops.aten.copy_.default", torch.ops.aten.copy_.default, (place, first))

@@ -4,7 +4,8 @@ A task that concatenates and is said to take no time (``duration_s=0.0``) is a j
 copy to its device, or a sum or a clone made there: the executors give the parts memory one behind the other, which is
 the result. It stays the program's from run to run; what is returned is a clone.
 
-Not modelled: parts of joins that other joins concatenate too, which are concatenated as usual by the later one.
+Not modelled: parts of joins that other joins concatenate too, which are concatenated as usual by the later one. Mode
+``distributed``, whose ranks receive parts in memory of their own and concatenate them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 CAT = "torch.ops.aten.cat.default"
 SUM, SUM_IN_PLACE, CLONE = "torch.ops.aten.add.Tensor", "torch.ops.aten.add_.Tensor", "torch.ops.aten.clone.default"
+VIEWS = "torch.ops.aten.view.default", "torch.ops.aten.permute.default"  # of all elements, and of one tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,8 @@ class Join:
 
 def joins(plan: Plan) -> list[Join]:
     """Those of a plan, in plan order."""
+    if plan.mode == "distributed":
+        return []
     taken: set[str] = set()
     found = []
     for i, kind in enumerate(plan.kinds):
@@ -54,17 +58,16 @@ def joins(plan: Plan) -> list[Join]:
 
 
 def concatenation(operation: Operation | None) -> Operation | None:
-    """The concatenation that an operation, or what it is a view of, begins with."""
-    while operation is not None and operation.name != CAT:
-        first = operation.args[0] if operation.args else None
-        operation = first if isinstance(first, Operation) else None
-    return operation
+    """The concatenation that an operation is, or is a view of."""
+    while operation is not None and operation.name in VIEWS:
+        operation = _first(operation)
+    return operation if operation is not None and operation.name == CAT else None
 
 
 def is_made_in_place(operation: Operation | None) -> bool:
     """Whether the result may be written into memory that is given: a sum of tensors, or a clone."""
     while operation is not None and operation.name == SUM_IN_PLACE:
-        operation = operation.args[0] if isinstance(operation.args[0], Operation) else None
+        operation = _first(operation)
     return operation is not None and operation.name in (SUM, CLONE) and not operation.kwargs
 
 
@@ -75,6 +78,12 @@ def replaced(operation: Operation, old: Operation, new: Any) -> Any:
     first = operation.args[0]
     assert isinstance(first, Operation)
     return replace(operation, args=(replaced(first, old, new), *operation.args[1:]))
+
+
+def _first(operation: Operation) -> Operation | None:
+    """The operation that an operation begins with, if any."""
+    first = operation.args[0] if operation.args else None
+    return first if isinstance(first, Operation) else None
 
 
 def _join(plan: Plan, task: Task, device: str) -> Join | None:

@@ -49,7 +49,7 @@ def peak_memory(plan: Plan) -> dict[str, Peak]:
         _in_graph_mode(walk)
     else:
         walk.actions(range(len(plan)), frees=lambda _: True)
-        walk.return_clones(_is_resident)
+        walk.return_clones(walk.is_resident)
     return walk.peaks()
 
 
@@ -64,7 +64,7 @@ def _in_graph_mode(walk: _Walk) -> None:
     walk.drop(rehearsal)
     walk.actions([i for i in order if segments.of[i] != OUTSIDE], graph=True)
     walk.actions([i for i in order if segments.of[i] == OUTSIDE], frees=walk.on_host)
-    walk.return_clones(lambda *_: True)
+    walk.return_clones(lambda _: True)
 
 
 def _launch_order(segments: Segments) -> list[int]:
@@ -79,17 +79,6 @@ def _launch_order(segments: Segments) -> list[int]:
             launched = segment
             found += by_segment[segment]
     return found
-
-
-def _is_resident(plan: Plan, value: Value) -> bool:
-    """Whether a value lies in an input or a state, not in a copy of it: such are cloned where they are returned."""
-    if any(value.producer == join.task or value.name in join.starts for join in plan.joins):
-        return True
-    if value.kind != "output" or value.root == value.name or value.producer is None:
-        return value.kind != "output"
-    device = plan.homes[value.name]
-    into = [r.value for r in plan.work[value.producer].reads if r.value.root == value.root]
-    return any(plan.homes[v.name] == device and _is_resident(plan, v) for v in into)
 
 
 class _Walk:
@@ -111,6 +100,17 @@ class _Walk:
         """Whether a CPU lane makes the action."""
         lane = self.plan.lanes[self.plan.lane_of[i]]
         return lane.kind == "host" or not self.is_gpu(lane.device)
+
+    def is_resident(self, value: Value) -> bool:
+        """Whether a value lies in an input, a state or a join, not in a copy of it: such are cloned where returned."""
+        if value.kind != "output" or not self.in_place.isdisjoint((value.name, value.producer)):
+            return True
+        if value.root == value.name or value.producer is None:
+            return False
+        device = self.plan.homes[value.name]
+        into = [r for r in self.plan.work[value.producer].reads if r.value.root == value.root]
+        here = [r.value for r in into if self.plan.homes[r.value.name] == device]
+        return any(self.plan.buffer(r, device) in self.in_place for r in into) or any(map(self.is_resident, here))
 
     def peaks(self) -> dict[str, Peak]:
         found = {name: self.memory(name).peak() for name in self.kinds}
@@ -196,10 +196,10 @@ class _Walk:
         cost = self.plan.costs.get(self.plan.work[action].signature, self.plan.platform.device(device).model)
         return 0 if cost is None else cost.workspace_bytes
 
-    def return_clones(self, cloned: Callable[[Plan, Value], bool]) -> None:
+    def return_clones(self, cloned: Callable[[Value], bool]) -> None:
         """Clones of returned values at the end of a run."""
         for value in self.plan.work.returned():
-            if cloned(self.plan, value):
+            if cloned(value):
                 held = Held(f"{value.name} (returned)", value.nbytes, value.producer or "")
                 self.take(held, self.plan.homes[value.name])
 

@@ -5,6 +5,9 @@ PyTorch takes there (ResNet-18's step on an H200, as measured by operation: 5.6 
 ``_batch_norm_with_update`` and ``batch_norm_backward`` choose on each device as plain PyTorch does, and hand a
 reserve of their own from one to the other.
 
+The gradient of the input is asked for even where autograd does not want it (a network that begins with batch norm):
+without a mask for it some kernels return it and others do not, and a workload returns the same on every device.
+
 Not modelled: the bytes of that reserve, which are none on the CPU and few on GPUs; batch norm without weight or running
 statistics, which stays as it is.
 """
@@ -56,13 +59,15 @@ class BatchNorms:
     def _backward(self, recorder: Recorder, function: Any, args: Any) -> Any:
         import torch
 
-        if args[5] is None:
-            return None
-        reserve = self._reserves.get(recorder.sight(args[5]).memory.now)
+        mask = args[9]
+        reserve = None if args[5] is None else self._reserves.get(recorder.sight(args[5]).memory.now)
         if reserve is None:
-            return None
-        given = recorder.template((*args, reserve))
-        call = recorder.record(torch.ops.aten.batch_norm_backward.default, given, {})
+            args = (*args[:9], [True, *mask[1:]])
+            call = recorder.record(function, recorder.template(args), {})
+        else:
+            args = (*args[:9], [True] * len(mask))
+            other = torch.ops.aten.batch_norm_backward.default
+            call = recorder.record(other, recorder.template((*args, reserve)), {})
         result = function(*args)
         recorder.own_results(call, result)
         return result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -80,3 +81,21 @@ def test_a_part_has_one_place() -> None:
     work, _, y = start()
     work.task(aten.cat.default, [y], name="first", duration_s=0.0)
     assert [join.task for join in joined(work, [y]).joins] == ["first"]
+
+
+@pytest.mark.parametrize("outer", [aten.add_.Tensor, aten.neg.default, aten.split.Tensor])
+def test_only_views_of_one_tensor_are_made_by_the_parts(outer: Any) -> None:
+    """What changes the concatenation would change the parts; what is made of it is other memory."""
+    work, _, y = start()
+    more = () if outer is aten.neg.default else (2,)
+    work.task(outer, gs_operation(aten.cat.default, [y]), *more, name="all", duration_s=0.0)
+    plan = by_hand(work, WORKERS, "worker:0/w0")
+    assert plan.joins == ()
+    assert plan.peak_memory["worker:0"].nbytes > 0
+
+
+def test_ranks_concatenate() -> None:
+    """They receive parts in memory of their own."""
+    work, _, y = start()
+    plan = joined(work, [y])
+    assert [len(replace(plan, mode=mode).joins) for mode in ("eager", "distributed")] == [1, 0]

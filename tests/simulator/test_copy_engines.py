@@ -84,6 +84,13 @@ def test_the_term_can_be_switched_off() -> None:
     assert predict(plan, model=replace(BARE, engines=False)).makespan_s == pytest.approx(2.25)
 
 
+@pytest.mark.parametrize("mode", ["eager", "graph"])
+def test_every_step_has_them(mode: str) -> None:
+    """A step takes what its three copies take one after another, and so does each that follows."""
+    plan, _ = sent(FAN, platform(1), mode)
+    assert [predict(plan, mode=mode, steps=n, model=BARE).makespan_s for n in (1, 3)] == pytest.approx([4.75, 14.25])
+
+
 def test_engines_survive_a_file() -> None:
     here = platform(3)
     assert Platform.from_dict(here.to_dict()) == here

@@ -273,3 +273,17 @@ def test_batch_norm_trains_by_the_operators_that_choose_on_each_device() -> None
 def test_batch_norm_without_weight_or_statistics_stays_as_it_is(options: dict[str, bool]) -> None:
     net = nn.Sequential(nn.Conv2d(4, 4, 1), nn.BatchNorm2d(4, **options))
     assert all(name.startswith("native_") for name in called_operators(net, torch.randn(3, 4, 5, 5)))
+
+
+@pytest.mark.parametrize("trains", [True, False])
+@pytest.mark.parametrize("grain", ["operator", "module"])
+def test_a_network_that_begins_with_batch_norm_trains(trains: bool, grain: str) -> None:
+    """Nobody wants the gradient of its input, which some kernels leave out and others do not."""
+    net = nn.Sequential(nn.BatchNorm2d(4), nn.Conv2d(4, 4, 1))
+    net[0].train(trains)
+    x, y = torch.randn(3, 4, 5, 5), torch.zeros(3, 4, 5, 5)
+    sgd = functools.partial(torch.optim.SGD, lr=0.1)
+    work = gs.trace(net, x, target=y, loss=F.mse_loss, optimizer=sgd(net.parameters()), grain=grain)
+    _, states = run(work, 3)
+    _, _, stepped = plain(net, sgd, F.mse_loss, x, y, 3)
+    assert worst(states, dict(stepped.named_parameters())) == 0.0

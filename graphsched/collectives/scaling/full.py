@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from graphsched.collectives.direct import rounds
 from graphsched.collectives.moves import all_gather, broadcast
 from graphsched.collectives.reductions import reduce, reduce_scatter
 from graphsched.collectives.scaling.costs import ITEM_BYTES
@@ -70,10 +71,9 @@ def inside_s(platform: Platform, members: Sequence[str], nbytes: int, stage: str
 
 
 def _exchange(work: Workload, values: Sequence[Value]) -> list[Value]:
-    """Each value on every other device, in the order of ``sharded``: all that one device gets, then the next."""
+    """Each value on every other device, in the rounds of ``sharded``."""
     devices = [str(value.device) for value in values]
-    pairs = [(value, device) for device in devices for value in values if value.device != device]
-    return [work.copy(value, to=device, pinned=True) for value, device in pairs]
+    return [work.copy(values[i], to=devices[j], pinned=True) for i, j in rounds(len(values))]
 
 
 def hosts_of(platform: Platform, members: Sequence[str]) -> list[list[str]]:
