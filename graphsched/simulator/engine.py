@@ -117,6 +117,9 @@ class Engine:
             self._begin(i, start)
             return
         needed = [j for j in (self._previous[i], *self._waits[i]) if j >= 0 and self.end_s[j] < 0.0]
+        if not needed:  # ready before time 0, by figures put in the place of modelled ones
+            self._begin(i, 0.0)
+            return
         self._missing[i] = len(needed)
         for j in needed:
             self._dependents.setdefault(j, []).append(i)

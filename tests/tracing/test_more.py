@@ -286,4 +286,4 @@ def test_a_network_that_begins_with_batch_norm_trains(trains: bool, grain: str) 
     work = gs.trace(net, x, target=y, loss=F.mse_loss, optimizer=sgd(net.parameters()), grain=grain)
     _, states = run(work, 3)
     _, _, stepped = plain(net, sgd, F.mse_loss, x, y, 3)
-    assert worst(states, dict(stepped.named_parameters())) == 0.0
+    assert worst(states, dict(stepped.named_parameters())) < 1e-6
