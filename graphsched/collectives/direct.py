@@ -15,10 +15,10 @@ Not modelled: sums made by the network or by the copy itself.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from graphsched.collectives.blocks import block_sizes, cut, everywhere, join
-from graphsched.collectives.members import Members, finish
+from graphsched.collectives.members import Members, Moving, finish
 from graphsched.collectives.operations import specification, summed
 from graphsched.workload import Value
 
@@ -37,19 +37,14 @@ def central_sums(members: Members, values: Sequence[Value], place: str, blocks: 
 
 
 @dataclass(frozen=True)
-class Shares:
+class Shares(Moving):
     """A share of the sum on every device: member j sums part j of all values, then everybody gets all sums.
 
     What a member sends goes to the next one first, then to the one after that, and so on: as one copy at a time leaves
     each device, one arrives at a time.
 
-    Attributes:
-        members: Of whom the first have a share each, if there are not enough elements for all.
-        held: What each device has of the sums, by number of the share.
+    Where there are not enough elements for all, the first members have a share each.
     """
-
-    members: Members
-    held: list[dict[int, Value]] = field(default_factory=list)
 
     def reduce(self, own: Sequence[Sequence[Value]]) -> Iterator[None]:
         """Sum the parts `own` of each member: copies, then sums."""
@@ -72,16 +67,6 @@ class Shares:
                 device = self.members.devices[target]
                 self.held[target][source] = self.members.send(f"pass/{source}.{target}", sums[source], device)
         yield
-
-    def both(self, own: Sequence[Sequence[Value]]) -> Iterator[None]:
-        """`reduce`, then `gather`."""
-        yield from self.reduce(own)
-        yield from self.gather()
-
-    def blocks_of(self, device: str) -> list[Value]:
-        """What a device holds, in order."""
-        held = self.held[self.members.devices.index(device)]
-        return [held[j] for j in sorted(held)]
 
 
 def sharded(members: Members, values: Sequence[Value]) -> list[Value]:

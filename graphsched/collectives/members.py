@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graphsched.workload import Operation, Value, Workload
@@ -48,6 +48,37 @@ class Members:
         """The same from `first` on and round."""
         k = self.devices.index(first)
         return replace(self, devices=self.devices[k:] + self.devices[:k])
+
+
+@dataclass(frozen=True)
+class Moving:
+    """Blocks that members sum in hops, and then send to each other until all have all.
+
+    Attributes:
+        members: In order.
+        held: What each has of the sums, by number of the block.
+    """
+
+    members: Members
+    held: list[dict[int, Value]] = field(default_factory=list)
+
+    def reduce(self, own: Sequence[Sequence[Value]]) -> Iterator[None]:
+        """Sum the blocks `own` of each member, a hop at a time."""
+        raise NotImplementedError
+
+    def gather(self) -> Iterator[None]:
+        """Send the sums on, a hop at a time."""
+        raise NotImplementedError
+
+    def both(self, own: Sequence[Sequence[Value]]) -> Iterator[None]:
+        """`reduce`, then `gather`."""
+        yield from self.reduce(own)
+        yield from self.gather()
+
+    def blocks_of(self, device: str) -> list[Value]:
+        """What a device holds, in the order of blocks."""
+        held = self.held[self.members.devices.index(device)]
+        return [held[b] for b in sorted(held)]
 
 
 def location(work: Workload, value: Value) -> str | None:

@@ -18,27 +18,23 @@ Not modelled: which devices are neighbours in the hardware; the ring goes in the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from graphsched.collectives.blocks import block_sizes, cut, join, part_sizes
-from graphsched.collectives.members import Members, finish
+from graphsched.collectives.members import Members, Moving, finish
 from graphsched.collectives.operations import called, specification
 from graphsched.workload import ITEM_BYTES, Value
 
 
 @dataclass(frozen=True)
-class Ring:
+class Ring(Moving):
     """Blocks on one ring.
 
     Attributes:
-        members: In the order of the ring.
         name: Of its tasks: the direction.
-        held: For each device what it holds of each block, by the block's number: in the end its sum.
     """
 
-    members: Members
     name: str = "up"
-    held: list[dict[int, Value]] = field(default_factory=list)
 
     def reduce(self, own: Sequence[Sequence[Value]]) -> Iterator[None]:
         """Sum the blocks `own` of each member, a hop at a time: block b to device b mod k."""
@@ -66,16 +62,6 @@ class Ring:
                 self.held[d][b] = self.members.send(f"{self.name}/pass/{b}.{hop}", before, self.members.devices[d])
             yield
 
-    def both(self, own: Sequence[Sequence[Value]]) -> Iterator[None]:
-        """`reduce`, then `gather`."""
-        yield from self.reduce(own)
-        yield from self.gather()
-
-    def blocks_of(self, device: str) -> list[Value]:
-        """What a device holds, in the order of blocks."""
-        held = self.held[self.members.devices.index(device)]
-        return [held[b] for b in sorted(held)]
-
 
 def ring(members: Members, values: Sequence[Value], blocks: int) -> list[Value]:
     """One ring, in the order of the members."""
@@ -94,7 +80,7 @@ def rings(members: Members, values: Sequence[Value], blocks: int) -> list[Value]
         return ring(members, values, blocks)
     first, second = (part_sizes(half, blocks, ITEM_BYTES[spec.dtype]) for half in halves)
     own = cut(members, values, [*first, *second])
-    up, down = Ring(members), Ring(replace(members, devices=members.devices[::-1]), "down")
+    up, down = Ring(members), Ring(replace(members, devices=members.devices[::-1]), name="down")
     upward, downward = [row[: len(first)] for row in own], [row[len(first) :] for row in reversed(own)]
     finish(zip(up.both(upward), down.both(downward), strict=True))
     pieces = [[*up.blocks_of(d), *down.blocks_of(d)] for d in members.devices]

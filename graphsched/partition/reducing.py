@@ -35,7 +35,7 @@ from typing import Any
 
 from graphsched.collectives.blocks import are_made_in_place
 from graphsched.collectives.direct import Shares
-from graphsched.collectives.members import Members
+from graphsched.collectives.members import Members, Moving
 from graphsched.collectives.operations import called, summed
 from graphsched.collectives.ring import Ring
 from graphsched.partition.copying import Copier
@@ -179,7 +179,7 @@ def ring(bucket: Bucket, replicas: Sequence[Replica]) -> Iterator[None]:
     return _in_parts(bucket, replicas, Ring)
 
 
-def _in_parts(bucket: Bucket, replicas: Sequence[Replica], way: Callable[[Members], Ring | Shares]) -> Iterator[None]:
+def _in_parts(bucket: Bucket, replicas: Sequence[Replica], way: Callable[[Members], Moving]) -> Iterator[None]:
     own = _parts(bucket, replicas)
     yield
     target = replicas[0].copier.target

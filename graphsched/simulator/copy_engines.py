@@ -1,9 +1,9 @@
 """Copies from one GPU to others: its engine makes one after another, whatever their lanes.
 
 First come, first served; in a CUDA graph a lane keeps the engine while its next copy waits for nothing else. Found on
-every H200 host, in streams and in CUDA graphs alike: copies of 160 MB from one GPU to three others, ready at the same
-time, take 410 µs each, one after the other, and not 1,090 µs side by side. Copies into one GPU from several do share
-its port, and copies to the host and from it have engines of their own.
+all hosts with four H200s that were recorded, in streams and in CUDA graphs alike: copies of 160 MB from one GPU to
+three others, ready at the same time, take 410 µs each, one after the other, and not 1,090 µs side by side. Copies into
+one GPU from several do share its port, and copies to the host and from it have engines of their own.
 
 Not modelled: which of several copies that are ready within some microseconds goes first, which differs from run to
 run.

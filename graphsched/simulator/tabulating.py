@@ -184,8 +184,6 @@ def finish(columns: Columns, joins: dict[int, tuple[int, ...]], model: Model) ->
     last = [-1] * len(columns.lanes.kind)
     for i, number in enumerate(lane):
         columns.previous[i], last[number] = last[number], i
-    engines = {lane[i]: k for i, k in columns.engine_of.items()}
-    columns.engine_of = {i: engines[lane[i]] for i in columns.routes if lane[i] in engines}  # of all steps
     if columns.graphs is not None:
         columns.next_copy = {columns.previous[i]: i for i in columns.engine_of if columns.previous[i] >= 0}
     waited = {j for before in waits for j in before}
