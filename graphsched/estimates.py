@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from graphsched.costs import Costs, TaskCost, check_seconds
 from graphsched.platform import Device
@@ -42,3 +43,14 @@ def task_cost(task: Task, device: Device, costs: Costs | None) -> TaskCost:
     flops = task.operation.flops if task.operation else 0
     seconds = max(flops / device.flop_per_s, task.nbytes / device.bytes_per_s) + LAUNCH_S[device.kind]
     return TaskCost(seconds, DISPATCH_S[device.kind], source="estimated")
+
+
+def dispatched(cost: TaskCost, device: Device) -> TaskCost:
+    """`cost` where a thread makes the call; an estimate, if what that takes was left out.
+
+    Example:
+        >>> cost = dispatched(TaskCost(1e-5, host_left_out=True), Device("cuda:0", "cuda"))
+        >>> cost.dispatch_s, cost.source
+        (6e-06, 'estimated')
+    """
+    return replace(cost, dispatch_s=DISPATCH_S[device.kind], source="estimated") if cost.host_left_out else cost

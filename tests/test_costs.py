@@ -38,6 +38,7 @@ def test_seconds_that_are_not(seconds: Any) -> None:
         ({"device_s": 1.0, "switching_s": math.nan}, "switching_s"),
         ({"device_s": 1.0, "graph_tried": 1}, "graph_tried is 1: true or false"),
         ({"device_s": 1.0, "curve_left_out": "no"}, "curve_left_out is 'no': true or false"),
+        ({"device_s": 1.0, "host_left_out": 0}, "host_left_out is 0: true or false"),
         ({"device_s": 1.0, "graph_memory": ((1, -1.0),)}, "graph_memory"),
         ({"device_s": 1.0, "product_s": -1.0}, "product_s"),
         ({"device_s": 1.0, "graph_memory": ((2, 1.0), (2, 1.0))}, "graph_memory is .* ascending"),
@@ -147,6 +148,16 @@ def test_rows_without_kernels_are_as_they_always_were() -> None:
 def test_pairs_come_after_operations_in_order() -> None:
     rows = Costs({("mm", "GPU"): TaskCost(1.0)}, PAIRS).to_dict()
     assert [(row["signature"], row.get("beside")) for row in rows] == [("mm", None), ("add", "mm"), ("mm", "add")]
+
+
+def test_merged_keeps_what_calls_cost_where_it_was_left_out() -> None:
+    host = {"dispatch_s": 7e-6, "call_s": 5e-6, "company_s": 1e-6, "switching_s": 2e-7}
+    whole, left_out = TaskCost(1.0, graph_s=0.9, **host), TaskCost(2.0, host_left_out=True)
+    old, new = Costs({("mm", "GPU"): whole}), Costs({("mm", "GPU"): left_out, ("add", "GPU"): left_out})
+    assert old.merged(new)["mm", "GPU"] == TaskCost(2.0, **host)
+    assert old.merged(new)["add", "GPU"].host_left_out
+    assert new.merged(old)["mm", "GPU"] == whole
+    assert Costs.from_dict(json.loads(json.dumps(new.to_dict()))) == new
 
 
 def test_pairs_are_merged_and_chosen_with_their_operations() -> None:

@@ -16,8 +16,8 @@ def missing(
     """Tasks to measure by device (the first of each model): one a signature, in the workload's order.
 
     Left out are copies and barriers, tasks without code, those whose duration is given, and those in `known`; but for
-    `mode` ``graph`` not those that `lacks_graph` says more could be known of, and with `concurrency` not those
-    whose curve was left out.
+    `mode` ``graph`` not those that `lacks_graph` says more could be known of, for other modes not those whose costs
+    of the host were left out, and with `concurrency` not those whose curve was.
 
     Example:
         >>> work = Workload()
@@ -30,7 +30,7 @@ def missing(
     for task in work.tasks:
         for device in allowed(task, platform):
             cost = known.get(task.signature, device.model)
-            lacking = cost is None or (mode == "graph" and lacks_graph(cost, device))
+            lacking = cost is None or (lacks_graph(cost, device) if mode == "graph" else cost.host_left_out)
             if (lacking or cost is None or (concurrency and cost.curve_left_out)) and not is_given(task, device):
                 found.setdefault(first[device.model], {}).setdefault(task.signature, task)
     return {device: list(tasks.values()) for device, tasks in found.items()}

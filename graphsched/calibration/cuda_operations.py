@@ -19,7 +19,7 @@ from graphsched.calibration.cuda_clock import CALL_S, Spinner, elapsed_s, new_st
 from graphsched.calibration.cuda_kernels import launched
 from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_operations import in_graph
-from graphsched.calibration.host_costs import host_costs
+from graphsched.calibration.host_costs import Company, host_costs
 from graphsched.calibration.kernels import multiprocessors
 from graphsched.calibration.sampling import (
     calls_in_sample,
@@ -39,32 +39,43 @@ CURVE_SAMPLES = 3
 LONGER = 3.0  # spin, where a busy host was too slow for the first
 
 
-def measure_on_cuda(step: Step, spinner: Spinner, repeats: int, *, concurrency: bool) -> TaskCost:
-    """Cost of a step's operation on its device; with `concurrency` its curve too, if it takes less than 5 ms."""
+def measure_on_cuda(
+    step: Step, spinner: Spinner, repeats: int, *, concurrency: bool, company: Company | None
+) -> TaskCost:
+    """Cost of a step's operation on its device.
+
+    Args:
+        concurrency: Its curve too, if it takes less than 5 ms.
+        company: To measure beside it what the call costs the host; None: that is left out.
+    """
     import torch
 
     with torch.cuda.device(spinner.device):
         workspace_bytes = _workspace_bytes(step, spinner.device)
         calls = [step.bound() for _ in range(_sets(step, spinner.device))]
         seen = launched(calls[0], spinner)
-        device_s = _alone(calls, spinner, seen.launches, repeats)
+        device_s, host_s = _alone(calls, spinner, seen.launches, repeats)
         alone_s = median(device_s)
         returned_bytes = sum(value.nbytes for value in step.task.outputs)
-        host = host_costs(calls, spinner.device, alone_s, returned_bytes)
+        host = _host_figures(calls, company, alone_s, returned_bytes)
         in_graphs = in_graph(calls, spinner.device, alone_s, returned_bytes)
         wanted = concurrency and alone_s < CURVE_BELOW_S
-        curve = _curve(step, spinner, alone_s, host.dispatch_s, seen.launches) if wanted else ()
+        curve = _curve(step, spinner, alone_s, host_s, seen.launches) if wanted else ()
         torch.cuda.synchronize()
-    cost = cost_of(
-        device_s,
-        launches=seen.launches,
-        workspace_bytes=workspace_bytes,
-        concurrency=curve,
-        **asdict(host),
-    )
+    cost = cost_of(device_s, launches=seen.launches, workspace_bytes=workspace_bytes, concurrency=curve)
     processors = multiprocessors(spinner.device) if seen.kernels else None
     cost = replace(cost, kernels=seen.kernels, processors=processors, graph_tried=True, curve_left_out=not concurrency)
+    cost = replace(cost, **host)
     return replace(cost, graph_s=in_graphs[0][1], graph_memory=in_graphs) if in_graphs else cost
+
+
+def _host_figures(
+    calls: Sequence[Callable[[], Any]], company: Company | None, alone_s: float, returned_bytes: int
+) -> dict[str, Any]:
+    """Fields of `TaskCost` for what the call costs the host."""
+    if company is None:
+        return {"host_left_out": True}
+    return asdict(host_costs(calls, company, alone_s, returned_bytes))
 
 
 def _sets(step: Step, device: int) -> int:
@@ -98,8 +109,10 @@ def _workspace_bytes(step: Step, device: int) -> int:
 # -- alone ----------------------------------------------------------------------------------------
 
 
-def _alone(calls: Sequence[Callable[[], Any]], spinner: Spinner, launches: int, repeats: int) -> list[float]:
-    """Samples of device seconds of one call."""
+def _alone(
+    calls: Sequence[Callable[[], Any]], spinner: Spinner, launches: int, repeats: int
+) -> tuple[list[float], float]:
+    """Samples of device seconds of one call, and about what one takes the host."""
     stream = new_stream(spinner.device)
     hold_s = 1e-3
     for _ in range(3):
@@ -111,7 +124,7 @@ def _alone(calls: Sequence[Callable[[], Any]], spinner: Spinner, launches: int, 
         _batch_s(calls, stream, spinner, batch, hold_s)
         for _ in range(samples_wanted(repeats, batch * (rough_s + host_s)) + 1)
     ][1:]
-    return [s[0] for s in samples]
+    return [s[0] for s in samples], median([s[1] for s in samples])
 
 
 def _batch_s(

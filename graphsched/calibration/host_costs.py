@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,22 +39,39 @@ class HostCosts:
     switching_s: float
 
 
-def host_costs(calls: Calls, device: int, alone_s: float, returned_bytes: int) -> HostCosts:
+@dataclass(frozen=True)
+class Company:
+    """What an operation is timed beside: the yardstick of its thread, and calls of other kinds.
+
+    Attributes:
+        device: Number of the CUDA device.
+    """
+
+    device: int
+    yardstick: Yardstick
+    others: Program
+
+
+@contextmanager
+def company_on(device: int) -> Iterator[Company]:
+    """The company of operations on CUDA device `device`, made once for all of them."""
+    with closing(Yardstick(device)) as yardstick, program_of(other_kinds, (device,)) as others:
+        yield Company(device, yardstick, others)
+
+
+def host_costs(calls: Calls, company: Company, alone_s: float, returned_bytes: int) -> HostCosts:
     """Host costs of an operation.
 
     Args:
         calls: The same on different inputs.
-        device: Number of the CUDA device.
+        company: On its device.
         alone_s: Device seconds of one.
         returned_bytes: What one returns.
     """
-    row = row_length(alone_s, returned_bytes)
-    with ExitStack() as stack:
-        yardstick = stack.enter_context(closing(Yardstick(device)))
-        others = stack.enter_context(program_of(other_kinds, (device,)))
-        dispatch_s, tiny_s = in_a_row_s(calls, device, row, yardstick)
-        company_s = in_company_s(calls, device, others, yardstick) * tiny_s - dispatch_s
-        switching_s = switching(calls, device, row, yardstick) * tiny_s if alone_s < SHORT_S else 0.0
+    row, device, yardstick = row_length(alone_s, returned_bytes), company.device, company.yardstick
+    dispatch_s, tiny_s = in_a_row_s(calls, device, row, yardstick)
+    company_s = in_company_s(calls, device, company.others, yardstick) * tiny_s - dispatch_s
+    switching_s = switching(calls, device, row, yardstick) * tiny_s if alone_s < SHORT_S else 0.0
     return HostCosts(dispatch_s, tiny_s, max(0.0, company_s), max(0.0, switching_s))
 
 

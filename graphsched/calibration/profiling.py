@@ -6,6 +6,7 @@ Arguments are the real ones of a serial run.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
 from graphsched.calibration.choosing import missing, relevant
@@ -42,6 +43,9 @@ def profile(
     that the user's tensors and random numbers stay as they are. Results are kept in the cache folder
     and used again while software and arithmetic flags are the same.
 
+    For mode ``graph`` what calls cost the host is left out, which takes longer than all else; other modes
+    measure it then.
+
     Of a plan, the pairs of operations that it lets run side by side on a GPU are measured too, and no
     others; those with most work first, for at most 25 s.
 
@@ -68,20 +72,27 @@ def profile(
     mode = mode or (plan.mode if plan is not None else "eager")
     check_mode(mode)
     wanted = missing(work, platform, known, mode, concurrency=concurrency)
-    known = _with_operations(work, platform, known, wanted, repeats, concurrency)
+    known = _with_operations(work, platform, known, wanted, repeats, concurrency, hosts=mode != "graph")
     if plan is not None and concurrency:
         known = _with_pairs(replace(plan, costs=known, mode=mode), known)
     return relevant(work, platform, known)
 
 
 def _with_operations(
-    work: Workload, platform: Platform, known: Costs, wanted: Tasks, repeats: int, concurrency: bool
+    work: Workload,
+    platform: Platform,
+    known: Costs,
+    wanted: Tasks,
+    repeats: int,
+    concurrency: bool,
+    *,
+    hosts: bool,
 ) -> Costs:
     """`known` and the costs that are `wanted`, which are kept."""
     for device in wanted:
         check_is_here(platform, device)
     for device, tasks in wanted.items():
-        measured = _measure_on(work, platform, device, tasks, repeats, concurrency)
+        measured = _measure_on(work, platform, device, tasks, repeats, concurrency, hosts)
         keep_costs(measured)
         known = known.merged(measured)
     return known
@@ -119,16 +130,22 @@ def check_is_here(platform: Platform, name: str) -> None:
 
 
 def _measure_on(
-    work: Workload, platform: Platform, device: str, tasks: Sequence[Task], repeats: int, concurrency: bool
+    work: Workload,
+    platform: Platform,
+    device: str,
+    tasks: Sequence[Task],
+    repeats: int,
+    concurrency: bool,
+    hosts: bool,
 ) -> Costs:
-    """Costs of `tasks` on one device."""
+    """Costs of `tasks` on one device; without `hosts` not what their calls cost the host, on GPUs."""
     import torch
 
     cuda = [int(device.partition(":")[2])] if device.startswith("cuda") else []
     model = platform.device(device).model
     with torch.random.fork_rng(devices=cuda), torch.no_grad(), no_collector():
         if cuda:
-            found = _on_cuda(work, platform, device, cuda[0], tasks, repeats, concurrency)
+            found = _on_cuda(work, platform, device, cuda[0], tasks, repeats, concurrency, hosts)
         else:
             found = _on_cpu(work, platform, device, tasks, repeats)
     return Costs({(signature, model): cost for signature, cost in found.items()})
@@ -146,16 +163,27 @@ def _on_cpu(
 
 
 def _on_cuda(
-    work: Workload, platform: Platform, device: str, index: int, tasks: Sequence[Task], repeats: int, concurrency: bool
+    work: Workload,
+    platform: Platform,
+    device: str,
+    index: int,
+    tasks: Sequence[Task],
+    repeats: int,
+    concurrency: bool,
+    hosts: bool,
 ) -> dict[str, TaskCost]:
     import torch
 
     from graphsched.calibration.cuda_clock import Spinner
     from graphsched.calibration.cuda_operations import measure_on_cuda
+    from graphsched.calibration.host_costs import company_on
 
     spinner, found = Spinner(index), {}
-    for step in SerialRun(work, platform, device, tasks).steps():
-        torch.cuda.synchronize(index)
-        with failures_named(step.task, step.device):
-            found[step.task.signature] = measure_on_cuda(step, spinner, repeats, concurrency=concurrency)
+    with company_on(index) if hosts else nullcontext() as company:
+        for step in SerialRun(work, platform, device, tasks).steps():
+            torch.cuda.synchronize(index)
+            with failures_named(step.task, step.device):
+                found[step.task.signature] = measure_on_cuda(
+                    step, spinner, repeats, concurrency=concurrency, company=company
+                )
     return found

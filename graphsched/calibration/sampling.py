@@ -89,30 +89,22 @@ def slowdowns(times: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ..
 def cost_of(
     device_s: Sequence[float],
     *,
-    dispatch_s: float = 0.0,
     launches: int = 1,
     workspace_bytes: int = 0,
     concurrency: tuple[tuple[int, float], ...] = (),
-    call_s: float = 0.0,
-    company_s: float | None = None,
-    switching_s: float = 0.0,
 ) -> TaskCost:
     """The cost that these samples of device time show.
 
     Example:
-        >>> cost = cost_of([1.0, 2.0, 3.0], dispatch_s=0.1)
-        >>> cost.device_s, cost.dispatch_s, cost.quartiles_s, cost.samples
-        (2.0, 0.1, (1.5, 2.5), 3)
+        >>> cost = cost_of([1.0, 2.0, 3.0], launches=2)
+        >>> cost.device_s, cost.launches, cost.quartiles_s, cost.samples
+        (2.0, 2, (1.5, 2.5), 3)
     """
     return TaskCost(
         device_s=median(device_s),
-        dispatch_s=dispatch_s,
         launches=launches,
         workspace_bytes=workspace_bytes,
         quartiles_s=(quantile(device_s, 0.25), quantile(device_s, 0.75)),
         samples=len(device_s),
         concurrency=concurrency,
-        call_s=call_s,
-        company_s=company_s,
-        switching_s=switching_s,
     )

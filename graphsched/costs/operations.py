@@ -98,6 +98,7 @@ class TaskCost:
         graph_nodes: Nodes of a graph that it makes, where they were counted apart from `launches`; 0: as many as these.
         graph_tried: Whether `graph_s` was to be measured, so that what is unknown stays so.
         curve_left_out: Whether `concurrency` was not to be measured: for a plan with one lane a device.
+        host_left_out: Whether what the call costs the host was not to be measured: for a plan that is one CUDA graph.
     """
 
     device_s: float
@@ -117,6 +118,7 @@ class TaskCost:
     graph_nodes: int = 0
     graph_tried: bool = False
     curve_left_out: bool = False
+    host_left_out: bool = False
     graph_memory: tuple[tuple[int, float], ...] = ()
     product_s: float = 0.0
 
@@ -138,7 +140,7 @@ class TaskCost:
             number = getattr(self, name)
             if isinstance(number, bool) or not isinstance(number, int) or number < 0:
                 raise CostError(f"{name} is {number!r}: a whole number, 0 or more, is needed")
-        for name in ("graph_tried", "curve_left_out"):
+        for name in ("graph_tried", "curve_left_out", "host_left_out"):
             if not isinstance(getattr(self, name), bool):
                 raise CostError(f"{name} is {getattr(self, name)!r}: true or false is needed")
         if self.source not in get_args(CostSource):
@@ -181,6 +183,18 @@ class TaskCost:
                 return below[1] + share * (point[1] - below[1])
             below = point
         return below[1]
+
+    def with_host_of(self, other: TaskCost) -> TaskCost:
+        """This cost; with what the call costs the host from `other`, if it was left out here and not there.
+
+        Example:
+            >>> TaskCost(2.0, host_left_out=True).with_host_of(TaskCost(1.0, dispatch_s=1e-5))
+            TaskCost(device_s=2.0, dispatch_s=1e-05, launches=1, ...)
+        """
+        if not self.host_left_out or other.host_left_out:
+            return self
+        host = {name: getattr(other, name) for name in ("dispatch_s", "call_s", "company_s", "switching_s")}
+        return replace(self, host_left_out=False, **host)
 
     def dispatch_at(self, call_s: float) -> float:
         """`dispatch_s` on a thread whose tiny operation takes `call_s` now; as measured where either is unknown.

@@ -77,10 +77,11 @@ class Costs:
         return f"Costs({len(self)} operations{pairs})"
 
     def merged(self, other: Costs | None) -> Costs:
-        """These costs, with those of `other` in front of them."""
+        """These costs, with those of `other` in front of them; of the host's costs those that were not left out."""
         if other is None:
             return Costs(self._entries, self._pairs)
-        return Costs(self._entries | other._entries, self._pairs | other._pairs)
+        newer = {key: cost.with_host_of(self._entries.get(key, cost)) for key, cost in other._entries.items()}
+        return Costs(self._entries | newer, self._pairs | other._pairs)
 
     def chosen(self, keys: Iterable[tuple[str, str]]) -> Costs:
         """Those of these (signature, model) that are here, in the order given, and the pairs among them.
@@ -105,6 +106,8 @@ class Costs:
                 del row["graph_memory"]
             if not cost.product_s:
                 del row["product_s"]
+            if not cost.host_left_out:
+                del row["host_left_out"]
             rows.append({"signature": signature, "model": model} | row)
         for (signature, beside, model), pair in sorted(self._pairs.items()):
             rows.append({"signature": signature, "model": model, "beside": beside} | asdict(pair))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from graphsched.costs import TaskCost
-from graphsched.estimates import task_cost
+from graphsched.estimates import dispatched, task_cost
 from graphsched.plan import Copy, Plan
 from graphsched.platform import Device, Link
 from graphsched.simulator.footprints import memory_of
@@ -49,7 +49,7 @@ class Durations:
         return cost
 
     def _here(self, cost: TaskCost, device: Device) -> TaskCost:
-        return cost.in_graph(self.memory[device.name]) if self._graph else cost
+        return cost.in_graph(self.memory[device.name]) if self._graph else dispatched(cost, device)
 
     def link(self, copy: Copy) -> Link:
         """The link that `copy` takes."""

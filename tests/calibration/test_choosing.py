@@ -70,6 +70,14 @@ def test_a_curve_that_was_left_out_is_measured_when_it_is_asked_for() -> None:
     assert missing(work, ONE, costs, concurrency=False) == {}
 
 
+def test_costs_of_the_host_that_were_left_out_are_measured_for_other_modes() -> None:
+    work = product()
+    costs = costs_of(work, replace(OLD, graph_tried=True, host_left_out=True))
+    assert missing(work, ONE, costs, "graph") == {}
+    for mode in ("eager", "distributed"):
+        assert [task.name for task in missing(work, ONE, costs, mode)["cuda:0"]] == ["y"]
+
+
 def test_a_given_duration_is_not_measured_for_graphs() -> None:
     work = Workload()
     work.task(torch.rand, 4, name="y", device="cuda", duration_s=1e-5)
@@ -81,10 +89,12 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
     """Tasks that were measured, call by call; none can be captured. Costs are kept in a folder of their own."""
     calls: list[list[str]] = []
 
-    def measure(work: Workload, platform: Platform, device: str, tasks: Sequence[Task], *_: Any) -> Costs:
+    def measure(
+        work: Workload, platform: Platform, device: str, tasks: Sequence[Task], repeats: int, curves: bool, hosts: bool
+    ) -> Costs:
         calls.append([task.name for task in tasks])
-        model = platform.device(device).model
-        return Costs({(task.signature, model): TaskCost(2e-5, graph_tried=True) for task in tasks})
+        cost = TaskCost(2e-5, dispatch_s=7e-6 if hosts else 0.0, graph_tried=True, host_left_out=not hosts)
+        return Costs({(task.signature, platform.device(device).model): cost for task in tasks})
 
     monkeypatch.setenv("GRAPHSCHED_CACHE", str(tmp_path))
     monkeypatch.setattr(profiling, "check_is_here", lambda platform, name: None)
@@ -102,6 +112,16 @@ def test_old_costs_are_measured_again_for_graph_mode_and_only_once(asked: list[l
         assert profile(work, ONE, mode="graph")[work["y"].signature, "H200"].device_s == 2e-5
     assert asked == [["y"]]
     assert kept_costs(ONE)[work["y"].signature, "H200"].graph_tried
+
+
+def test_graph_mode_leaves_out_what_calls_cost_and_eager_mode_measures_it(asked: list[list[str]]) -> None:
+    work = product()
+    key = (work["y"].signature, "H200")
+    assert profile(work, ONE, mode="graph")[key].host_left_out
+    for _ in range(2):
+        assert profile(work, ONE)[key].dispatch_s == 7e-6
+        assert len(asked) == 2
+    assert not profile(work, ONE, mode="graph")[key].host_left_out
 
 
 def test_a_plan_knows_its_mode(asked: list[list[str]]) -> None:
@@ -132,7 +152,7 @@ def test_a_measurement_tries_whatever_comes_of_it(
 ) -> None:
     host = HostCosts(**dict.fromkeys(HostCosts.__dataclass_fields__, 0.0))
     for name, figure in {
-        "_workspace_bytes": 0, "_sets": 1, "_alone": [1e-5], "host_costs": host, "in_graph": found,
+        "_workspace_bytes": 0, "_sets": 1, "_alone": ([1e-5], 6e-6), "host_costs": host, "in_graph": found,
         "launched": Launched(3, kernels), "multiprocessors": PROCESSORS,
     }.items():  # fmt: skip
         monkeypatch.setattr(cuda_operations, name, lambda *_, figure=figure: figure)
@@ -140,7 +160,11 @@ def test_a_measurement_tries_whatever_comes_of_it(
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     step: Any = SimpleNamespace(bound=lambda: print, task=SimpleNamespace(outputs=()))
     spinner: Any = SimpleNamespace(device=0)
-    cost = cuda_operations.measure_on_cuda(step, spinner, 1, concurrency=False)
+    company: Any = SimpleNamespace()
+    cost = cuda_operations.measure_on_cuda(step, spinner, 1, concurrency=False, company=company)
     assert (cost.graph_tried, cost.graph_s, cost.launches) == (True, found[0][1] if found else None, 3)
     assert cost.graph_memory == found
     assert (cost.kernels, cost.processors) == (kernels, PROCESSORS if kernels else None)
+    assert not cost.host_left_out
+    without = cuda_operations.measure_on_cuda(step, spinner, 1, concurrency=False, company=None)
+    assert (without.host_left_out, without.graph_s) == (True, cost.graph_s)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from graphsched.calibration import host_costs as module
-from graphsched.calibration.host_costs import HostCosts, host_costs
+from graphsched.calibration.host_costs import HostCosts, company_on, host_costs
 from graphsched.calibration.tiny_plans import KINDS
 from graphsched.costs import COMPANY_KINDS
 
@@ -62,22 +62,27 @@ class Host:
         self.after_others, self.last = False, self.stream
 
 
+def costs_of(host: Host, alone_s: float) -> HostCosts:
+    with company_on(0) as company:
+        return host_costs([host.call], company, alone_s, returned_bytes=4)
+
+
 def test_every_cost_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
     host = Host(monkeypatch, 1.0)
-    found = host_costs([host.call], 0, alone_s=1e-6, returned_bytes=4)
+    found = costs_of(host, alone_s=1e-6)
     assert found == HostCosts(*(pytest.approx(s) for s in (CALL_S, TINY_S, COMPANY_S, SWITCHING_S)))
 
 
 def test_a_slower_thread_has_the_same_ratios(monkeypatch: pytest.MonkeyPatch) -> None:
     host = Host(monkeypatch, 3.0)
-    found = host_costs([host.call], 0, alone_s=1e-6, returned_bytes=4)
+    found = costs_of(host, alone_s=1e-6)
     costs = (found.dispatch_s, found.company_s, found.switching_s)
     assert [cost / found.call_s for cost in costs] == pytest.approx([2.0, 0.8, 0.4])
 
 
 def test_streams_do_not_matter_where_the_device_is_busy_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     host = Host(monkeypatch, 1.0)
-    assert host_costs([host.call], 0, alone_s=1e-3, returned_bytes=4).switching_s == 0.0
+    assert costs_of(host, alone_s=1e-3).switching_s == 0.0
 
 
 def test_the_others_are_of_as_many_kinds_as_costs_say() -> None:

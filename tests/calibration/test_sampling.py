@@ -45,6 +45,6 @@ def test_slowdowns_are_relative_and_never_below_one() -> None:
 
 
 def test_a_cost_has_median_quartiles_and_count() -> None:
-    cost = cost_of([4.0, 1.0, 2.0, 3.0, 100.0], dispatch_s=2e-5, launches=3)
+    cost = cost_of([4.0, 1.0, 2.0, 3.0, 100.0], workspace_bytes=5, launches=3)
     assert (cost.device_s, cost.quartiles_s, cost.samples) == (3.0, (2.0, 4.0), 5)
-    assert (cost.dispatch_s, cost.launches, cost.source) == (2e-5, 3, "measured")
+    assert (cost.workspace_bytes, cost.launches, cost.source) == (5, 3, "measured")

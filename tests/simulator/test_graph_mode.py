@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from graphsched.costs import Costs, TaskCost
 from graphsched.errors import ScheduleError
+from graphsched.estimates import DISPATCH_S
 from graphsched.plan import Plan
 from graphsched.platform import Dispatch
 from graphsched.schedulers import schedule
@@ -47,6 +48,18 @@ def test_one_launch_stands_before_all() -> None:
     assert line.timed_makespan_s == 4 + 2 * 8.125 + 0.5
     assert line.start_s.tolist() == [4.0, 12.125]
     assert line.issue_end_s.tolist() == [3.0, 3.0]
+
+
+def test_what_calls_cost_may_be_left_out_and_is_an_estimate_elsewhere() -> None:
+    plan = chain({"a": "cuda:0/s0", "b": "cuda:0/s0"})
+    ((key, cost),) = ((key, plan.costs[key]) for key in plan.costs)
+    bare = replace(plan, costs=Costs({key: TaskCost(cost.device_s, host_left_out=True)}))
+    assert predict(bare).makespan_s == predict(plan).makespan_s
+    assert predict(bare).estimated == ()
+    eager = replace(bare, mode="eager")
+    estimated = replace(eager, costs=Costs({key: TaskCost(cost.device_s, DISPATCH_S["cuda"])}))
+    assert predict(eager).estimated == ("a", "b")
+    assert predict(eager).makespan_s == predict(estimated).makespan_s
 
 
 def test_an_edge_to_another_lane_costs_what_it_costs_in_a_graph() -> None:
