@@ -8,7 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from graphsched.plan import Plan
+from graphsched.plan import Plan, stamped
+from graphsched.simulator.graph_mode import in_graph
 from graphsched.timeline import Timeline
 
 Bound = Literal["gpu", "host"]
@@ -24,9 +25,17 @@ def gpu_share(line: Timeline) -> float:
     """
     path = [i for i in line.critical_path() if _on_gpu(line.plan, i)]
     begins = np.maximum(line.start_s[path], line.issue_end_s[path])
-    events_s = line.plan.platform.dispatch.timed_gap_s
+    events_s = _events_s(line.plan)
     gpu_s = float(np.maximum(line.end_s[path] - begins - events_s, 0.0).sum())
     return gpu_s / line.timed_makespan_s if line.timed_makespan_s else 0.0
+
+
+def _events_s(plan: Plan) -> float:
+    """What two timing events around an action, or the stamps in their place, take on its lane."""
+    costs = plan.platform.dispatch
+    if plan.mode == "graph":
+        costs = in_graph(costs, whole=False, stamps=stamped(plan))
+    return costs.timed_gap_s
 
 
 def shares_device(line: Timeline) -> bool:

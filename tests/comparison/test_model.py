@@ -86,6 +86,15 @@ def test_time_of_timing_events_is_not_the_gpus() -> None:
     assert compare(line, line).gpu_share == pytest.approx(2 / 8)
 
 
+@pytest.mark.parametrize(("costs", "gpu_s"), [({"graph_stamp_s": 0.25}, 7), ({"graph_event_s": 1.0}, 4), ({}, 2)])
+def test_in_a_graph_stamps_or_event_nodes_are_taken_away(costs: dict[str, float], gpu_s: float) -> None:
+    """mm ─▶ copy, 4 s each: beside them what a graph has around them; what streams have where that is not known."""
+    plan = overlap(1)
+    here = replace(plan.platform, dispatch=replace(plan.platform.dispatch, timed_gap_s=3.0, **costs))
+    line = timeline(replace(plan, platform=here, mode="graph"), [(0, 4), (4, 8)])
+    assert compare(line, line).gpu_share == pytest.approx(gpu_s / 8)
+
+
 def test_time_in_which_the_thread_still_issues_an_action_is_not_the_gpus() -> None:
     """A task of many launches starts with the first (1 s) and ends with the last (9 s): 1 s is left."""
     work = Workload()
