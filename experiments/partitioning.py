@@ -93,8 +93,8 @@ def _split(
 
 
 def _figures(work: gs.Workload, platform: gs.Platform) -> dict[str, float]:
-    """Bytes that a step moves between devices, and the most memory that a device needs."""
-    plan = gs.schedule(work, platform, scheduler=SCHEDULER)
+    """Bytes that a step moves between devices, and the most memory that a device needs, workspaces included."""
+    plan = gs.schedule(work, platform, gs.profile(work, platform, mode="graph"), scheduler=SCHEDULER)
     moved = [copy.read.value.nbytes for copy in plan.copies.values() if copy.source != copy.target]
     used = {lane.device for lane in plan.lanes}
     peaks = [peak.nbytes for device, peak in plan.peak_memory.items() if device in used and device != "cpu"]
