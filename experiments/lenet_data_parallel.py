@@ -48,6 +48,8 @@ def lenet_data_parallel(
     epochs: int = 0,
     rates: tuple[float, ...] = (),
     data: str = "",
+    checkpoints: str = "",
+    every: int = 0,
 ) -> Iterator[gs.Case]:
     """Train LeNet on one device and on several, with the batch split between them.
 
@@ -65,7 +67,9 @@ def lenet_data_parallel(
     same order; accuracy and loss are figures, and drawn by epoch. With `rates` graphs are trained at each of these
     learning rates too. With the text's `batch` and `lr` LeNet learns nothing in 120 steps, 10 epochs of the 3,072
     images that come with the project: name a folder with the full set (`data`), or take small batches (with
-    ``batch=16`` 76 % of the test images are right after 8 epochs).
+    ``batch=16`` 76 % of the test images are right after 8 epochs). In a folder `checkpoints` trainings are kept after
+    each epoch, and after `every` steps of one, and the same command goes on from there. In mode ``distributed`` graphs
+    are trained by all ranks; where torchrun starts these again (``--max-restarts``), they go on too.
 
     Source: d2l.ai 12.5; on its machines an epoch of 235 steps took 2.7 s on one GPU and 3.6 s on two (2.5 and 3.4 s
     on others).
@@ -74,7 +78,7 @@ def lenet_data_parallel(
     check_known("way", ways, WAYS)
     check_known("way to sum gradients", reduce, METHODS)
     check_sizes(devices=devices, batch=batch, lr=lr, rates=rates, steps=steps)
-    courses = Courses(epochs)
+    courses = Courses(epochs, Path(checkpoints) if checkpoints else None, every or None)
     _last[:] = [courses]
     for used in (platform.accelerators()[:count] for count in devices if count <= len(platform.accelerators())):
         images = batch * len(used) if scaling == "batch" else batch
@@ -85,7 +89,15 @@ def lenet_data_parallel(
             for rate in dict.fromkeys((lr, *rates)):
                 name = f"one graph, lr {rate:g}" if rates else "one graph"
                 for way in reduce if len(used) > 1 else reduce[:1]:
-                    yield step_case(name, replace(setting, lr=rate), way, bucket_kib, scheduler, courses.by_graph)
+                    yield step_case(
+                        name,
+                        replace(setting, lr=rate),
+                        way,
+                        bucket_kib,
+                        scheduler,
+                        courses.by_graph,
+                        courses.by_ranks,
+                    )
         if tests:
             yield from _tests(setting, ways, scheduler)
 

@@ -29,7 +29,7 @@ All but `ExecutionError` mean that the request was wrong (command-line exit code
 `ExecutionError` means that the work failed (exit code 1).
 
 Warnings: `EstimateWarning` (a cost is an estimate), `PlatformWarning` (a platform file no
-longer describes this host), both under `GraphschedWarning`.
+longer describes this host), `ScheduleWarning` (a scheduler of several failed), all under `GraphschedWarning`.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ __all__ = [
     "PlatformWarning",
     "RankError",
     "ScheduleError",
+    "ScheduleWarning",
     "SignatureError",
     "StuckError",
     "TaskFailedError",
@@ -165,3 +166,7 @@ class EstimateWarning(GraphschedWarning):
 
 class PlatformWarning(GraphschedWarning):
     """The platform file no longer describes this host."""
+
+
+class ScheduleWarning(GraphschedWarning):
+    """One of several schedulers failed and was left out."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from tests.timelines import MATRIX, add, handover, overlap, plan_of, simple_run,
 
 SPANS = [(1, 2e3), (2e3, 3e3), (3e3, 5e3), (3e3, 6e3), (4, 6e3)]  # a, a>cuda:1, b, c, wait
 ISSUES = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 4)]
+BOUND = "lower bound of any plan, 1.606 ms"  # a and then b or c, by estimates
 KINDS = {"compute", "copy", "wait", "dispatch"}
 
 
@@ -123,8 +125,18 @@ def test_looks_differ_in_colour_hatch_and_brightness() -> None:
 def test_legend_names_what_is_drawn_and_both_makespans() -> None:
     assert legend(both()) == [
         "compute", "copy", "thread blocked", "dispatch", "predicted makespan, 6 ms", "measured makespan, 5.4 ms",
+        BOUND,
     ]  # fmt: skip
     assert "dispatch" not in legend(plot_gantt(timeline(handover(), SPANS)))
+
+
+def test_the_lower_bound_is_a_dotted_line() -> None:
+    """Of any plan of the workload; the larger one where the plan's scheduler has proven more."""
+    (line,) = [line for line in both().axes[0].lines if line.get_label() == BOUND]
+    assert line.get_linestyle() == ":"
+    proven = scaled(1e-6)
+    proven = replace(proven, plan=replace(proven.plan, bound_s=4e-3))
+    assert "lower bound of any plan, 4 ms" in legend(plot_gantt(proven))
 
 
 def test_the_interval_of_a_prediction_is_a_whisker_across_its_makespan() -> None:

@@ -1,11 +1,12 @@
 """Checkpoints of training runs: what is needed to go on to the bit, as one file of tensors and plain data.
 
-Not modelled: optimisers and networks that keep anything outside a program's states; files of several hosts.
+Not modelled: optimisers and networks that keep anything outside a program's states; files in several parts.
 """
 
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -17,7 +18,7 @@ from torch import Tensor
 from graphsched.errors import ExperimentError, FileFormatError
 from graphsched.files import write_bytes
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +29,7 @@ class Checkpoint:
         states: Parameters, moments and all other states of the program.
         epoch, step: Epochs that are over, and steps of the next one that are, from 0.
         batch, seed, images: Images a step, of the order, and images to learn from.
-        random: States of torch's generators: that of the CPU first, then those of the GPUs.
+        random: States of torch's generators by process: of each that of the CPU first, then those of the GPUs.
         history: Figures of each epoch that is over.
         running: Sums over the steps of the epoch that is not.
         network: Shape and type of each state, by name.
@@ -40,7 +41,7 @@ class Checkpoint:
     batch: int
     seed: int
     images: int
-    random: list[Tensor]
+    random: list[list[Tensor]]
     history: list[dict[str, float]]
     running: dict[str, float]
     network: dict[str, str]
@@ -92,16 +93,26 @@ def load(path: str | Path) -> Checkpoint:
     return Checkpoint(**{name: content[name] for name in names})
 
 
-def check_same(checkpoint: Checkpoint, path: str | Path, states: Mapping[str, Tensor], **run: int) -> None:
+def check_same(
+    checkpoint: Checkpoint, path: str | Path, states: Mapping[str, Tensor], *, ranks: int, **run: int
+) -> None:
     """Make sure that `checkpoint`, which was read from `path`, is of this network and run.
+
+    Another plan may go on, in another mode and with another learning rate: what is kept does not depend on it.
 
     Args:
         states: Of the program that is to go on.
+        ranks: Processes that are to go on; each has random numbers of its own.
         run: ``batch``, ``seed`` and ``images`` of the run that is to go on.
 
     Raises:
         ExperimentError: It is of another; what differs is named.
     """
+    if len(checkpoint.random) != ranks:
+        raise ExperimentError(
+            f"{path} is of a run by {_processes(len(checkpoint.random))}, not {ranks}: start as many, for each has "
+            "random numbers of its own; or give another file"
+        )
     for name, value in run.items():
         if getattr(checkpoint, name) != value:
             raise ExperimentError(
@@ -116,6 +127,10 @@ def check_same(checkpoint: Checkpoint, path: str | Path, states: Mapping[str, Te
             )
 
 
+def _processes(count: int) -> str:
+    return f"{count} process{'es' if count > 1 else ''}"
+
+
 def random_states() -> list[Tensor]:
     """States of torch's generators as they are now."""
     cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
@@ -127,3 +142,48 @@ def set_random_states(states: list[Tensor]) -> None:
     torch.set_rng_state(states[0])
     for number, state in enumerate(states[1 : 1 + torch.cuda.device_count()]):
         torch.cuda.set_rng_state(state, number)
+
+
+def file_for(folder: str | Path, experiment: str, label: str) -> Path:
+    """The file in `folder` of the training with this label.
+
+    Example:
+        >>> file_for("kept", "lenet", "one graph, 2 GPUs").as_posix()
+        'kept/lenet-one-graph-2-gpus.pt'
+    """
+    return Path(folder) / (re.sub(r"[^a-z0-9_]+", "-", f"{experiment} {label}".lower()) + ".pt")
+
+
+class CheckpointFile:
+    """The file in which the run of one process is kept."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path, self.ranks = Path(path), 1
+
+    def read(self) -> Checkpoint | None:
+        """What the file has; None: there is none.
+
+        Raises:
+            FileFormatError: As `load`.
+        """
+        return load(self.path) if self.path.exists() else None
+
+    def write(self, checkpoint: Checkpoint) -> None:
+        """Put `checkpoint` in its place.
+
+        Raises:
+            OutputError: As `save`.
+        """
+        save(checkpoint, self.path)
+
+    def random_states(self) -> list[list[Tensor]]:
+        """Those of each process."""
+        return [random_states()]
+
+    def set_random_states(self, states: list[list[Tensor]]) -> None:
+        """Set the generators of this process."""
+        set_random_states(states[0])
+
+    def agreed(self, stop: bool) -> bool:
+        """Whether all processes are to stop."""
+        return stop

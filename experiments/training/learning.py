@@ -19,11 +19,15 @@ from torch.nn import functional
 import graphsched as gs
 from experiments._shared import SEED, threads_of, torch_device
 from experiments.training.baselines import Setting, dataset
-from experiments.training.loop import Course, Evaluate, Inputs, Step, train
+from experiments.training.checkpoints import file_for
+from experiments.training.loop import Course, Evaluate, Inputs, Keeping, Step, train
+from experiments.training.on_ranks import RankFile, RankStep
 from experiments.training.replicas import StepFigures, counting, given
 from graphsched.charts import plot_training
+from graphsched.executors.distributed import RankProgram
 
 NO_CLASS = -1
+TEST_S = 600.0  # for a test on rank 0
 
 
 @dataclass
@@ -32,10 +36,14 @@ class Courses:
 
     Attributes:
         epochs: Of each; with none nothing is trained.
+        folder: Where trainings are kept after each epoch, to go on from there; None: they are not.
+        every: Steps between two times that one is kept within an epoch; None: none.
         found: Their courses.
     """
 
     epochs: int = 0
+    folder: Path | None = None
+    every: int | None = None
     found: dict[str, Course] = field(default_factory=dict)
 
     def by_graph(self, label: str, steps: StepFigures, mode: str) -> dict[str, float]:
@@ -51,6 +59,34 @@ class Courses:
                 program,
                 lambda images, labels: given(steps.work, images, labels, count),
                 lambda states: counted_accuracy(counts, setting, states),
+                self._file(f"{label}, {mode}"),
+            )
+
+    def by_ranks(self, label: str, steps: StepFigures, plan: gs.Plan) -> dict[str, float]:
+        """Train by all ranks of a distributed run, each of which calls this with the same `plan`.
+
+        Test accuracy is that of plain PyTorch on rank 0.
+        """
+        if not self.epochs:
+            return {}
+        setting, count = steps.setting, len(steps.setting.devices)
+        label = f"{label}, distributed"
+        with RankProgram(plan) as program:
+            world = program.world
+
+            def accuracy(states: Mapping[str, Tensor]) -> float:
+                first = {name.removeprefix("0/"): tensor for name, tensor in states.items() if name.startswith("0/")}
+                found = plain_accuracy(setting, first) if world.rank == 0 else 0.0
+                return float(world.share(found, TEST_S, "the test accuracy"))
+
+            return self._train(
+                label,
+                setting,
+                RankStep(program),
+                lambda images, labels: given(steps.work, images, labels, count),
+                accuracy,
+                RankFile(program, file) if (file := self._file(label)) else None,
+                quiet=world.rank > 0,
             )
 
     def by_others(self, label: str, setting: Setting, start: Callable[[], Step]) -> dict[str, float]:
@@ -63,13 +99,36 @@ class Courses:
             start(),
             lambda images, labels: {"input": images, "target": labels},
             lambda states: plain_accuracy(setting, states),
+            self._file(label),
         )
 
-    def _train(self, label: str, setting: Setting, step: Step, inputs: Inputs, evaluate: Evaluate) -> dict[str, float]:
-        data, batch = dataset(setting.folder), setting.images
+    def _file(self, label: str) -> Path | None:
+        return file_for(self.folder, "training", label) if self.folder else None
+
+    def _train(
+        self,
+        label: str,
+        setting: Setting,
+        step: Step,
+        inputs: Inputs,
+        evaluate: Evaluate,
+        kept: Keeping | Path | None,
+        *,
+        quiet: bool = False,
+    ) -> dict[str, float]:
         with threads_of(setting.platform, setting.devices[0]):
             course = train(
-                step, data, epochs=self.epochs, batch=batch, seed=SEED, inputs=inputs, evaluate=evaluate, title=label
+                step,
+                dataset(setting.folder),
+                epochs=self.epochs,
+                batch=setting.images,
+                seed=SEED,
+                inputs=inputs,
+                evaluate=evaluate,
+                checkpoint=kept,
+                every=self.every,
+                title=label,
+                quiet=quiet,
             )
         self.found[label] = course
         last, seconds = course.history[-1], [epoch["seconds"] for epoch in course.history]

@@ -1,7 +1,7 @@
 """Training runs: epochs of steps with figures as they go, stopped and continued to the bit.
 
 Not modelled: learning rates that change from step to step (trace again); a last batch of fewer images, which is left
-out of each epoch; several hosts; random numbers that tasks on several CPU lanes draw, whose order is not fixed.
+out of each epoch; random numbers that tasks on several CPU lanes draw, whose order is not fixed.
 """
 
 from __future__ import annotations
@@ -17,15 +17,7 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from experiments.training.bar import Show, training_bar
-from experiments.training.checkpoints import (
-    Checkpoint,
-    check_same,
-    fingerprint,
-    load,
-    random_states,
-    save,
-    set_random_states,
-)
+from experiments.training.checkpoints import Checkpoint, CheckpointFile, check_same, fingerprint
 from experiments.training.interrupts import stopping
 from experiments.training.results import reading
 from graphsched.errors import ExperimentError
@@ -47,6 +39,19 @@ class Step(Protocol):
     def submit(self, **inputs: Any) -> Handle: ...
     def state(self) -> dict[str, Any]: ...
     def reset(self, states: dict[str, Any]) -> None: ...
+
+
+class Keeping(Protocol):
+    """Where a run is kept, by one process or by all ranks together: a `CheckpointFile`, or `RankFile`."""
+
+    path: Path
+    ranks: int
+
+    def read(self) -> Checkpoint | None: ...
+    def write(self, checkpoint: Checkpoint) -> None: ...
+    def random_states(self) -> list[list[Tensor]]: ...
+    def set_random_states(self, states: list[list[Tensor]]) -> None: ...
+    def agreed(self, stop: bool) -> bool: ...
 
 
 @dataclass(eq=False)
@@ -107,14 +112,16 @@ def train(
     seed: int,
     inputs: Inputs = lambda images, labels: {"input": images, "target": labels},
     evaluate: Evaluate | None = None,
-    checkpoint: str | Path | None = None,
+    checkpoint: str | Path | Keeping | None = None,
+    every: int | None = None,
     title: str = "training",
     quiet: bool = False,
 ) -> Course:
     """Train `epochs` epochs; each step is submitted before the figures of the one before are read.
 
-    With a `checkpoint` the run is written there after each epoch, and when it is interrupted: after the step that is
-    under way. If the file is there the run goes on from it, to the bit as if it had not been stopped.
+    With a `checkpoint` the run is written there after each epoch, after `every` steps of one, and when it is
+    interrupted: after the step that is under way. If the file is there the run goes on from it, to the bit as if it had
+    not been stopped.
 
     Args:
         step: Its results are ``loss`` and ``output``, or those of parts of the batch (``0/loss``, ``0/output``).
@@ -124,40 +131,38 @@ def train(
         seed: From 0 on.
         inputs: From images and labels to the step's inputs by name.
         evaluate: From states to the accuracy on test images; called after each epoch.
-        checkpoint: A file.
+        checkpoint: A file; on the ranks of a distributed run a `RankFile`.
+        every: Steps between two checkpoints of an epoch; None: one at its end.
         title: Before the progress bar, and in errors.
         quiet: No progress bar; there is none where stderr is no terminal.
 
     Raises:
         ExperimentError: The loss is not finite: epoch and step are named. A number is wrong, or the checkpoint is of
-            another network, batch, seed or number of images.
+            another network, batch, seed, number of images or of processes.
         FileFormatError: The checkpoint is damaged.
         KeyboardInterrupt: It was interrupted.
     """
-    if epochs < 1:
-        raise ExperimentError(f"epochs is {epochs}: a number above 0 is needed")
+    for name, value in (("epochs", epochs), ("every", every)):
+        if value is not None and value < 1:
+            raise ExperimentError(f"{name} is {value}: a number above 0 is needed")
     images = len(dataset.train_images)
     batches(dataset.train_images, dataset.train_labels, batch, seed=seed, drop_last=True)  # checked before anything
     run = {"batch": batch, "seed": seed, "images": images}
-    course = _continued(step, checkpoint, run) if checkpoint is not None else Course()
+    kept = CheckpointFile(checkpoint) if isinstance(checkpoint, (str, Path)) else checkpoint
+    course = _continued(step, kept, run) if kept is not None else Course()
     per_epoch = images // batch
-
-    def keep() -> None:
-        if checkpoint is not None:
-            save(_as_checkpoint(step, course, run), checkpoint)
-
-    with (
-        stopping(checkpoint is not None) as asked,
-        training_bar(title, epochs, per_epoch, quiet=quiet) as show,
-    ):
+    with stopping(kept is not None) as interrupted, training_bar(title, epochs, per_epoch, quiet=quiet) as show:
+        asked = interrupted if kept is None else lambda: kept.agreed(interrupted())
         while course.epoch < epochs and not asked():
             given = batches(
                 dataset.train_images, dataset.train_labels, batch, seed=seed, epoch=course.epoch, drop_last=True
             )
-            _steps(step, islice(given, course.step, None), course, inputs, _words(title, per_epoch), show, asked)
+            part = islice(given, course.step, None if every is None else course.step + every)
+            _steps(step, part, course, inputs, _words(title, per_epoch), show, asked)
             if course.step >= per_epoch:
                 course.end_epoch(**({} if evaluate is None else {"test_accuracy": evaluate(step.state())}))
-            keep()
+            if kept is not None:
+                kept.write(_as_checkpoint(step, course, kept, run))
     return course
 
 
@@ -201,24 +206,24 @@ def _words(title: str, per_epoch: int) -> str:
     )
 
 
-def _continued(step: Step, path: str | Path, run: dict[str, int]) -> Course:
-    """Where the run that `path` keeps was stopped, with the states of `step` and random numbers as they were then."""
-    if not Path(path).exists():
+def _continued(step: Step, kept: Keeping, run: dict[str, int]) -> Course:
+    """Where the run that is `kept` was stopped, with the states of `step` and random numbers as they were then."""
+    found = kept.read()
+    if found is None:
         return Course()
-    found = load(path)
-    check_same(found, path, step.state(), **run)
+    check_same(found, kept.path, step.state(), ranks=kept.ranks, **run)
     step.reset(found.states)
-    set_random_states(found.random)
+    kept.set_random_states(found.random)
     return Course(found.epoch, found.step, found.history, found.running)
 
 
-def _as_checkpoint(step: Step, course: Course, run: dict[str, int]) -> Checkpoint:
+def _as_checkpoint(step: Step, course: Course, kept: Keeping, run: dict[str, int]) -> Checkpoint:
     states = step.state()  # waits for what was submitted
     return Checkpoint(
         states=states,
         epoch=course.epoch,
         step=course.step,
-        random=random_states(),
+        random=kept.random_states(),
         history=course.history,
         running=course.running,
         network=fingerprint(states),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 import graphsched as gs
 from experiments._shared import SEED, threads_of, torch_device
 from experiments.training.central_parameters import central_parameters
+from experiments.training.checkpoints import file_for
 from experiments.training.evaluating import Evaluation
 from experiments.training.loop import Course, Step, train
 from experiments.training.results import PlainStep
@@ -118,5 +118,4 @@ class Perceptron:
 
     def _file(self, label: str) -> Path | None:
         """Where the training of this label is kept."""
-        name = re.sub(r"[^a-z0-9]+", "-", f"two_layer_mlp {label}".lower())
-        return Path(self.checkpoints) / f"{name}.pt" if self.checkpoints else None
+        return file_for(self.checkpoints, "two_layer_mlp", label) if self.checkpoints else None

@@ -142,16 +142,42 @@ More = Callable[[str, StepFigures, str], Mapping[str, float]]
 """Further figures of a case, from its label, its steps and the mode."""
 
 
-def step_case(name: str, setting: Setting, reduce: str, bucket_kib: int, scheduler: str, more: More) -> gs.Case:
+OnRanks = Callable[[str, StepFigures, gs.Plan], Mapping[str, float]]
+"""Figures that all ranks of a distributed run take together, from a case's label, its steps and the plan."""
+
+
+def step_case(
+    name: str,
+    setting: Setting,
+    reduce: str,
+    bucket_kib: int,
+    scheduler: str,
+    more: More,
+    on_ranks: OnRanks | None = None,
+) -> gs.Case:
     """The case of `training_step`; its label says how gradients are summed, if there is more than one device."""
     work = training_step(setting, reduce, bucket_kib)
-    return graph_case(f"{name}, {reduce}" if len(setting.devices) > 1 else name, setting, work, scheduler, more)
+    name = f"{name}, {reduce}" if len(setting.devices) > 1 else name
+    return graph_case(name, setting, work, scheduler, more, on_ranks)
 
 
-def graph_case(name: str, setting: Setting, work: gs.Workload, scheduler: str, more: More = lambda *_: {}) -> gs.Case:
+def graph_case(
+    name: str,
+    setting: Setting,
+    work: gs.Workload,
+    scheduler: str,
+    more: More = lambda *_: {},
+    on_ranks: OnRanks | None = None,
+) -> gs.Case:
     """The case of a workload that is split over the devices, with the figures of many steps in a row."""
     label, steps = f"{name}, {setting.where}", StepFigures(setting, work, scheduler)
-    return StepCase(label, work, scheduler=scheduler, figures=lambda mode: {**steps(mode), **more(label, steps, mode)})
+    return StepCase(
+        label,
+        work,
+        scheduler=scheduler,
+        on_ranks=None if on_ranks is None else functools.partial(on_ranks, label, steps),
+        figures=lambda mode: {**steps(mode), **more(label, steps, mode)},
+    )
 
 
 def check_split(setting: Setting, epochs: int) -> None:

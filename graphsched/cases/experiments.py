@@ -11,6 +11,7 @@ from typing import Any
 from graphsched.cases.loading import import_paths
 from graphsched.cases.parameters import Parameter, read_signature, read_values
 from graphsched.errors import ExperimentError, GraphschedError
+from graphsched.plan import Plan
 from graphsched.platform import Platform
 from graphsched.workload import Workload
 
@@ -31,6 +32,7 @@ class Case:
             prediction and the mode ``baseline``.
         reported_s: The figure that the source printed, in seconds.
         metrics: Called by a real run only: further measured figures, the unit in each name.
+        on_ranks: The same in mode ``distributed``, called by every rank with the plan; rank 0's figures are kept.
         group: Name of what this and other cases do in different ways: the fastest of them is named.
 
     Raises:
@@ -46,6 +48,7 @@ class Case:
     baseline: Callable[[], Any] | None = None
     reported_s: float | None = None
     metrics: Callable[[], Mapping[str, float]] | None = None
+    on_ranks: Callable[[Plan], Mapping[str, float]] | None = None
     group: str = ""
 
     def __post_init__(self) -> None:

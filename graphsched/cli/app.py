@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from graphsched.cli import bench, compare, demo, experiments, explain, measure, recorded, verify
+from graphsched.cli import bench, compare, demo, experiments, explain, measure, recorded, schedule, sweep, verify
 from graphsched.cli.interrupts import remembered
 from graphsched.cli.output import only_json, show_warning
 from graphsched.errors import EstimateWarning, ExecutionError, GraphschedError, GraphschedWarning
@@ -28,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-for module in (experiments, verify, recorded, compare, explain, measure, bench, demo):
+for module in (experiments, sweep, schedule, verify, recorded, compare, explain, measure, bench, demo):
     for name, command in module.COMMANDS.items():
         app.command(name)(command)
 

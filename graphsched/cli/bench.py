@@ -15,17 +15,24 @@ from graphsched.cli.output import print_json, print_rows, say
 
 ACTIONS, QUICK_ACTIONS = (10_000, 100_000), (10_000,)
 TASKS, QUICK_TASKS = (1_000, 10_000), (1_000,)
+OPTIMA = "optima"
 IN_FILE_ONLY = "_samples"  # tables of this ending are long, and not printed
 
 Data = dict[str, Any]
 
 
 def bench(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FOLDER]", help="For --only optima: graphs (.stg), and best.csv with what is known."),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes, within a few seconds.")] = False,
     only: Annotated[
         list[str] | None,
         typer.Option(
-            "--only", metavar="NAME", help="simulator, schedulers, dispatch, replay, or an experiment (metg, branches)."
+            "--only",
+            metavar="NAME",
+            help="simulator, schedulers, dispatch, replay, optima, or an experiment (metg, branches).",
         ),
     ] = None,
     params: Annotated[
@@ -52,9 +59,12 @@ def bench(
     An experiment that compares ways to run something side by side is named with --only, and takes parameters with -p.
     What is finished is kept when something later fails or is interrupted.
     """
+    from graphsched.errors import ExperimentError
     from graphsched.files import check_folder
 
-    asked = {name: _part(name, platform, params, quick=quick) for name in only or OWN}
+    asked = {name: _part(name, platform, params, folder, quick=quick) for name in only or OWN}
+    if folder is not None and OPTIMA not in asked:
+        raise ExperimentError(f"a folder ({folder}) is for the benchmark of known optima: add --only {OPTIMA}")
     if out is not None:
         check_folder(out.parent)
     parts = {name: begin() for name, begin in asked.items()}
@@ -151,8 +161,10 @@ OWN: Mapping[str, Callable[[bool], Data]] = {
 }
 
 
-def _part(name: str, platform: str | None, params: list[str] | None, *, quick: bool) -> Callable[[], Iterator[Data]]:
-    """What begins the benchmark of this name: one of `OWN`, or the function ``bench`` of an experiment's file.
+def _part(
+    name: str, platform: str | None, params: list[str] | None, folder: Path | None, *, quick: bool
+) -> Callable[[], Iterator[Data]]:
+    """What begins the benchmark of this name: one of `OWN`, that of known optima, or ``bench`` of an experiment's file.
 
     That function checks its parameters and returns an iterator that measures: over the tables with all rows so far.
 
@@ -169,6 +181,12 @@ def _part(name: str, platform: str | None, params: list[str] | None, *, quick: b
     if name in OWN:
         read_values(f"benchmark {name!r}", (), given)
         return lambda: _at_once(OWN[name], quick)
+    if name == OPTIMA:
+        from graphsched.cli.bench_optima import bench_optima
+
+        read_values(f"benchmark {name!r}", (), given)
+        tables = bench_optima(folder, quick=quick)
+        return lambda: tables
     found = find(name)
     function = found.function.__globals__.get("bench")
     if not callable(function):

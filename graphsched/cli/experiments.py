@@ -132,7 +132,7 @@ def _run(
     from graphsched.cli.naming import title_of
     from graphsched.cli.origin import platform_notes
     from graphsched.cli.perform import Runner, check_cases, without_refused
-    from graphsched.cli.ranks import tell_platform
+    from graphsched.cli.ranks import compare_cases, facts_of_cases, tell_platform
     from graphsched.cli.request import Request, check_outputs, collect_cases, platform_to_run
     from graphsched.executors import MODES
 
@@ -142,6 +142,7 @@ def _run(
     folder = check_outputs(out or RUNS / on.name, found.name)
     on_ranks = tell_platform(world, on)
     request = Request(found, values, on, on.costs, collect_cases(found, values, on, mode=mode, only=cases))
+    compare_cases(world, facts_of_cases(found, values, request.cases))
     request, left_out = without_refused(request, world.size if world is not None else None)
     check_cases(request, MODES)
     outcomes, files = Runner(request, folder, repeats, pictures, on_ranks).run()
@@ -166,7 +167,7 @@ def show(
     """Print the cases of a prediction or run, and the best of each group."""
     from graphsched.cli.best import best_of_groups, in_words
 
-    figures = [outcome.figures() for outcome in outcomes]
+    figures = [outcome.figures() | {"lower_bound_s": outcome.lower_bound_s} for outcome in outcomes]
     best = best_of_groups((o.case.group, case) for o, case in zip(outcomes, figures, strict=True))
     if as_json:
         data: dict[str, Any] = {"experiment": experiment, "platform": platform, "parameters": values, "cases": figures}
@@ -188,6 +189,11 @@ def print_figures(figures: Sequence[dict[str, Any]], *, title: str, peaks: Seque
     """Print a table of cases, what is estimated marked; with a column for the peak memory of a GPU, where known."""
     headings = ["case", "scheduler", "mode", ">predicted", ">measured", ">error", ">spread", ">source's figure"]
     rows = [_row(case) for case in figures]
+    if any(case.get("lower_bound_s") for case in figures):
+        headings.insert(5, ">lower bound")
+        rows = [
+            (*row[:5], seconds(case.get("lower_bound_s")), *row[5:]) for row, case in zip(rows, figures, strict=True)
+        ]
     if any(peaks):
         headings.append(">peak memory")
         rows = [(*row, figure("peak_bytes", peak)) for row, peak in zip(rows, peaks, strict=True)]

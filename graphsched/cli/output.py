@@ -120,6 +120,8 @@ def figure(name: str, value: Any) -> str:
         return {None: NONE, True: "yes", False: "no"}[value]
     if not _is_number(value):
         return str(value)
+    if name.endswith(("_excess", "_share")):
+        return percent(value)
     if name.endswith("_bytes_per_s"):
         return f"{bytes_text(value)}/s"
     if name.endswith("bytes"):

@@ -16,12 +16,13 @@ from graphsched.cli.interrupts import check_interrupted
 from graphsched.cli.naming import draw, stem, title_of
 from graphsched.cli.output import say
 from graphsched.cli.ranks import MODE as RANKS_MODE
-from graphsched.cli.ranks import tell_case
+from graphsched.cli.ranks import check_ranks, figures_on_ranks, tell_case
 from graphsched.cli.request import SEED, Request
 from graphsched.costs import Costs
 from graphsched.errors import CaptureError, ExecutionError, PlanError, ScheduleError, WorkloadError
 from graphsched.plan import Plan
 from graphsched.platform import Platform
+from graphsched.quantities import seconds_text
 from graphsched.records import CaseRecord, RunRecord, Setup, record_baseline, record_case, save_run
 from graphsched.timeline import Timeline
 
@@ -61,6 +62,15 @@ class Outcome:
             return None
         gpus = [peak.nbytes for device, peak in self.plan.peak_memory.items() if device.startswith("cuda")]
         return max(gpus, default=None)
+
+    @property
+    def lower_bound_s(self) -> float | None:
+        """No plan takes less; None for a baseline, or where finding it takes long."""
+        if self.plan is None or len(self.plan) > LONG_PLAN:
+            return None
+        from graphsched.schedulers.bounds import bound_of
+
+        return bound_of(self.plan)
 
     def figures(self) -> dict[str, Any]:
         """For JSON: the keys of a recorded case, null where a figure is absent."""
@@ -155,6 +165,8 @@ class Runner:
         from graphsched.explanation import explain
         from graphsched.simulator import predict
 
+        if case.mode == RANKS_MODE:
+            check_ranks()
         here = (self.on_ranks if case.mode == RANKS_MODE else None) or self.request.platform
         plan = measured_plan(case, here, self.costs(case))
         expected_s = predict(plan).makespan_s
@@ -165,6 +177,7 @@ class Runner:
             measured = execute(
                 plan, repeats=self.repeats, timeout_s=timeout_s, at_most_s=REPEATS_TAKE_S, between=meter.take
             )
+        metrics = figures_on_ranks(case, plan) if plan.mode == RANKS_MODE else _metrics(case)
         now = at_pace(here, meter.call_s, meter.colds, meter.product_s)
         predicted = predict(replace(plan, platform=now))
         record = record_case(
@@ -175,7 +188,7 @@ class Runner:
             scheduler=case.scheduler,
             options=case.options,
             reported_s=case.reported_s,
-            metrics={} if plan.mode == RANKS_MODE else _metrics(case),  # one process would take them
+            metrics=metrics,
         )
         name, title = stem(self.request.experiment.name, number, case.label, case.mode), title_of(case.label, case.mode)
         files = draw(self.out, name, title, predicted, measured) if self.pictures else ()
@@ -208,11 +221,14 @@ class Runner:
 
 def make_plan(case: Case, platform: Platform, costs: Costs) -> Plan:
     """The plan of a case that is no baseline."""
+    from graphsched.cli.search_bar import searches_shown
     from graphsched.schedulers import schedule
 
     assert case.work is not None
+    asked = {"scheduler": case.scheduler, "mode": case.mode or "eager", **case.options}
     try:
-        return schedule(case.work, platform, costs, scheduler=case.scheduler, mode=case.mode or "eager", **case.options)
+        with searches_shown(seconds_text):
+            return schedule(case.work, platform, costs, **asked)
     except ScheduleError as error:
         raise type(error)(f"case {case.label!r}: {error}") from error
 

@@ -13,7 +13,16 @@ from graphsched.cli.options import AsJson, CaseFilter, ModeFilter, RunFile
 from graphsched.cli.output import print_json
 from graphsched.errors import ExperimentError
 
-FORMATS = ("perfetto", "dot", "plan")
+ENDINGS = {
+    "perfetto": "perfetto.json",
+    "dot": "dot",
+    "plan": "plan.txt",
+    "json": "json",
+    "wfformat": "wfformat.json",
+    "stg": "stg",
+    "node-link": "node-link.json",
+}
+FORMATS = tuple(ENDINGS)
 RESULTS = Path("experiments/results")
 PLOTS, EXPORTS = Path("build/plots"), Path("build/exports")
 
@@ -39,12 +48,18 @@ def plot(
 
 def export(
     run: RunFile,
-    form: Annotated[str, typer.Option("--format", help="perfetto, dot or plan.")] = "perfetto",
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="perfetto, dot or plan; or the graph with measured durations: json, wfformat, stg or node-link.",
+        ),
+    ] = "perfetto",
     out: Annotated[Path | None, typer.Option("--out", help="Folder; default build/exports/<platform>.")] = None,
     cases: CaseFilter = None,
     as_json: AsJson = False,
 ) -> int:
-    """Write each case of a recorded run as a trace, a graph or a plan."""
+    """Write each case of a recorded run as a trace, a plan, or a graph, which 'graphsched schedule' reads."""
     if form not in FORMATS:
         raise ExperimentError(f"no format {form!r}: one of {', '.join(FORMATS)}")
     folder, chosen = _open(run, out, EXPORTS, cases)
@@ -68,13 +83,17 @@ def _write(form: str, folder: Path, name: str, case: Any) -> Path:
     from graphsched.cli.naming import title_of
     from graphsched.files import write_text
     from graphsched.formats.dot import to_dot
+    from graphsched.formats.graph_files import write_graph
+    from graphsched.formats.measured_graph import measured_workload
     from graphsched.formats.perfetto import write_perfetto
 
-    path = folder / f"{name}.{ {'perfetto': 'perfetto.json', 'dot': 'dot', 'plan': 'plan.txt'}[form] }"
+    path = folder / f"{name}.{ENDINGS[form]}"
     if form == "perfetto":
         write_perfetto(path, case.repredict(), case.measured, title=title_of(case.label, case.mode))
-    else:
+    elif form in ("dot", "plan"):
         write_text(path, to_dot(case.plan) if form == "dot" else case.plan.text)
+    else:
+        write_graph(measured_workload(case.measured), path, form)
     return path
 
 

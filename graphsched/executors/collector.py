@@ -6,6 +6,8 @@ import contextlib
 import gc
 from collections.abc import Iterator
 
+from graphsched.garbage import collector_off
+
 
 @contextlib.contextmanager
 def no_collector() -> Iterator[None]:
@@ -27,15 +29,3 @@ def left_alone() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
-
-
-@contextlib.contextmanager
-def collector_off() -> Iterator[None]:
-    """Collect nothing until the end."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from graphsched.explanation.facts import Facts, is_wait
-from graphsched.schedulers.bounds import capacity_rates, critical_path_bound, link_bound, work_bound
+from graphsched.schedulers.bounds import capacity_rates, critical_path_bound, interval_bound, link_bound, work_bound
 from graphsched.simulator.durations import Durations
 
 
@@ -15,14 +15,15 @@ class Limit:
     """A lower bound, in seconds.
 
     Attributes:
-        kind: ``work`` (a device's, or all devices'), ``path`` (the longest), ``link`` (bytes over a
-            capacity), ``lane`` (its actions, one after the other), ``dispatch`` (issuing).
+        kind: ``work`` (a device's, or all devices'), ``path`` (the longest), ``intervals`` (the longest path, and
+            what the busiest interval of it lacks), ``link`` (bytes over a capacity), ``scheduler`` (what that has
+            proven), ``lane`` (its actions, one after the other), ``dispatch`` (issuing).
         scope: ``any plan`` of the workload on the platform, or ``this plan``.
         where: Device, capacity or lane; empty for the whole platform.
         seconds: From costs measured alone.
     """
 
-    kind: Literal["work", "path", "link", "lane", "dispatch"]
+    kind: Literal["work", "path", "intervals", "link", "scheduler", "lane", "dispatch"]
     scope: Literal["any plan", "this plan"]
     where: str
     seconds: float
@@ -36,7 +37,9 @@ def limits(facts: Facts) -> tuple[Limit, ...]:
     return (
         Limit("work", "any plan", "", work_bound(*asked, mode=plan.mode)),
         Limit("path", "any plan", "", critical_path_bound(*asked, mode=plan.mode)),
+        Limit("intervals", "any plan", "", interval_bound(*asked, mode=plan.mode)),
         Limit("link", "any plan", "", link_bound(plan.work, plan.platform)),
+        *([] if plan.bound_s is None else [Limit("scheduler", "any plan", "", plan.bound_s)]),
         *mine,
         Limit("path", "this plan", "", _path(facts)),
         Limit("dispatch", "this plan", "host/py", sum(facts.own_issue_s(i) for i in range(len(facts)))),

@@ -124,4 +124,10 @@ def _named(resource: str) -> str:
 
 
 def _bound_name(limit: Limit) -> str:
-    return {"work": "work", "path": "longest path", "link": "bytes over a link"}.get(limit.kind, limit.kind)
+    names = {
+        "path": "longest path",
+        "intervals": "longest path and what must be done meanwhile",
+        "link": "bytes over a link",
+        "scheduler": "proven by the scheduler",
+    }
+    return names.get(limit.kind, limit.kind)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
+from typing import Any
 
 from graphsched.formats.dependencies import dependencies
 from graphsched.formats.tracks import lane_order
@@ -23,8 +24,9 @@ _LOOKS = {
 def to_dot(graph: Plan | Workload) -> str:
     r"""The graph of a workload, or of a plan with its lanes as clusters, as Graphviz text.
 
-    A workload's edges bear the bytes passed; dashed ones only order. In a plan, edges through which
-    bytes pass bear them, dashed edges are waits, dotted ones the order of a lane.
+    A workload's edges bear the bytes passed; dashed ones only order. Durations that were given, and bytes, are
+    attributes too, which `dot_graph` reads. In a plan, edges through which bytes pass bear them, dashed edges are
+    waits, dotted ones the order of a lane.
 
     Example:
         >>> import networkx as nx
@@ -36,9 +38,9 @@ def to_dot(graph: Plan | Workload) -> str:
           rankdir=LR
           node [fontname="Helvetica"]
           edge [fontname="Helvetica"]
-          "a" [label="a" shape=box style=filled fillcolor="#cfe2f3"]
-          "b" [label="b" shape=box style=filled fillcolor="#cfe2f3"]
-          "a" -> "b" [label="4 MB"]
+          "a" [label="a" shape=box style=filled fillcolor="#cfe2f3" duration_s="1.0"]
+          "b" [label="b" shape=box style=filled fillcolor="#cfe2f3" duration_s="1.0"]
+          "a" -> "b" [label="4 MB" nbytes="4000000"]
         }
     """
     lines = _plan_lines(graph) if isinstance(graph, Plan) else _workload_lines(graph)
@@ -49,9 +51,10 @@ def to_dot(graph: Plan | Workload) -> str:
 
 def _workload_lines(work: Workload) -> Iterator[str]:
     for task in work.tasks:
-        yield _node(task.name, task.kind)
+        given = isinstance(task.duration_s, (int, float))
+        yield _node(task.name, task.kind, duration_s=task.duration_s if given else None)
     for source, target, nbytes in work.graph.edges(data="nbytes"):
-        yield _edge(source, target, nbytes)
+        yield _edge(source, target, nbytes, nbytes=nbytes or None)
 
 
 def _plan_lines(plan: Plan) -> Iterator[str]:
@@ -77,13 +80,18 @@ def _plan_edges(plan: Plan, lanes: list[list[int]]) -> Iterator[str]:
                 yield f"{_quoted(plan.names[j])} -> {_quoted(plan.names[i])} [style=dotted arrowhead=none]"
 
 
-def _node(name: str, kind: str) -> str:
-    return f"{_quoted(name)} [label={_quoted(name)} {_LOOKS[kind]}]"
+def _node(name: str, kind: str, **more: Any) -> str:
+    return f"{_quoted(name)} [label={_quoted(name)} {_LOOKS[kind]}{_attributes(more)}]"
 
 
-def _edge(source: str, target: str, nbytes: int) -> str:
-    look = f"label={_quoted(bytes_text(nbytes))}" if nbytes else "style=dashed"
-    return f"{_quoted(source)} -> {_quoted(target)} [{look}]"
+def _edge(source: str, target: str, passed: int, **more: Any) -> str:
+    look = f"label={_quoted(bytes_text(passed))}" if passed else "style=dashed"
+    return f"{_quoted(source)} -> {_quoted(target)} [{look}{_attributes(more)}]"
+
+
+def _attributes(given: Mapping[str, Any]) -> str:
+    """Those that are not None, each after a space."""
+    return "".join(f" {key}={_quoted(str(value))}" for key, value in given.items() if value is not None)
 
 
 def _quoted(text: str) -> str:

@@ -16,12 +16,14 @@ from graphsched.gantt.bars import LOOKS, Scale, crowded, draw_labels, draw_row
 from graphsched.gantt.fonts import drawable
 from graphsched.gantt.rows import Layout, lay_out, row_names
 from graphsched.quantities import percent_text, seconds_text, time_unit
+from graphsched.schedulers.bounds import bound_of
 from graphsched.timeline import Timeline
 
 DPI = 150
 WIDTH_IN = 13.0
 LINE_STYLES = {"predicted": "--", "measured": "-"}
 WHISKER = 0.22  # rows below the top
+LONG_PLAN = 50_000  # actions
 PALE = "actions narrower than a pixel are drawn together, as dark as they fill the time"
 
 
@@ -37,7 +39,8 @@ def draw(lines: Sequence[Timeline], title: str | None) -> Figure:
     _x_axis(axes, lines, unit, unit_s)
     _y_axis(axes, layout, small=small, labelled=len(lines) > 1)
     axes.set_title(_heading(lines, title), x=0.0, ha="left", fontsize=10.5, linespacing=1.5, parse_math=False)
-    _legend(figure, layout, [*_makespans(axes, lines, unit_s), *_whiskers(axes, lines, unit_s)])
+    marks = [*_makespans(axes, lines, unit_s), *_whiskers(axes, lines, unit_s), *_bound(axes, lines[0], unit_s)]
+    _legend(figure, layout, marks)
     figure.draw_without_rendering()  # settles the layout, so that the size of a pixel is known
     scale = Scale(unit_s, (axes.get_xlim()[1] - axes.get_xlim()[0]) / axes.bbox.width)
     notes = [*_notes(lines), *([PALE] if crowded(layout.rows, scale) else [])]
@@ -139,6 +142,14 @@ def _whiskers(axes: Axes, lines: Sequence[Timeline], unit_s: float) -> list[Line
         for line in lines
         if line.interval_s
     ]
+
+
+def _bound(axes: Axes, line: Timeline, unit_s: float) -> list[Line2D]:
+    """What no plan can beat: a dotted line, where finding it does not take long."""
+    if len(line) > LONG_PLAN or not (bound_s := bound_of(line.plan)):
+        return []
+    label = f"lower bound of any plan, {seconds_text(bound_s)}"
+    return [axes.axvline(bound_s / unit_s, color="#555555", linewidth=1.1, linestyle=":", zorder=4, label=label)]
 
 
 def _legend(figure: Figure, layout: Layout, marks: Sequence[Line2D]) -> None:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from graphsched.costs import Costs
 from graphsched.errors import ScheduleError
+from graphsched.garbage import collector_off
 from graphsched.plan.dependencies import Columns, find_homes, reduce_waits, required_actions
 from graphsched.plan.frees import find_frees
 from graphsched.plan.model import HOST_LANE, Copy, Lane, Plan, copy_lane
@@ -26,12 +27,16 @@ class Placement:
         wait_after: Tasks after which the dispatching thread waits for everything issued.
         copies: Copies asked for by the user go to lanes of their ``own``, or stay on the ``compute``
             lane that made the value (what ``tensor.to`` on the current stream does).
+        note: A few words of the scheduler about it, which the plan repeats behind the scheduler's name.
+        bound_s: Seconds that the scheduler has proven any plan to take at least; None: it has proven nothing.
     """
 
     order: Sequence[str]
     lanes: Mapping[str, str]
     wait_after: Collection[str] = frozenset()
     copies: Literal["own", "compute"] = "own"
+    note: str = ""
+    bound_s: float | None = None
 
 
 @dataclass
@@ -106,6 +111,7 @@ class _Builder:
         )
 
 
+@collector_off()
 def build_plan(
     work: Workload,
     platform: Platform,
@@ -146,6 +152,7 @@ def build_plan(
         frees=find_frees(work, columns, lanes, homes, clocks),
         homes=homes,
         more_lanes={},
+        bound_s=placement.bound_s,
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import networkx as nx
 
 from graphsched.errors import DeadlockError, PlanError, PlatformError, ScheduleError
+from graphsched.garbage import collector_off
 from graphsched.plan.builder import allowed_devices
 from graphsched.plan.dependencies import Clock, Columns, merge, required_actions
 from graphsched.plan.frees import find_buffers
@@ -15,6 +16,7 @@ from graphsched.plan.model import HEAD_LINES, HOST_LANE, Lane, Plan, copy_lane, 
 from graphsched.workload import Workload
 
 
+@collector_off()
 def check(plan: Plan) -> None:
     """Raise the first error found in `plan`; see `Plan.check`.
 

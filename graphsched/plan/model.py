@@ -127,6 +127,7 @@ class Plan:
         copies: What copy actions move, by action.
         frees: Buffers given back after an action is issued: names of values, or of inserted copies.
         homes: Device where each value's own buffer lives.
+        bound_s: Seconds that the scheduler has proven any plan to take at least; None: it has proven nothing.
     """
 
     work: Workload
@@ -143,6 +144,7 @@ class Plan:
     frees: Mapping[int, tuple[str, ...]]
     homes: Mapping[str, str]
     more_lanes: Mapping[int, tuple[int, ...]]
+    bound_s: float | None = None
 
     def __len__(self) -> int:
         return len(self.names)
@@ -169,6 +171,12 @@ class Plan:
         """The task of an action; None for inserted copies and the scheduler's own waits."""
         node = self.work.graph.nodes.get(self.names[index])
         return None if node is None else node["task"]
+
+    @cached_property
+    def tasks(self) -> list[Task | None]:
+        """The task of each action, as `task` has it."""
+        task_of = {task.name: task for task in self.work.tasks}
+        return [task_of.get(name) for name in self.names]
 
     @cached_property
     def index_of(self) -> dict[str, int]:

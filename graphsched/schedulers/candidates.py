@@ -50,15 +50,15 @@ def find_candidates(work: Workload, platform: Platform) -> Candidates:
         if task.kind != "run":
             continue
         states = _states(task, work)
-        given = tuple(task.duration_s) if isinstance(task.duration_s, Mapping) else ()
         if states:
             bound[task.name] = states
             devices[task.name] = _with_duration(task, platform, allowed_devices(task, platform, work))
-        elif (task.devices, given) in known:
-            devices[task.name] = known[task.devices, given]
-        else:
-            found = _with_duration(task, platform, allowed_devices(task, platform, work))
-            devices[task.name] = known[task.devices, given] = found
+            continue
+        key = task.devices, tuple(task.duration_s) if isinstance(task.duration_s, Mapping) else ()
+        found = known.get(key)
+        if found is None:
+            found = known[key] = _with_duration(task, platform, allowed_devices(task, platform, work))
+        devices[task.name] = found
     group_of_state = _groups(bound.values())
     group_of = {name: group_of_state[states[0]] for name, states in bound.items()}
     shared = _intersect(devices, group_of)
@@ -67,9 +67,8 @@ def find_candidates(work: Workload, platform: Platform) -> Candidates:
 
 
 def _states(task: Task, work: Workload) -> list[str]:
-    roots = [v.root for v in task.updates]
-    roots += [v.root for v in task.outputs if v.root != v.name and work.values[v.root].kind == "state"]
-    return list(dict.fromkeys(roots))
+    views = [v.root for v in task.outputs if v.root != v.name and work.values[v.root].kind == "state"]
+    return list(dict.fromkeys([*(v.root for v in task.updates), *views])) if views or task.updates else []
 
 
 def _with_duration(task: Task, platform: Platform, devices: Devices) -> Devices:

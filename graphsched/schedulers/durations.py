@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from graphsched.costs import Costs, check_seconds
+from graphsched.costs import Costs
 from graphsched.errors import PlatformError
 from graphsched.estimates import task_cost
 from graphsched.platform import Link, Platform
@@ -13,6 +13,8 @@ from graphsched.schedulers.candidates import Devices
 from graphsched.workload import Memory, Task
 
 Seconds = tuple[float, ...]
+Arrivals = tuple[list[float], Sequence[int]]
+"""Times, and of each device the place of its time among them."""
 
 
 def costs_in(mode: str, costs: Costs) -> Costs:
@@ -38,6 +40,7 @@ class Durations:
         self._platform = platform
         self._costs = costs
         self._known: dict[tuple[str, Devices], Seconds] = {}
+        self._last: dict[Task, tuple[Devices, Seconds]] = {}  # of given durations, for the devices asked for last
 
     def row(self, task: Task, devices: Devices) -> Seconds:
         """Seconds of `task` on each of `devices`: given, measured or estimated.
@@ -46,21 +49,26 @@ class Durations:
             CostError: Durations were given, but none for one of the devices or its kind.
         """
         if task.duration_s is not None:
-            return tuple(self._given(task, device) for device in devices)
-        key = (task.signature, devices)
-        row = self._known.get(key) if task.signature else None
+            return self._given(task, devices)
+        row = self._known.get((task.signature, devices)) if task.signature else None
         if row is None:
-            row = tuple(task_cost(task, self._platform.device(d), self._costs).device_s for d in devices)
-            self._known[key] = row
+            row = self._known[task.signature, devices] = self._found(task, devices)
         return row
 
-    def _given(self, task: Task, device: str) -> float:
+    def _found(self, task: Task, devices: Devices) -> Seconds:
+        return tuple([task_cost(task, self._platform.device(d), self._costs).device_s for d in devices])
+
+    def _given(self, task: Task, devices: Devices) -> Seconds:
+        """Durations given for devices by name, or for all of them; otherwise looked up one by one."""
+        last = self._last.get(task)
+        if last is not None and last[0] == devices:
+            return last[1]
         given = task.duration_s
-        if isinstance(given, Mapping):
-            given = given.get(device)
-        if given is None:  # given by kind of device, or missing
-            return task_cost(task, self._platform.device(device), self._costs).device_s
-        return check_seconds(given, f"duration of task {task.name!r} on {device}")
+        row = tuple(map(given.get, devices)) if isinstance(given, dict) else (given,) * len(devices)
+        right = {*map(type, row)} == {float} and 0.0 <= min(row) and sum(row) < math.inf
+        row = row if right else self._found(task, devices)
+        self._last[task] = devices, row
+        return row
 
 
 class Transfers:
@@ -91,6 +99,10 @@ class Transfers:
             self._rows[source, nbytes, memory] = row
         return row
 
+    def ways_to(self, devices: Devices) -> Ways:
+        """Ways to `devices`."""
+        return Ways(devices, self._links_from)
+
     def asked_s(self, source: str, target: str, memory: Memory, nbytes: int) -> float:
         """Seconds of a copy that the workload asks for; 0 where no link leads (no plan can be made then)."""
         try:
@@ -107,10 +119,12 @@ class Transfers:
 
         Latencies and inverse bandwidths are averaged; pairs on one device take no time.
         """
-        mean = self._means.get((sources, targets))
-        if mean is None:
-            mean = self._means[sources, targets] = self._mean(sources, targets)
+        mean = self.mean(sources, targets)
         return mean[0] + nbytes * mean[1]
+
+    def mean(self, sources: Devices, targets: Devices) -> tuple[float, float]:
+        """Mean latency in seconds, and mean seconds a byte, of `mean_s`."""
+        return self._means.get((sources, targets)) or self._mean(sources, targets)
 
     def _mean(self, sources: Devices, targets: Devices) -> tuple[float, float]:
         latency = per_byte = 0.0
@@ -125,7 +139,9 @@ class Transfers:
                     pairs += weight
                     latency += weight * links[target].latency_s
                     per_byte += weight / links[target].bandwidth_bytes_per_s
-        return (latency / pairs, per_byte / pairs) if pairs else (0.0, 0.0)
+        mean = (latency / pairs, per_byte / pairs) if pairs else (0.0, 0.0)
+        self._means[sources, targets] = mean
+        return mean
 
     def _links_from(self, source: str, memory: Memory) -> dict[str, Link]:
         found = self._links.get((source, memory))
@@ -139,3 +155,46 @@ class Transfers:
                 except PlatformError:
                     continue
         return found
+
+
+class Ways:
+    """How values come to some devices; links that take the same times count once.
+
+    Example:
+        >>> from graphsched.platform import Device
+        >>> names = ("cuda:0", "cuda:1", "cuda:2")
+        >>> links = tuple(Link("cuda:0", name, "peer", 1.0, 2.0) for name in names[1:])
+        >>> here = Platform("three", tuple(Device(name, "cuda") for name in names), links)
+        >>> Transfers(here, {}).ways_to(names).arrivals("cuda:0", "pinned", nbytes=4, written_s=5.0)
+        ([5.0, 8.0], [0, 1, 1])
+    """
+
+    def __init__(self, devices: Devices, links_from: Callable[[str, Memory], Mapping[str, Link]]) -> None:
+        """``links_from(source, memory)``: links by target."""
+        self._devices, self._links_from = devices, links_from
+        self._known: dict[tuple[str, Memory], tuple[list[Callable[[int], float]], list[int]]] = {}
+
+    def arrivals(self, source: str, memory: Memory, nbytes: int, written_s: float) -> Arrivals:
+        """When what is on `source` since `written_s` can be on each of the devices: infinite where no link leads."""
+        known = self._known.get((source, memory))
+        if known is None:
+            known = self._known[source, memory] = self._distinct(source, memory)
+        durations, places = known
+        return [written_s, *[written_s + seconds(nbytes) for seconds in durations]], places
+
+    def _distinct(self, source: str, memory: Memory) -> tuple[list[Callable[[int], float]], list[int]]:
+        """What gives the seconds to the devices but `source`, each once, and of each device its place in `arrivals`."""
+        links = self._links_from(source, memory)
+        found: dict[object, Callable[[int], float]] = {}
+        places = []
+        for device in self._devices:
+            link = links.get(device)
+            kind = (link.latency_s, link.bandwidth_bytes_per_s, link.sizes_bytes, link.seconds) if link else None
+            if device != source:
+                found.setdefault(kind, link.duration_s if link else _never)
+            places.append(0 if device == source else 1 + list(found).index(kind))
+        return list(found.values()), places
+
+
+def _never(nbytes: int) -> float:  # noqa: ARG001 - stands for a link
+    return math.inf

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from graphsched.plan import copy_lane, lies_pageable
 from graphsched.platform import Platform
 from graphsched.schedulers.candidates import Candidates, Devices
-from graphsched.schedulers.durations import Durations, Transfers
+from graphsched.schedulers.durations import Arrivals, Durations, Transfers, Ways
 from graphsched.schedulers.lanes import Copies, lane_name
-from graphsched.schedulers.slots import Slots
+from graphsched.schedulers.slots import Gap, Slots
 from graphsched.workload import Memory, Task, Value, Workload
+
+Lanes = Sequence[tuple[int, int, Slots]]
 
 
 class Forecast:
@@ -34,16 +36,19 @@ class Forecast:
         self.start_s: dict[str, float] = {}
         self.end_s: dict[str, float] = {}
         self._work = work
+        self._before = work.graph.predecessors
         self._platform = platform
         self._candidates = candidates
         self._durations = durations
         self._transfers = transfers
         self._copies = copies
         self._slots = {name: [Slots() for _ in range(n)] for name, n in counts.items()}
+        self._lanes_of: dict[Devices, tuple[Lanes, Ways]] = {}
         self._copy_slots: dict[str, Slots] = {}
         self._placed: dict[str, tuple[str, int]] = {}
         self._homes = {v.name: v.device for v in work.values.values() if v.device is not None}
         self._settled: dict[int, str] = {}
+        self._free = {v.name for v in work.values.values() if v.device is None and v.producer is None}
 
     @property
     def makespan_s(self) -> float:
@@ -52,8 +57,9 @@ class Forecast:
 
     def lanes(self) -> dict[str, str]:
         """Compute lane of each run task placed so far."""
-        devices = {d.name: d for d in self._platform.devices}
-        return {name: lane_name(devices[device], k) for name, (device, k) in self._placed.items()}
+        device = self._platform.device
+        names = {place: lane_name(device(place[0]), place[1]) for place in dict.fromkeys(self._placed.values())}
+        return {name: names[place] for name, place in self._placed.items()}
 
     def place(self, task: Task) -> None:
         """Put `task` where it is over first; all its predecessors have been placed.
@@ -61,7 +67,7 @@ class Forecast:
         Raises:
             PlatformError: No link brings its values to a device where it may run.
         """
-        ready = max(map(self.end_s.__getitem__, self._work.graph.pred[task.name]), default=0.0)
+        ready = max(map(self.end_s.__getitem__, self._before(task.name)), default=0.0)
         if task.kind == "run":
             self._place_run(task, ready)
         elif task.kind == "copy":
@@ -76,62 +82,68 @@ class Forecast:
     # -- runs --------------------------------------------------------------------------------
 
     def _place_run(self, task: Task, ready: float) -> None:
+        """Of lanes of one device where it starts first that which was idle for the shortest time is taken.
+
+        So a chain stays on its lane where others are idle too.
+        """
         devices = self._candidates.devices[task.name]
         seconds = self._durations.row(task, devices)
         group = self._candidates.group_of.get(task.name, -1)
         if group in self._settled:
             device = self._settled[group]
             devices, seconds = (device,), (seconds[devices.index(device)],)
-        best_end, best = math.inf, -1
-        for i, (at, took) in enumerate(zip(self._ready(task, devices, ready), seconds, strict=True)):
-            if at + took < best_end:  # else no lane there can be better
-                k, gap, start = self._earliest(devices[i], at, took)
-                if start + took < best_end:
-                    best_end, best = start + took, i
-                    lane, interval, start_s = k, gap, start
+        lanes, ways = self._lanes(devices)
+        first = self._ready(task, devices, ways, ready)
+        best_end, best, start_s = math.inf, -1, 0.0
+        for i, number, slots in lanes:
+            at, took = first[i], seconds[i]
+            if at + took > best_end:
+                continue  # no gap there can be better
+            gap = slots.last if at + took > slots.gaps_over_s else slots.find(at, took)
+            begin = gap[0]
+            start = begin if begin > at else at
+            end = start + took
+            if end < best_end or (i == best and (start < start_s or (start == start_s and begin > interval[0]))):
+                best_end, best, start_s, interval, lane, taken = end, i, start, gap, number, slots
         if best < 0:
             self._explain(task, devices[0])
-        device, took = devices[best], seconds[best]
-        self._slots[device][lane].take(interval, start_s, took)
+        device = devices[best]
+        taken.take(interval, start_s, seconds[best])
         self._placed[task.name] = (device, lane)
-        self._record(task, start_s, took)
+        self._record(task, start_s, seconds[best])
         self._settle(task, device)
 
-    def _earliest(self, device: str, ready: float, seconds: float) -> tuple[int, int, float]:
-        """Lane of `device`, its interval and the start there: the first; of those the one idle for the shortest time.
+    def _lanes(self, devices: Devices) -> tuple[Lanes, Ways]:
+        """All lanes of `devices`: the place of the device among these, the lane's number there, its free time."""
+        found = self._lanes_of.get(devices)
+        if found is None:
+            lanes = [(i, k, slots) for i, device in enumerate(devices) for k, slots in enumerate(self._slots[device])]
+            found = self._lanes_of[devices] = lanes, self._transfers.ways_to(devices)
+        return found
 
-        So a chain stays on its lane where others are idle too.
-        """
-        found, first, idle_since = (0, 0), math.inf, -1.0
-        for k, slots in enumerate(self._slots[device]):
-            gap = slots.find(ready, seconds)
-            begin = slots.begins[gap]
-            start = begin if begin > ready else ready
-            if start < first or (start == first and begin > idle_since):
-                found, first, idle_since = (k, gap), start, begin
-        return *found, first
-
-    def _ready(self, task: Task, devices: Devices, ready: float) -> list[float]:
+    def _ready(self, task: Task, devices: Devices, ways: Ways, ready: float) -> list[float]:
         """When `task` could start on each of `devices`: all predecessors over, all values there."""
-        arrivals: list[tuple[float, Mapping[str, float]]] = []
+        latest = [ready] * len(devices)
         for read in task.reads:
-            written = 0.0 if read.source is None else self.end_s[read.source]
-            home = self._home(read.value)
-            if home is not None:
-                arrivals.append((written, self._transfers.row(home, read.value.nbytes, self._memory(read.value, home))))
-            elif (group := self._candidates.group_of_state.get(read.value.name)) is not None:
-                homes = self._candidates.group_devices[group]
-                row = self._transfers.row(homes[0], read.value.nbytes)
-                arrivals.append((written, {**row, **dict.fromkeys(homes, 0.0)}))
-        times = []
-        for device in devices:
-            latest = ready
-            for written, row in arrivals:
-                arrival = written + row[device]
-                if arrival > latest:
-                    latest = arrival
-            times.append(latest)
-        return times
+            value, source = read.value, read.source
+            written = 0.0 if source is None else self.end_s[source]
+            home = self._homes.get(value.name) or self._home(value)
+            if home is None:
+                arrivals = self._arrivals_of_free(value, written, devices, ways)
+            else:
+                memory = self._memory(value, home) if home == "cpu" else "pinned"
+                arrivals = ways.arrivals(home, memory, value.nbytes, written)
+            times, places = arrivals
+            if max(times) > ready:  # else no device is held up
+                latest = [times[k] if times[k] > late else late for k, late in zip(places, latest, strict=True)]
+        return latest
+
+    def _arrivals_of_free(self, value: Value, written: float, devices: Devices, ways: Ways) -> Arrivals:
+        """When a state whose home is open can be on each of `devices`: at once where it may live."""
+        group = self._candidates.group_of_state.get(value.name)
+        homes = devices if group is None else self._candidates.group_devices[group]
+        times, places = ways.arrivals(homes[0], "pinned", value.nbytes, written)
+        return [written, *times], [0 if device in homes else 1 + k for device, k in zip(devices, places, strict=True)]
 
     def _explain(self, task: Task, device: str) -> None:
         """Raise the error of the link that is missing for `task` to run on `device`."""
@@ -151,8 +163,8 @@ class Forecast:
         """Remember what follows from `task` being on `device`."""
         for value in task.outputs:
             self._homes[value.name] = device
-        for read in task.reads:
-            if self._home(read.value) is None:
+        for read in task.reads if self._free else ():
+            if read.value.name in self._free and self._home(read.value) is None:
                 self._open(read.value, device)
 
     def _open(self, value: Value, device: str) -> str:
@@ -177,7 +189,7 @@ class Forecast:
         seconds = self._transfers.asked_s(source, target, memory, read.value.nbytes)
         slots = self._slots_of_copy(read.source, source, target)
         gap = slots.find(ready, seconds)
-        start = max(ready, slots.begins[gap])
+        start = slots.start(gap, ready)
         slots.take(gap, start, seconds)
         self._record(task, start, seconds)
 

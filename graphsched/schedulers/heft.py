@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from operator import mul
+
 from graphsched.costs import Costs
+from graphsched.garbage import collector_off
 from graphsched.plan import Placement
 from graphsched.platform import Platform
 from graphsched.schedulers.candidates import Candidates, Devices, find_candidates
@@ -16,6 +20,7 @@ ROUNDING = 1e-12  # ranks that differ by less, as a share of the largest, are eq
 
 
 @register("heft")
+@collector_off()
 def heft(work: Workload, platform: Platform, costs: Costs, *, lanes: int = 1, copies: Copies = "own") -> Placement:
     """Tasks by upward rank, each to the lane (of `lanes` on each device) where it is over first.
 
@@ -36,11 +41,10 @@ def heft(work: Workload, platform: Platform, costs: Costs, *, lanes: int = 1, co
     candidates = find_candidates(work, platform)
     counts = lane_counts(platform, candidates.used(), lanes)
     durations, transfers = Durations(platform, costs), Transfers(platform, counts)
-    tasks = work.tasks
     ranks = upward_ranks(work, candidates, counts, durations, transfers)
     forecast = Forecast(work, platform, candidates, counts, durations, transfers, copies)
     grain = max(ranks.values(), default=0.0) * ROUNDING or 1.0
-    by_rank = sorted(tasks, key=lambda task: -round(ranks[task.name] / grain))  # ties: order of the workload
+    by_rank = sorted(work.tasks, key=lambda task: -round(ranks[task.name] / grain))  # ties: order of the workload
     for task in by_rank:
         forecast.place(task)
     order = sorted((task.name for task in by_rank), key=forecast.start_s.__getitem__)
@@ -55,40 +59,36 @@ def upward_ranks(
     Durations are averaged over the lanes where a task may run (`counts` by device), transfers over
     pairs of such lanes. A copy that the workload asks for is a node of the path, not an edge.
     """
-    where = {task.name: _homes(task, candidates) for task in work.tasks}
-    group_of = candidates.group_of
+    tasks, devices, group_of = work.tasks, candidates.devices, candidates.group_of
+    where = {**devices, **{task.name: (str(task.outputs[0].device),) for task in tasks if task.kind == "copy"}}
+    numbers = {devices: k for k, devices in enumerate(dict.fromkeys(where.values()))}
+    kinds = {name: numbers[devices] for name, devices in where.items()}
+    lanes_of = [[counts.get(device, 0) for device in places] for places in numbers]
+    weights = [(sum(lanes), lanes) for lanes in lanes_of]
+    successors = dict(work.graph.adjacency())
+    means: dict[tuple[int, int], tuple[float, float]] = {}
     ranks: dict[str, float] = {}
-    for task in reversed(work.tasks):
+    for task in reversed(tasks):
         name, below = task.name, 0.0
-        group = group_of.get(name, -1)
-        for after, edge in work.graph.succ[name].items():
+        kind, group = kinds.get(name, -1), group_of.get(name, -1)
+        for after, edge in successors[name].items():
             length = ranks[after]
-            if edge["values"] and after in candidates.devices and (group < 0 or group_of.get(after) != group):
-                length += transfers.mean_s(where[name], where[after], edge["nbytes"])
+            if edge["values"] and after in devices and (group < 0 or group_of.get(after) != group):
+                mean = means.get((kind, kinds[after]))
+                if mean is None:
+                    mean = means[kind, kinds[after]] = transfers.mean(where[name], where[after])
+                length += mean[0] + edge["nbytes"] * mean[1]
             if length > below:
                 below = length
-        ranks[name] = _mean_s(task, where, counts, durations, transfers) + below
+        if task.kind == "run":
+            number, lanes = weights[kind]
+            ranks[name] = sum(map(mul, lanes, durations.row(task, devices[name]))) / number + below
+        else:
+            ranks[name] = (_mean_copy_s(task, where, transfers) if task.kind == "copy" else 0.0) + below
     return ranks
 
 
-def _homes(task: Task, candidates: Candidates) -> Devices:
-    """Devices where the outputs of `task` may be made."""
-    if task.kind == "copy":
-        return (str(task.outputs[0].device),)
-    return candidates.devices.get(task.name, ())
-
-
-def _mean_s(
-    task: Task, where: dict[str, Devices], counts: dict[str, int], durations: Durations, transfers: Transfers
-) -> float:
-    if task.kind == "barrier":
-        return 0.0
-    if task.kind == "copy":
-        read = task.reads[0]
-        home = read.value.device or "cpu"
-        sources = where[read.source] if read.source else (home,)
-        return transfers.mean_asked_s(sources, where[task.name][0], task.memory, read.value.nbytes)
-    devices = where[task.name]
-    seconds = durations.row(task, devices)
-    lanes = [counts[d] for d in devices]
-    return sum(n * s for n, s in zip(lanes, seconds, strict=True)) / sum(lanes)
+def _mean_copy_s(task: Task, where: Mapping[str, Devices], transfers: Transfers) -> float:
+    read = task.reads[0]
+    sources = where[read.source] if read.source else (read.value.device or "cpu",)
+    return transfers.mean_asked_s(sources, where[task.name][0], task.memory, read.value.nbytes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Union, get_args, get_origin
 
 from graphsched.errors import ScheduleError
@@ -40,8 +40,13 @@ def check_options(name: str, function: Scheduler, given: Mapping[str, Any]) -> N
 
 def described(name: str, function: Scheduler, given: Mapping[str, Any]) -> str:
     """Name and options of a schedule for people: those that differ from the default, in the function's order."""
-    words = [f"{n}={given[n]}" for n, p in options_of(function).items() if n in given and given[n] != p.default]
+    options = options_of(function).items()
+    words = [f"{n}={_value_text(given[n])}" for n, p in options if n in given and given[n] != p.default]
     return " ".join([name, *words])
+
+
+def _value_text(value: Any) -> str:
+    return "+".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
 
 
 def _fits(value: Any, kind: Any) -> bool:
@@ -50,6 +55,8 @@ def _fits(value: Any, kind: Any) -> bool:
         return any(_fits(value, part) for part in get_args(kind))
     if get_origin(kind) is Literal:
         return value in get_args(kind)
+    if get_origin(kind) is Sequence:
+        return isinstance(value, (list, tuple)) and all(_fits(each, get_args(kind)[0]) for each in value)
     if kind is int:
         return isinstance(value, int) and not isinstance(value, bool)
     if kind is float:
@@ -70,4 +77,6 @@ def _type_text(kind: Any) -> str:
         return " | ".join(map(_type_text, get_args(kind)))
     if get_origin(kind) is Literal:
         return " | ".join(map(repr, get_args(kind)))
+    if get_origin(kind) is Sequence:
+        return f"several of {_type_text(get_args(kind)[0])}"
     return "None" if kind is type(None) else getattr(kind, "__name__", str(kind))

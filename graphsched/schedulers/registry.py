@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
 from collections.abc import Callable
@@ -60,7 +61,9 @@ def find_scheduler(name: str) -> Scheduler:
     if points:
         return _loaded(points[0])
     if name not in _REGISTERED:
-        raise ScheduleError(f"no scheduler {name!r}: there are {', '.join(schedulers())}")
+        nearest = difflib.get_close_matches(str(name), schedulers(), n=1)
+        meant = f"did you mean {nearest[0]!r}? There are " if nearest else "there are "
+        raise ScheduleError(f"no scheduler {name!r}: {meant}{', '.join(schedulers())}")
     return _REGISTERED[name]
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from graphsched.costs import Costs
 from graphsched.errors import ScheduleError
-from graphsched.plan import Placement, Plan, build_plan, check_capturable
+from graphsched.plan import Plan, check_capturable
 from graphsched.platform import Platform
+from graphsched.schedulers.answers import answer_of, plan_of
 from graphsched.schedulers.durations import costs_in
 from graphsched.schedulers.options import check_options, described
-from graphsched.schedulers.registry import find_scheduler, takes_mode
+from graphsched.schedulers.registry import find_scheduler
+from graphsched.schedulers.watchdog import within
 from graphsched.workload import Workload
 
 MODES = ("eager", "graph", "distributed")
@@ -23,6 +26,7 @@ def schedule(
     *,
     scheduler: str = "heft",
     mode: str = "eager",
+    time_limit_s: float | None = None,
     **options: Any,
 ) -> Plan:
     """Decide what of `work` runs where and in which order; reads only, measures nothing.
@@ -34,11 +38,14 @@ def schedule(
         scheduler: Name of one of `schedulers()`.
         mode: How the plan is meant to run: ``eager``, ``graph`` (CUDA graphs; the scheduler reckons with what
             tasks take inside these, where that was measured) or ``distributed`` (one process a device).
+        time_limit_s: Seconds after which the scheduler is ended with an error; default none.
         options: Options of the scheduler; all take ``copies``: copies that the workload asks for go to lanes
             of their ``own`` (default), or to the ``compute`` lane that made the value.
 
     Raises:
-        ScheduleError: The scheduler, an option or the mode does not exist, or no device may run a task.
+        ScheduleError: The scheduler, an option or the mode does not exist, or no device may run a task; or the
+            scheduler fails: it raises, takes too long, or returns what is no placement of all tasks. The message names
+            it.
         PlatformError: A task or value names a device, or needs a link, that the platform does not have.
         CostError: A task has durations, but none for a device where it may run.
         CaptureError: The mode is ``graph``, and the plan has what no CUDA graph can hold.
@@ -57,12 +64,10 @@ def schedule(
     function = find_scheduler(scheduler)
     check_options(scheduler, function, options)
     costs = platform.costs if costs is None else costs
-    told = {"mode": mode} if takes_mode(function) else {}
-    placement = function(work, platform, costs_in(mode, costs), **told, **options)
-    if not isinstance(placement, Placement):
-        raise ScheduleError(f"scheduler {scheduler!r} returned {type(placement).__name__}: a Placement is needed")
-    name = described(scheduler, function, options)
-    plan = build_plan(work, platform, costs, placement, scheduler=name, mode=mode)
+    ask = partial(answer_of, scheduler, function, work, platform, costs_in(mode, costs), mode, options)
+    placement = within(time_limit_s, f"scheduler {scheduler!r}", ask)
+    name = described(scheduler, function, options) + (f" ({placement.note})" if placement.note else "")
+    plan = plan_of(scheduler, work, platform, costs, placement, called=name, mode=mode)
     if mode == "graph":
         check_capturable(plan)
     return plan

@@ -9,13 +9,15 @@ until all of it fits, or the queue is empty).
 
 from __future__ import annotations
 
+from bisect import insort
+from collections import deque
 from collections.abc import Callable
-from heapq import heappop, heappush
 
 from graphsched.plan import OUTSIDE
 from graphsched.simulator.columns import BLOCKS, NEEDS_CPU, SEVERAL, Columns
 from graphsched.simulator.lane_costs import CPU, CUDA
 from graphsched.simulator.returns import NOTHING, return_s
+from graphsched.simulator.straight import Straight
 
 IN_GRAPH = 3  # beside the kinds of actions: one that a CUDA graph holds
 UNKNOWN = -1.0  # the end of an action that has not been found yet
@@ -30,29 +32,36 @@ class LaunchQueue:
         self._depth = depth
         self._held = 0  # launches in the queue, those that ended before the thread's time perhaps included
         self._open = 0  # actions in it whose end is not known
-        self._ends: list[tuple[float, int]] = []
+        self._ends: deque[tuple[float, int]] = deque()  # ascending; most come in this order
 
     def admit(self, launches: int, at: float, now: float) -> float:
         """Time, `at` or later, when so many launches fit in.
 
         `UNKNOWN` if that hangs on ends that are not known; these are `now` or later.
         """
-        ends = self._ends
-        while self._held and self._held + launches > self._depth:
-            if not ends or (self._open and ends[0][0] > max(at, now)):
-                return UNKNOWN
-            end, over = heappop(ends)
-            self._held -= over
-            if end > at:
-                at = end
-        self._held += launches
+        held = self._held + launches
+        if held > self._depth:
+            ends = self._ends
+            while held > self._depth and held > launches:
+                if not ends or (self._open and ends[0][0] > max(at, now)):
+                    self._held = held - launches
+                    return UNKNOWN
+                end, over = ends.popleft()
+                held -= over
+                if end > at:
+                    at = end
+        self._held = held
         self._open += 1
         return at
 
     def over(self, launches: int, end: float) -> None:
         """An action's launches are over at `end`."""
         self._open -= 1
-        heappush(self._ends, (end, launches))
+        entry = (end, launches)
+        if self._ends and entry < self._ends[-1]:
+            insort(self._ends, entry)
+        else:
+            self._ends.append(entry)
 
     def next_end_s(self, now: float) -> float:
         """First end in the queue that can make room, as known at `now`; `UNKNOWN` if none is."""
@@ -74,8 +83,11 @@ class Thread:
         ready_s: When each action may start at the earliest, by its issue.
         floor_s: When each action of several launches ends at the earliest.
         queue_of: By lane, the launch queue of its device; None where it can never be full.
+        stream: The lane that it issued to last, or -1.
+        cold_s: What its next call takes longer, for it has waited.
         needs: The action whose end it must know to go on, or -1.
         full: The launch queue whose next end it must know to go on, or None.
+        straight: What runs actions that need no more than a look at the columns; None: nothing does.
     """
 
     def __init__(self, columns: Columns, end_s: list[float], place: Callable[[int], None], timed: bool) -> None:
@@ -97,8 +109,9 @@ class Thread:
         self._replays: dict[int, tuple[float, float, float]] = {}  # of each graph: its issue, and when it may start
         self._how = _ways(columns)
         self._next = 0
-        self._stream = -1
-        self._cold_s = 0.0  # what its next call takes longer, for it has waited
+        self.stream = -1
+        self.cold_s = 0.0
+        self.straight: Straight | None = None
         self._held = False  # the action before `_next` blocks the thread
         self._now = 0.0
 
@@ -113,8 +126,12 @@ class Thread:
         if self._held and not self._release():
             return
         issue = (self._launch, self._hand_over, self._wait, self._replay)
-        kind, place, i = self._how, self._place, self._next
-        while i < len(kind) and issue[kind[i]](i):
+        kind, place, straight, i = self._how, self._place, self.straight, self._next
+        while i < len(kind):
+            if straight is not None and straight.may_run(i):
+                i = self._next = straight.run(i, now, timed=self._timed)
+            if i == len(kind) or not issue[kind[i]](i):
+                return
             place(i)
             i = self._next = i + 1
             if self._held and not self._release():
@@ -124,9 +141,9 @@ class Thread:
         """Issue an action to a stream."""
         lane, flags, begun = self._lane[i], self._flags[i], self.time
         time = begun + self._own_s[i]
-        time += self._cold_s
-        if lane != self._stream:
-            time += self._switch_s[lane][self._stream]
+        time += self.cold_s
+        if lane != self.stream:
+            time += self._switch_s[lane][self.stream]
         if flags & NEEDS_CPU:
             time = self._results(i, time)
             if time < 0.0:
@@ -138,7 +155,7 @@ class Thread:
             if time < 0.0:
                 self.full = queue
                 return False
-        self._stream, self._cold_s = lane, 0.0
+        self.stream, self.cold_s = lane, 0.0
         self.issue_start_s[i] = begun
         time += self._timed_s
         call_s = self._call_s[i]
@@ -196,7 +213,7 @@ class Thread:
             if end > time:
                 time, last = end, j
         self.issue_start_s[i] = self.time
-        self._cold_s = self._columns.dispatch.cold_after_s(time - self.time)
+        self.cold_s = self._columns.dispatch.cold_after_s(time - self.time)
         self.time = self.issue_end_s[i] = time + return_s(self._columns, last)
         return True
 
@@ -214,7 +231,7 @@ class Thread:
                 time = max(time, self._end_s[j])
             first_s = time + self._own_s[i]
             self.time = first_s + (graphs.longer_s[k] if graphs.longer_s else 0.0)
-            self._stream, self._cold_s = -1, 0.0
+            self.stream, self.cold_s = -1, 0.0
             self._replays[k] = begun, self.time, first_s + self._launch_s + graphs.later_s[k]
         self.issue_start_s[i], self.issue_end_s[i], self.ready_s[i] = self._replays[k]
         if graphs.spread_s:

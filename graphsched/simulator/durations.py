@@ -7,6 +7,7 @@ from collections import Counter
 from graphsched.costs import TaskCost
 from graphsched.estimates import dispatched, task_cost
 from graphsched.plan import Copy, Plan
+from graphsched.plan.joins import CAT
 from graphsched.platform import Device, Link
 from graphsched.simulator.footprints import memory_of
 from graphsched.simulator.network import Route
@@ -33,11 +34,15 @@ class Durations:
 
     def task(self, task: Task, device: Device) -> TaskCost:
         """Cost of `task` alone on `device`."""
-        costs = self._plan.costs
-        key: tuple[object, ...] = (task.signature, device.name)
-        if isinstance(task.duration_s, float) and costs.get(task.signature, device.model) is None:
-            key = (task.duration_s, task.operation is None, device.kind)
-        elif task.duration_s is not None:
+        costs, given = self._plan.costs, task.duration_s
+        key: tuple[object, ...]
+        if given is None:
+            key = (task.signature, device.name)
+        elif given == 0.0 and self._plan.mode == "distributed" and CAT in task.signature:
+            return self._concatenated(task, device)
+        elif isinstance(given, float) and not (costs and costs.get(task.signature, device.model)):
+            key = (given, task.operation is None, device.kind)
+        else:
             return self._here(task_cost(task, device, costs), device)
         cost = self._tasks.get(key)
         if cost is None:
@@ -47,6 +52,11 @@ class Durations:
                 return cost
             self._tasks[key] = cost
         return cost
+
+    def _concatenated(self, task: Task, device: Device) -> TaskCost:
+        """Cost of a concatenation on a rank, whose parts come in memory of their own: each byte is read and written."""
+        nbytes = sum(value.nbytes for value in task.outputs)
+        return self._here(TaskCost(2 * nbytes / device.bytes_per_s, source="given"), device)
 
     def _here(self, cost: TaskCost, device: Device) -> TaskCost:
         return cost.in_graph(self.memory[device.name]) if self._graph else dispatched(cost, device)

@@ -8,7 +8,7 @@ event when they begin, one when the first of those that share ends. Ties are bro
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
@@ -30,6 +30,7 @@ from graphsched.simulator.lane_costs import CUDA, WAIT
 from graphsched.simulator.network import Network
 from graphsched.simulator.rank_threads import RankThreads
 from graphsched.simulator.returns import NOTHING, last_over, return_s
+from graphsched.simulator.straight import Straight
 from graphsched.simulator.traffic import BesideTraffic, MemoryUse, Traffic, Unshared
 
 
@@ -58,6 +59,8 @@ class Engine:
             columns.resource,
         )
         self._waits, self._previous, self._work_s = columns.waits, columns.previous, columns.work_s
+        self._latency_s = columns.lanes.latency_s
+        self._held, self._engine_of, self._spacing_s = columns.held, columns.engine_of, columns.spacing_s
         self._ready_s, self._queue_of, self._wake_s = self.thread.ready_s, self.thread.queue_of, columns.lanes.wake_s
         self._timed = timed
         self._gap_s = columns.dispatch.timed_gap_s if timed else 0.0
@@ -81,13 +84,17 @@ class Engine:
         events = [EVENTS] * n if columns.event_gates else []
         passing = {k: Gate(s, events, self._pass_events) for k, s in columns.event_spacing_s.items()}
         self._event_gates = {i: passing[k] for i, k in columns.event_gates.items()} if timed else {}
+        self._doors = {*self._engines, *self._gates.values(), *passing.values()}  # nothing there has a rate
+        self._coupled = bool(columns.held or columns.slowed or columns.pressures)
         self._touched: dict[Resource, None] = {}
-        self._alarm_s = -1.0
 
     def _threads(self, timed: bool, columns: Columns) -> Thread | RankThreads:
         if columns.orders:
             return RankThreads(columns, self.end_s, self._place, self._settle, timed)
-        return Thread(columns, self.end_s, self._place, timed)
+        thread = Thread(columns, self.end_s, self._place, timed)
+        if columns.graphs is None and not (self._late_s or columns.late_events_s or columns.event_gates):
+            thread.straight = Straight(columns, thread, self.start_s, self.end_s)
+        return thread
 
     def run(self) -> float:
         """Run to the end; the makespan in seconds.
@@ -130,7 +137,7 @@ class Engine:
         waits = self._waits[i]
         if waits:
             lane_of = self._lane
-            latency_s = latencies_s(self._columns, i)
+            latency_s = self._latency_s[lane_of[i]] if self._columns.graphs is None else latencies_s(self._columns, i)
             for j in waits:
                 end = ends[j]
                 if end < 0.0:
@@ -163,16 +170,17 @@ class Engine:
                 start = launched
         resource = self._resource[i]
         if resource == ALONE:
-            self._work_over(i, start + self._work_s[i])
+            over = self._work_over if self._event_gates else self._end
+            over(i, start + self._work_s[i])
         elif resource == NETWORK:
-            if i in self._columns.held:
+            if i in self._held:
                 self._arrive(i, start, self._cores)
-            engine = self._columns.engine_of.get(i)
+            engine = self._engine_of.get(i)
             if engine is None:
                 self._begin_copy(i, start)
             else:
                 self._arrive(i, start, self._engines[engine])
-        elif self._columns.spacing_s.get(resource):
+        elif self._spacing_s.get(resource):
             self._arrive(i, start, self._gates[resource])
         else:
             self._arrive(i, start, self._pools[resource])
@@ -217,20 +225,25 @@ class Engine:
         if time <= self._now:
             self._enter(i, resource)
         else:
-            delay = max(0.0, time - self._env.now)
-            Timeout(self._env, delay, (time, resource, i)).callbacks.append(self._arrived)
+            self._call_at(time, resource, i, self._arrived)
+
+    def _call_at(self, time: float, resource: Resource, number: int, callback: Callable[[Any], None]) -> None:
+        delay = time - self._env.now
+        Timeout(self._env, delay if delay > 0.0 else 0.0, (time, resource, number)).callbacks.append(callback)
 
     def _arrived(self, event: Any) -> None:
         time, resource, i = event.value
-        self._now = max(self._now, time)
+        if time > self._now:
+            self._now = time
         self._enter(i, resource)
-        if self.end_s[i] >= 0.0:
+        if i in self._dependents and self.end_s[i] >= 0.0:
             self._settle(i)
         self._after_change()
 
     def _enter(self, i: int, resource: Resource) -> None:
         resource.enter(i, self._now)
-        self._touched[resource] = None
+        if resource not in self._doors:
+            self._touched[resource] = None
 
     def _let_in(self, pool: int, i: int, time: float) -> None:
         self._arrive(i, time, self._pools[pool])
@@ -249,22 +262,22 @@ class Engine:
         self._end(i, time)
 
     def _at(self, time: float, resource: Resource, token: int) -> None:
-        delay = max(0.0, time - self._env.now)
-        Timeout(self._env, delay, (time, resource, token)).callbacks.append(self._due)
+        self._call_at(time, resource, token, self._due)
 
     def _due(self, event: Any) -> None:
         time, resource, token = event.value
-        self._now = max(self._now, time)
+        if time > self._now:
+            self._now = time
         over = resource.due(token, time)
         if over or resource in self._queues:  # blocks may have ended that are not the last
             self._touched[resource] = None
         for i in over:
-            if i in self._columns.held:
+            if i in self._held:
                 self._cores.leave(i)
                 self._touched[self._cores] = None
             self._work_over(i, time)
-            if i in self._columns.engine_of:
-                self._engines[self._columns.engine_of[i]].leave(time, self._following(i))
+            if i in self._engine_of:
+                self._engines[self._engine_of[i]].leave(time, self._following(i))
         for i in over:
             self._settle(i)
         self._after_change()
@@ -272,20 +285,28 @@ class Engine:
     def _after_change(self) -> None:
         """Let the thread go on if it may, and set new rates once all that happens now has happened."""
         thread = self.thread
-        horizon = self._horizon = max(self._horizon, self._now + self._gap_s)
-        if thread.needs >= 0:
-            moves = self.end_s[thread.needs] >= 0.0
+        horizon = self._now + self._gap_s
+        if horizon > self._horizon:
+            self._horizon = horizon
         else:
-            moves = thread.full is not None and thread.full.moves(horizon)
-        if moves:
+            horizon = self._horizon
+        needs, full = thread.needs, thread.full
+        if self.end_s[needs] >= 0.0 if needs >= 0 else full is not None and full.moves(horizon):
             thread.advance(horizon)
-        if thread.full is not None:
-            self._set_alarm(thread.full.next_end_s(horizon))
         if self._touched and self._env.peek() > self._env.now:
             self._refresh()
+        if thread.full is not None:
+            self._set_alarm(thread.full.next_end_s(horizon))
 
     def _refresh(self) -> None:
         touched, self._touched = self._touched, {}
+        if self._coupled:
+            self._couple(touched)
+        for resource in touched:
+            resource.refresh(self._now)
+
+    def _couple(self, touched: dict[Resource, None]) -> None:
+        """Add to what is `touched` what that changes elsewhere: copies by cores and by kernels, kernels by copies."""
         if self._columns.held and self._cores in touched:
             self._network.share_cores(self._core_sharing.share)
             touched[self._network] = None
@@ -294,8 +315,6 @@ class Engine:
         if self._columns.pressures and self._network in touched:
             self._network.refresh(self._now)
             touched.update((self._pools[k], None) for k in self._traffic.changed(self._network.rates()))
-        for resource in touched:
-            resource.refresh(self._now)
 
     def _memory_changes(self, touched: Collection[Resource]) -> bool:
         """Whether kernels on the resources that are `touched` use other shares of memory rates, and a copy feels it."""
@@ -305,17 +324,16 @@ class Engine:
         return self._network.share_memory(self._use.now())
 
     def _set_alarm(self, end: float) -> None:
-        """Wake the thread, held up by a full queue, at the first end that may make room."""
-        if end >= 0.0 and (self._alarm_s < 0.0 or end < self._alarm_s):
-            self._alarm_s = end
-            delay = max(0.0, end - self._gap_s - self._env.now)
-            Timeout(self._env, delay, end).callbacks.append(self._rung)
+        """Wake the thread, held up by a full queue, at the first end that may make room, if nothing happens before."""
+        if end >= 0.0:
+            time = max(self._env.now, end - self._gap_s)
+            if time < self._env.peek():
+                Timeout(self._env, time - self._env.now, end).callbacks.append(self._rung)
 
     def _rung(self, event: Any) -> None:
         end = event.value
         self._now = max(self._now, end - self._gap_s)
         self._horizon = max(self._horizon, end)
-        self._alarm_s = -1.0
         self._after_change()
 
 
@@ -339,4 +357,5 @@ def _pressed(device: Pool | BlockQueue, columns: Columns, traffic: Traffic, k: i
 
 
 def _work(columns: Columns, pool: int) -> dict[int, float]:
-    return {i: columns.work_s[i] for i, k in enumerate(columns.resource) if k == pool}
+    used = pool in columns.resource
+    return {i: columns.work_s[i] for i, k in enumerate(columns.resource) if k == pool} if used else {}

@@ -58,4 +58,4 @@ class Progress:
 def ended(running: Iterable[tuple[int, Progress]], now: float) -> list[int]:
     """Those of `running` that are over at `now`, in plan order."""
     limit = now + SAME_TIME * now
-    return sorted(action for action, progress in running if progress.end_s <= limit)
+    return sorted([action for action, progress in running if progress.end_s <= limit])

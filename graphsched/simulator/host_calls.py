@@ -32,10 +32,9 @@ if TYPE_CHECKING:
 def call_kinds(plan: Plan) -> list[int]:
     """A number for what each action calls: an operation by its name, on whatever GPU, or a copy by its two ends."""
     numbers: dict[tuple[str, ...], int] = {}
-    tasks = dict(plan.work.graph.nodes(data="task"))
     found = []
-    for i, name in enumerate(plan.names):
-        copy, task = plan.copies.get(i), tasks.get(name)
+    for i, (name, task) in enumerate(zip(plan.names, plan.tasks, strict=True)):
+        copy = plan.copies.get(i)
         if copy is not None:
             key: tuple[str, ...] = ("copy", copy.source, copy.target)
         else:
@@ -46,8 +45,11 @@ def call_kinds(plan: Plan) -> list[int]:
 
 def frees_s(columns: Columns, plan: Plan) -> list[float]:
     """What giving memory back takes the thread after each action; lanes of the CPU do it themselves."""
-    free_s, frees = columns.dispatch.free_s, plan.frees
-    return [free_s * len(frees[i]) if kind == CUDA and i in frees else 0.0 for i, kind in enumerate(columns.kind)]
+    found = [0.0] * len(plan)
+    for i, freed in plan.frees.items() if columns.dispatch.free_s else ():
+        if columns.kind[i] == CUDA:
+            found[i] = columns.dispatch.free_s * len(freed)
+    return found
 
 
 def copy_call_s(copy: Copy, plan: Plan, costs: Dispatch) -> float:

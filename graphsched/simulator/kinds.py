@@ -17,8 +17,7 @@ class Kinds:
         """`paired`: (signature, device model) of operations of which pairs are measured."""
         self.costs: list[TaskCost] = []
         self._paired = paired
-        self._tasks = dict(plan.work.graph.nodes(data="task"))
-        self._names = plan.names
+        self._tasks = plan.tasks
         self._models = [
             plan.platform.device(lane.device).model if lane.kind == "compute" else "" for lane in plan.lanes
         ]
@@ -27,7 +26,8 @@ class Kinds:
 
     def place(self, action: int, lane: int, cost: TaskCost) -> int:
         """Number of the kind of an action."""
-        operation = (self._tasks[self._names[action]].signature, self._models[lane])
+        task = self._tasks[action]
+        operation = (task.signature if task is not None else "", self._models[lane])
         known = bool(cost.kernels) or operation in self._paired
         key = (operation, cost.kernels, cost.concurrency) if known else cost.concurrency
         if key not in self._places:

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
+import networkx as nx
+
 from graphsched.platform import CapacityTable
 from graphsched.simulator.fairness import max_min_rates
 from graphsched.simulator.fluid import Progress, Timer, ended
@@ -32,6 +34,9 @@ class Route(NamedTuple):
         """Seconds with no other transfer about."""
         shares = [capacities[c] / self.crosses.count(c) for c in self.crosses]
         return self.latency_s + self.nbytes / min([self.limit, *shares])
+
+
+_Flow = tuple[float, tuple[int, ...], int]
 
 
 class Table(NamedTuple):
@@ -64,7 +69,7 @@ class Network:
         self._capacities = capacities
         self._tables = tables or {}
         self._slowed = slowed or {}
-        self._tied = _tied(self._tables)
+        self._near = _near(self._tables, len(capacities))
         self._timer = timer
         self._running: dict[int, Progress] = {}
         self._on: list[dict[int, None]] = [{} for _ in capacities]
@@ -72,7 +77,8 @@ class Network:
         self._group_of: dict[int, int] = {}
         self._changed: dict[int, None] = {}
         self._token = 0
-        self._known: dict[tuple[tuple[float, tuple[int, ...], int], ...], list[float]] = {}
+        self._flows = {a: self._flow(route, route.limit) for a, route in routes.items()}
+        self._known: dict[tuple[_Flow, ...], list[float]] = {}
         self.cores_share = 1.0
         self.uses: Sequence[float] = ()
 
@@ -121,61 +127,64 @@ class Network:
 
     def refresh(self, now: float) -> None:
         """New rates for the groups that changed, and a timer for each."""
+        if not self._changed:
+            return
         changed, self._changed = sorted(self._changed), {}
         done: set[int] = set()
         for action in changed:
-            if action in self._running and action not in done:
+            if action not in done and action in self._running:
                 group = self._joined(action)
                 done.update(group)
                 self._set_rates(group, now)
 
     def _joined(self, action: int) -> list[int]:
         """All whose rates hang on those of `action`, directly or through others, in plan order."""
-        found = {action}
-        todo = [action]
-        seen: set[int] = set()
-        while todo:
-            capacities = list(self._routes[todo.pop()].crosses)
-            while capacities:
-                c = capacities.pop()
-                if c not in seen:
-                    seen.add(c)
-                    capacities += self._tied.get(c, ())
-                    todo += [a for a in self._on[c] if a not in found]
-                    found.update(self._on[c])
-        return sorted(found)
+        group, found, seen = [action], {action}, set[int]()
+        for a in group:  # grows
+            for crossed in self._routes[a].crosses:
+                if crossed not in seen:
+                    seen.update(self._near[crossed])
+                    for c in self._near[crossed]:
+                        if not found.issuperset(self._on[c]):
+                            group += self._on[c].keys() - found
+                            found.update(self._on[c])
+        return sorted(group)
 
     def _set_rates(self, group: list[int], now: float) -> None:
-        self._token += 1
+        running, group_of, token = self._running, self._group_of, self._token + 1
         first = inf
         for action, rate in zip(group, self._rates(group), strict=True):
-            progress = self._running[action]
+            progress = running[action]
             progress.proceed(rate, now)
             if progress.end_s < first:
                 first = progress.end_s
-            self._groups.pop(self._group_of.get(action, 0), None)
-            self._group_of[action] = self._token
-        self._groups[self._token] = group
+            self._groups.pop(group_of.get(action, 0), None)
+            group_of[action] = token
+        self._token, self._groups[token] = token, group
         if first < inf:
-            self._timer(first, self, self._token)
+            self._timer(first, self, token)
+
+    def _flow(self, route: Route, limit: float) -> _Flow:
+        """What the rate of a transfer hangs on, beside the other flows."""
+        return limit, route.crosses, route.link if self._tables else 0  # links are told apart for tables alone
 
     def _rates(self, order: list[int]) -> list[float]:
         """Rates of a group's transfers, given in plan order."""
-        tell = bool(self._tables)  # links apart
-        routes = [self._routes[a] for a in order]
-        limits = self._limits(order, routes)
-        key = tuple([(limit, r.crosses, tell and r.link) for limit, r in zip(limits, routes, strict=True)])
+        if self.cores_share == 1.0 and not any(self.uses):
+            key = tuple([self._flows[a] for a in order])
+        else:
+            key = tuple([self._flow(self._routes[a], limit) for a, limit in zip(order, self._limits(order), strict=True)])
         rates = self._known.get(key)
         if rates is None:
-            rates = max_min_rates(limits, [k[1] for k in key], self.capacities(order))
+            rates = max_min_rates([flow[0] for flow in key], [flow[1] for flow in key], self.capacities(order))
             if len(self._known) > 50_000:
                 self._known.clear()
             self._known[key] = rates
         return rates
 
-    def _limits(self, actions: list[int], routes: list[Route]) -> list[float]:
+    def _limits(self, actions: list[int]) -> list[float]:
         """The highest rates that transfers may have at present, were there no others."""
-        share, uses = self.cores_share, self.uses
+        share, uses, routes = self.cores_share, self.uses, [self._routes[a] for a in actions]
         limits = [r.limit * share if r.on_cores else r.limit for r in routes]
         if not any(uses):
             return limits
@@ -187,12 +196,14 @@ class Network:
         group = self._groups.pop(token, None)
         if group is None:
             return []
-        over = ended(((a, self._running[a]) for a in group), now)
+        over = ended([(a, self._running[a]) for a in group], now)
         for action in over:
             del self._running[action], self._group_of[action]
             for c in self._routes[action].crosses:
                 self._on[c].pop(action, None)
-        self._changed.update((a, None) for a in group if a not in over)
+        for action in group:
+            if action not in over:
+                self._changed[action] = None
         return over
 
 
@@ -205,12 +216,13 @@ def tables_of(tables: Mapping[str, CapacityTable], numbers: Mapping[str, int]) -
     }
 
 
-def _tied(tables: Mapping[int, Table]) -> dict[int, list[int]]:
-    """Capacities that a table joins: where one is used, the rate of the other may change."""
-    tied: dict[int, set[int]] = {}
-    for c, table in tables.items():
-        for other in table.by:
-            if other not in (c, -1):
-                tied.setdefault(c, set()).add(other)
-                tied.setdefault(other, set()).add(c)
-    return {c: sorted(others) for c, others in tied.items()}
+def _near(tables: Mapping[int, Table], count: int) -> list[list[int]]:
+    """Of each of `count` capacities itself and those that tables join it to: where one is used, their rates may change."""
+    joined = nx.Graph()
+    joined.add_nodes_from(range(count))
+    joined.add_edges_from((c, other) for c, table in tables.items() for other in table.by if other not in (c, -1))
+    found: list[list[int]] = [[]] * count
+    for part in nx.connected_components(joined):
+        for c in part:
+            found[c] = sorted(part)
+    return found

@@ -15,15 +15,17 @@ from graphsched.simulator.traffic import couplings, memory_shares
 def share_devices(columns: Columns, costs: dict[int, TaskCost], plan: Plan, model: Model) -> None:
     """Give tasks on a GPU with several busy compute lanes to that GPU's pool."""
     busy: dict[str, dict[int, None]] = {}
-    for i in costs:
-        busy.setdefault(plan.lanes[columns.lane[i]].device, {})[columns.lane[i]] = None
+    for lane in dict.fromkeys([columns.lane[i] for i in costs]):
+        busy.setdefault(plan.lanes[lane].device, {})[lane] = None
     crowded = [lanes for lanes in busy.values() if len(lanes) > 1]
     pool_of = {lane: k for k, lanes in enumerate(crowded) for lane in lanes}
     columns.pools = len(crowded) + 1
     columns.block_queue = model.block_queue
     if plan.mode == "graph":
         columns.spacing_s = {k: columns.dispatch.graph_rate_s(len(lanes)) for k, lanes in enumerate(crowded)}
-    pairs = plan.costs.pairs if model.pairs and crowded else {}
+    if not crowded:
+        return
+    pairs = plan.costs.pairs if model.pairs else {}
     kinds = Kinds(plan, {(key[side], key[2]) for key in pairs for side in (0, 1)})
     for i, cost in costs.items():
         pool = pool_of.get(columns.lane[i])
@@ -91,6 +93,7 @@ def share_cores(columns: Columns, plan: Plan) -> None:
             columns.threads_of[i] = 1 if plan.kinds[i] == "copy" else threads[columns.lane[i]]
             if i in columns.routes:
                 columns.resource[i] = NETWORK
-                columns.held[i] = None
+                if columns.routes[i].on_cores:
+                    columns.held[i] = None
             else:
                 columns.resource[i] = columns.pools - 1

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from graphsched.costs import TaskCost
 from graphsched.errors import PlanError
-from graphsched.plan import OUTSIDE, Plan, segments_of, stamped
+from graphsched.plan import OUTSIDE, Copy, Plan, segments_of, stamped
 from graphsched.plan.segments import blocks
-from graphsched.platform import CapacityTable
+from graphsched.platform import CapacityTable, Link
 from graphsched.simulator.columns import ALONE, BLOCKS, NEEDS_CPU, NETWORK, SEVERAL, Columns
 from graphsched.simulator.copy_engines import engines_of, rooms
 from graphsched.simulator.durations import Durations
@@ -23,7 +24,7 @@ from graphsched.simulator.host_calls import (
 )
 from graphsched.simulator.lane_costs import CPU, CUDA, lanes_of
 from graphsched.simulator.model import Model, switched
-from graphsched.simulator.network import tables_of
+from graphsched.simulator.network import Route, tables_of
 from graphsched.simulator.pools import share_cores, share_devices, share_memory
 from graphsched.simulator.rank_threads import orders_of
 
@@ -86,34 +87,63 @@ def _far_lanes(plan: Plan, kinds: Sequence[int]) -> frozenset[int]:
 
 def _fill_runs(columns: Columns, durations: Durations, plan: Plan, model: Model) -> dict[int, TaskCost]:
     """Times of tasks; returns the costs of those on GPUs."""
-    graph = plan.mode == "graph"
-    handoff_s, run_s = columns.dispatch.handoff_s, columns.dispatch.run_s
+    graph, dispatch, lane_of = plan.mode == "graph", columns.dispatch, columns.lane
     devices = [plan.platform.device(lane.device) if lane.kind == "compute" else None for lane in plan.lanes]
-    tasks = dict(plan.work.graph.nodes(data="task"))
     costs: dict[int, TaskCost] = {}
-    for i, kind in enumerate(plan.kinds):
+    for i, (kind, task) in enumerate(zip(plan.kinds, plan.tasks, strict=True)):
         if kind == "run":
-            device = devices[columns.lane[i]]
+            device = devices[lane_of[i]]
             if device is None:
-                raise PlanError(f"task {plan.names[i]!r} is on {plan.lanes[columns.lane[i]].name}, no compute lane")
-            cost = durations.task(tasks[plan.names[i]], device)
-            columns.work_s[i] = cost.device_s
+                raise PlanError(f"task {plan.names[i]!r} is on {plan.lanes[lane_of[i]].name}, no compute lane")
+            assert task is not None
+            cost = durations.task(task, device)
             if columns.kind[i] == CPU:
-                columns.work_s[i] = cost.on_lane_at(columns.dispatch.product_s)
-                columns.call_s[i] = handoff_s
-                continue
-            costs[i] = cost
-            columns.own_s[i] = run_s
-            columns.call_s[i] = cost.dispatch_at(columns.dispatch.call_s) if model.dispatch and not graph else 0.0
-            if cost.company_s is not None:
-                pace = cost.pace_at(columns.dispatch.call_s)
-                columns.company_s[i] = cost.company_s * pace, cost.switching_s * pace
-            if cost.launches > 1:
-                columns.launches[i] = cost.launches
-                columns.flags[i] = 0 if graph else SEVERAL
+                columns.work_s[i] = cost.on_lane_at(dispatch.product_s)
+                columns.call_s[i] = dispatch.handoff_s
+            else:
+                costs[i] = cost
         elif kind == "collective":
             raise PlanError(f"{plan.names[i]!r} is a collective, which cannot be predicted yet")
+    _fill_launches(columns, costs, calls=model.dispatch and not graph, several=0 if graph else SEVERAL)
     return costs
+
+
+def _fill_launches(columns: Columns, costs: Mapping[int, TaskCost], *, calls: bool, several: int) -> None:
+    """Times of tasks on GPUs; `calls`: their calls take time, `several`: the flag of those of several launches."""
+    run_s, call_s = columns.dispatch.run_s, columns.dispatch.call_s
+    work_s, own_s, calls_s = columns.work_s, columns.own_s, columns.call_s
+    for i, cost in costs.items():
+        work_s[i] = cost.device_s
+        own_s[i] = run_s
+        pace = cost.pace_at(call_s) if call_s else 1.0
+        if calls:
+            calls_s[i] = cost.dispatch_s * pace
+        if cost.company_s is not None:
+            columns.company_s[i] = cost.company_s * pace, cost.switching_s * pace
+        if cost.launches > 1:
+            columns.launches[i] = cost.launches
+            columns.flags[i] = several
+
+
+class _Way(NamedTuple):
+    """What copies from one device to another by one kind of memory have in common.
+
+    Attributes:
+        crosses: Numbers of the capacities.
+        shared: Other lanes' transfers change its rate.
+        shift_s: What a copy takes longer in a CUDA graph.
+        call_s, company_s: Host time of its call, and what that takes longer after calls of many other kinds.
+        flags: `BLOCKS` or 0.
+    """
+
+    link: Link
+    crosses: tuple[int, ...]
+    shared: bool
+    on_cores: bool
+    shift_s: float
+    call_s: float
+    company_s: float
+    flags: int
 
 
 def _fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Model) -> None:
@@ -129,25 +159,44 @@ def _fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Mode
         columns.engine_of = engines_of(plan, lambda copy: durations.link(copy).memory)
         columns.engines = rooms(plan, columns.engine_of)
     lanes_near = _lanes_near(users, plan.platform.tables if model.load else {})
+
+    def way_of(copy: Copy, on_cpu: bool) -> _Way:
+        link, dispatch = durations.link(copy), columns.dispatch
+        return _Way(
+            link,
+            crosses=tuple(numbers[name] for name in link.crosses),
+            shared=model.contention and any(len(lanes_near[name]) > 1 for name in link.crosses),
+            on_cores=on_cpu and link.memory != "network",
+            shift_s=0.0 if blocks(plan, copy) else copy_shift_s(copy, link, plan),
+            call_s=dispatch.handoff_s if on_cpu else copy_call_s(copy, plan, dispatch),
+            company_s=copy_company_s(copy, plan, dispatch),
+            flags=BLOCKS if link.blocking and model.blocking and not on_cpu else 0,
+        )
+
+    ways: dict[tuple[str, str, str, bool], _Way] = {}
+    alone_s: dict[Route, float] = {}
     for i, copy in plan.copies.items():
-        link = durations.link(copy)
         on_cpu = columns.kind[i] == CPU
-        route = durations.route(copy, tuple(numbers[name] for name in link.crosses), on_cpu)
-        shift_s = 0.0 if blocks(plan, copy) else max(copy_shift_s(copy, link, plan), -route.latency_s)
+        key = (copy.source, copy.target, copy.memory, on_cpu)
+        if key not in ways:
+            ways[key] = way_of(copy, on_cpu)
+        way = ways[key]
+        route = durations.route(copy, way.crosses, way.on_cores)
+        shift_s = max(way.shift_s, -route.latency_s)
         if shift_s:
             route = route._replace(latency_s=route.latency_s + shift_s)
-        columns.call_s[i] = columns.dispatch.handoff_s if on_cpu else copy_call_s(copy, plan, columns.dispatch)
-        if company_s := copy_company_s(copy, plan, columns.dispatch):
-            columns.company_s[i] = company_s, 0.0
-        if link.blocking and model.blocking and not on_cpu:
-            columns.flags[i] |= BLOCKS
+        columns.call_s[i] = way.call_s
+        if way.company_s:
+            columns.company_s[i] = way.company_s, 0.0
+        columns.flags[i] |= way.flags
         if not model.contention:
-            columns.work_s[i] = link.duration_s(copy.read.value.nbytes) + shift_s
+            columns.work_s[i] = way.link.duration_s(copy.read.value.nbytes) + shift_s
             route = route._replace(crosses=())
         else:
-            columns.work_s[i] = route.alone_s(columns.capacities)
-        shared = model.contention and any(len(lanes_near[name]) > 1 for name in link.crosses)
-        if shared or i in columns.engine_of or i in columns.pressures or i in columns.slowed:
+            if route not in alone_s:
+                alone_s[route] = route.alone_s(columns.capacities)
+            columns.work_s[i] = alone_s[route]
+        if way.shared or i in columns.engine_of or i in columns.pressures or i in columns.slowed:
             columns.resource[i] = NETWORK
         if columns.resource[i] == NETWORK or (on_cpu and model.contention):
             columns.routes[i] = route
@@ -165,28 +214,31 @@ def _lanes_near(users: dict[str, set[int]], tables: Mapping[str, CapacityTable])
 
 def finish(columns: Columns, joins: dict[int, tuple[int, ...]], model: Model) -> None:
     """Fill what follows from the waits and the order of calls; then add `joins`, waits that cost the thread nothing."""
-    n, kind, waits, lane = len(columns), columns.kind, columns.waits, columns.lane
+    kind, waits, lane = columns.kind, columns.waits, columns.lane
     wait_s, record_s = columns.lanes.wait_s, columns.dispatch.record_s
-    columns.before_s = [0.0] * n
+    before_s = columns.before_s = [0.0] * len(columns)
     add_changes(columns)
-    recorded: set[int] = set()
+    waited: set[int] = set()
     for i, before in enumerate(waits):
-        for j in before:
-            if kind[j] == CUDA:
-                recorded.add(j)
-                if kind[i] == CUDA and not inside(columns, i):
-                    columns.before_s[i] += wait_s[lane[i]][lane[j]]
-            elif kind[j] == CPU and kind[i] == CUDA and model.blocking:
-                columns.flags[i] |= NEEDS_CPU
-    for j in recorded:
-        columns.after_s[j] += record_s
-    columns.previous = [-1] * n
+        if before:
+            waited.update(before)
+        if before and kind[i] == CUDA:
+            costs_s = None if inside(columns, i) else wait_s[lane[i]]
+            for j in before:
+                if kind[j] == CUDA and costs_s is not None:
+                    before_s[i] += costs_s[lane[j]]
+                elif kind[j] == CPU and model.blocking:
+                    columns.flags[i] |= NEEDS_CPU
+    for j in waited:
+        if kind[j] == CUDA:
+            columns.after_s[j] += record_s
+    columns.previous = []
     last = [-1] * len(columns.lanes.kind)
     for i, number in enumerate(lane):
-        columns.previous[i], last[number] = last[number], i
+        columns.previous.append(last[number])
+        last[number] = i
     if columns.graphs is not None:
         columns.next_copy = {columns.previous[i]: i for i in columns.engine_of if columns.previous[i] >= 0}
-    waited = {j for before in waits for j in before}
     if columns.graphs is None:
         columns.final = [i for i in last if i >= 0 and kind[i] == CUDA and i not in waited]
     if joins:

@@ -75,12 +75,11 @@ def memory_shares(plan: Plan, costs: Mapping[int, TaskCost], devices: Collection
     """
     if not devices:
         return {}
-    tasks = dict(plan.work.graph.nodes(data="task"))
     found = {}
     for i, cost in costs.items():
-        device = plan.lanes[plan.lane_of[i]].device
-        if device in devices:
-            share = memory_share(tasks[plan.names[i]], cost, plan.platform.device(device))
+        device, task = plan.lanes[plan.lane_of[i]].device, plan.tasks[i]
+        if device in devices and task is not None:
+            share = memory_share(task, cost, plan.platform.device(device))
             if share > LEAST_SHARE:
                 found[i] = share
     return found

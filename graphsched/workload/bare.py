@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import networkx as nx
@@ -10,29 +11,29 @@ import numpy as np
 
 from graphsched.costs import check_seconds
 from graphsched.errors import CycleError, WorkloadError
+from graphsched.garbage import collector_off
 from graphsched.workload.builder import Workload, checked_duration
-from graphsched.workload.tasks import Read, Task, Value
+from graphsched.workload.tasks import Read, Task, Value, check_name
 
 
+@collector_off()
 def from_graph(graph: nx.DiGraph, duration: str, nbytes: str, name: str) -> Workload:
     """The workload of `Workload.from_graph`: a value for every edge that passes bytes."""
     work = Workload(name)
+    ordered = _topological(graph)
+    nodes, adjacency = dict(graph.nodes(data=True)), dict(graph.adjacency())
     made: dict[Any, dict[Any, Value]] = {}  # node -> successor -> what is passed to it
-    for node in _topological(graph):
-        task = work._free_name(str(node))
-        given = _duration(task, graph.nodes[node], duration)
-        made[node] = _passed(task, graph.adj[node], nbytes)
-        before = {u: made[u].get(node) for u in graph.pred[node]}
-        work._add(
-            Task(
-                name=task,
-                reads=tuple(Read(v, source=v.producer) for v in before.values() if v),
-                outputs=tuple(made[node].values()),
-                after=tuple(str(u) for u, v in before.items() if v is None),
-                signature=f"given {task}",
-                duration_s=given,
-            )
-        )
+    tasks = []
+    for node in ordered:
+        task = check_name(str(node))
+        given = _duration(task, nodes[node], duration)
+        made[node] = _passed(task, adjacency[node], nbytes)
+        before = [(u, made[u].get(node)) for u in graph.predecessors(node)]
+        reads = tuple([Read(v, 0, v.producer) for _, v in before if v])
+        after = tuple([str(u) for u, v in before if v is None])
+        outputs = tuple(made[node].values())
+        tasks.append(Task(task, "run", reads, outputs, (), after, None, f"given {task}", duration_s=given))
+    work._add_bare(tasks)
     return work
 
 
@@ -53,15 +54,17 @@ def _duration(task: str, attributes: dict[str, Any], key: str) -> Any:
     return checked_duration(task, attributes[key])
 
 
-def _passed(task: str, successors: Any, key: str) -> dict[Any, Value]:
+def _passed(task: str, successors: Mapping[Any, Mapping[str, Any]], key: str) -> dict[Any, Value]:
     """What `task` passes to each successor; edges of no bytes only order."""
-    sizes = {v: _bytes(task, v, attributes.get(key, 0)) for v, attributes in successors.items()}
-    heavy = {v: size for v, size in sizes.items() if size}
+    sizes = [(v, _bytes(task, v, attributes.get(key, 0))) for v, attributes in successors.items()]
+    heavy = [(v, size) for v, size in sizes if size]
     names = [task] if len(heavy) == 1 else [f"{task}.{i}" for i in range(len(heavy))]
-    return {v: Value(name, "output", size, producer=task) for name, (v, size) in zip(names, heavy.items(), strict=True)}
+    return {v: Value(own, "output", size, None, task, own) for own, (v, size) in zip(names, heavy, strict=True)}
 
 
 def _bytes(task: str, target: Any, given: Any) -> int:
+    if type(given) is int and given >= 0:
+        return given
     number = given if isinstance(given, (int, float, np.integer, np.floating)) else math.nan
     if not math.isfinite(number) or number < 0:
         raise WorkloadError(f"the edge {task} -> {target} passes {given!r} bytes: a number, 0 or more, is needed")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -268,7 +270,7 @@ class Workload:
 
     def _free_name(self, name: str) -> str:
         if check_name(name) in self.graph or name in self.values:
-            raise DuplicateNameError(f"name {name!r} is taken in this workload: give another name=")
+            raise _taken(name)
         return name
 
     def _name(self, name: str | None, stem: str) -> str:
@@ -387,35 +389,72 @@ class Workload:
         for value in task.outputs:
             if value.name != task.name:
                 self._free_name(value.name)
-        before: dict[str, dict[str, int]] = {name: {} for name in task.after}
+        name = task.name
+        before: dict[str, dict[str, int]] = {other: {} for other in task.after}
         for read in task.reads:
-            if read.source is not None:
-                before.setdefault(read.source, {})[read.value.name] = read.value.nbytes
-        for root in dict.fromkeys(v.root for v in task.updates):
-            for name in [*self._writers.get(root, ())[-1:], *self._readers.get(root, ())]:
-                before.setdefault(name, {})
-        if self._barrier and not any(name in self._since_barrier for name in before):
+            value, source = read.value, read.source
+            if source in before:
+                before[source][value.name] = value.nbytes
+            elif source is not None:
+                before[source] = {value.name: value.nbytes}
+        for root in _updated(task):
+            for other in [*self._writers.get(root, ())[-1:], *self._readers.get(root, ())]:
+                before.setdefault(other, {})
+        if self._barrier and self._since_barrier.keys().isdisjoint(before):
             before.setdefault(self._barrier, {})
-        after = tuple(name for name, values in before.items() if not values)
+        after = tuple([other for other, values in before.items() if not values])
         if after != task.after:
             task = replace(task, after=after)
-        self.graph.add_node(task.name, task=task)
-        for name, values in before.items():
-            self.graph.add_edge(name, task.name, values=tuple(values), nbytes=sum(values.values()))
+        self.graph.add_node(name, task=task)
+        self.graph.add_edges_from(
+            [
+                (other, name, {"values": tuple(values), "nbytes": sum(values.values())})
+                for other, values in before.items()
+            ]
+        )
         self._remember(task)
+
+    def _add_bare(self, tasks: Sequence[Task]) -> None:
+        """Put many tasks, with names that are allowed, into an empty graph; none updates anything, and all are runs."""
+        made = [value for task in tasks for value in task.outputs]
+        names = [task.name for task in tasks]
+        others = [value.name for value in made if value.name != value.producer]
+        if len({*names, *others}) < len(names) + len(others):
+            raise _taken(Counter([*names, *others]).most_common(1)[0][0])
+        self.graph.add_nodes_from([(task.name, {"task": task}) for task in tasks])
+        self.graph.add_edges_from(edge for task in tasks for edge in _edges(task))
+        self.values.update((value.name, value) for value in made)
+        self._since_barrier.update(dict.fromkeys(names))
 
     def _remember(self, task: Task) -> None:
         for value in task.outputs:
-            self._new_value(value)
+            self.values[value.name] = value
         for read in task.reads:
-            self._readers.setdefault(read.value.root, {})[task.name] = None
-        for root in dict.fromkeys(v.root for v in task.updates):
+            root = read.value.root
+            if self.values[root].kind == "state":  # nothing else is ever updated
+                self._readers.setdefault(root, {})[task.name] = None
+        for root in _updated(task):
             self._writers.setdefault(root, []).append(task.name)
             self._readers[root] = {}
         if task.kind == "barrier":
             self._barrier, self._since_barrier = task.name, {}
         else:
             self._since_barrier[task.name] = None
+
+
+def _taken(name: str) -> DuplicateNameError:
+    return DuplicateNameError(f"name {name!r} is taken in this workload: give another name=")
+
+
+def _edges(task: Task) -> list[tuple[str | None, str, dict[str, Any]]]:
+    """The edges to a task that reads one value of each source: those that only order first."""
+    ordering = [(other, task.name, {"values": (), "nbytes": 0}) for other in task.after]
+    return ordering + [(r.source, task.name, {"values": (r.value.name,), "nbytes": r.value.nbytes}) for r in task.reads]
+
+
+def _updated(task: Task) -> list[str]:
+    """Owners of the storage that `task` changes in place, each once."""
+    return list(dict.fromkeys([v.root for v in task.updates])) if task.updates else []
 
 
 def checked_duration(task: str, given: Any) -> Any:
@@ -425,6 +464,8 @@ def checked_duration(task: str, given: Any) -> Any:
         CostError: It is negative or not finite.
     """
     if isinstance(given, Mapping):
+        if all([type(v) is float and 0.0 <= v < math.inf for v in given.values()]):
+            return {str(k): v for k, v in given.items()}
         return {str(k): check_seconds(v, f"duration of task {task!r} on {k}") for k, v in given.items()}
     return None if given is None else check_seconds(given, f"duration of task {task!r}")
 

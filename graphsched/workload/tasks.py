@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -21,7 +22,8 @@ ITEM_BYTES = {
     "complex128": 16,
 }  # fmt: skip
 
-_RESERVED = set("@>,;#")
+_PLAIN = re.compile(r"[\w.:/-]+", re.ASCII)
+_RESERVED = re.compile(r"[@>,;#\s]")
 
 
 def check_name(name: str) -> str:
@@ -33,9 +35,11 @@ def check_name(name: str) -> str:
     Raises:
         DuplicateNameError: The name is empty or holds a reserved character.
     """
+    if isinstance(name, str) and _PLAIN.fullmatch(name):
+        return name
     if not isinstance(name, str) or not name:
         raise DuplicateNameError(f"a name must be a non-empty string, got {name!r}")
-    if any(c in _RESERVED or c.isspace() or not c.isprintable() for c in name):
+    if _RESERVED.search(name) or not name.isprintable():
         raise DuplicateNameError(
             f"name {name!r} holds white space or one of '@ > , ; #', which plans reserve: use letters, "
             "digits, '.', '_', '-', ':' or '/'"

@@ -124,6 +124,8 @@ def test_a_run_is_predicted_measured_recorded_and_drawn(call, here):
     assert {file.rpartition(".")[2] for file in data["files"]} == {"json", "png"}
 
     recorded = load_run(here / "out" / "pair.json")
+    bounds = [case.pop("lower_bound_s") for case in data["cases"]]
+    assert [bound is not None for bound in bounds] == [True, True, False]
     assert [case.figures() for case in recorded.cases] == data["cases"]
     case = recorded.cases[0]
     assert len(case.samples_s) == 4

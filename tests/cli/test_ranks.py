@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -56,6 +57,67 @@ def test_a_case_that_fails_ends_all_ranks_and_leaves_those_before(here: Path) ->
     assert "error: rank 1: 'mm_1' failed on lane worker:1/" in called.stderr
     assert called.stderr.count("RuntimeError: out of luck") == 2
     assert [case.label for case in load_run(here / "out" / "pair.json").cases] == ["sequential, 2 workers"]
+
+
+@pytest.mark.slow
+def test_a_rank_that_is_killed_is_named_and_what_was_measured_before_is_written(here: Path) -> None:
+    """Rank 1 is killed in heft's products; torchrun then ends rank 0, which has the time to say so and to write."""
+    file = here / "experiments" / "pair.py"
+    luck = 'import os\n    if os.environ["RANK"] == "0":\n        return a.mm(b)\n    os.kill(os.getpid(), 9)'
+    file.write_text(file.read_text().replace('raise RuntimeError("out of luck")', luck))
+    called = torchrun(2, *RUN, "-p", "fail=yes", "--no-pictures", "--cases", "workers")
+    assert called.returncode == 1
+    assert "failed: heft, 2 workers: rank 0: " in called.stderr
+    assert "rank 1 is gone" in called.stderr
+    assert "terminate called" not in called.stderr
+    assert [case.label for case in load_run(here / "out" / "pair.json").cases] == ["sequential, 2 workers"]
+
+
+@pytest.mark.slow
+def test_ranks_that_build_other_cases_measure_nothing(here: Path) -> None:
+    """Rank 1's file makes larger matrices, as on a host with another version of it."""
+    file = here / "experiments" / "pair.py"
+    larger = 'size += int(__import__("os").environ["RANK"]); work = '
+    file.write_text(file.read_text().replace("work = gs.Workload", f"{larger}gs.Workload"))
+    called = torchrun(2, *RUN)
+    assert called.returncode == 1
+    words = "the ranks disagree: set of cases is 2 cases [0-9a-f]+ on rank 0; 2 cases [0-9a-f]+ on rank 1: start all"
+    assert re.search(f"error: {words}", called.stderr)
+    assert re.search(f"error: rank 1: rank 0 ended: {words}", called.stderr)
+    assert "[1] sequential" not in called.stderr
+
+
+@pytest.mark.slow
+def test_a_workload_that_cannot_be_built_is_refused_on_every_rank(here: Path) -> None:
+    """A sum of values of different shapes."""
+    file = here / "experiments" / "pair.py"
+    wrong = (
+        "values = [work.input(f'v{k}', torch.ones(4 + k), device=d) for k, d in enumerate(platform.accelerators(2))]"
+    )
+    line = f'{wrong}\n        gs.collectives.all_reduce(work, values)\n        x = work.input("x"'
+    file.write_text(file.read_text().replace('x = work.input("x"', line))
+    called = torchrun(2, *RUN)
+    words = "value 'v1' is float32[5], value 'v0' is float32[4]: values of one shape are needed"
+    assert f"error: {words}" in called.stderr
+    assert f"error: rank 1: rank 0 ended: {words}" in called.stderr
+
+
+@pytest.mark.slow
+def test_figures_that_all_ranks_take_together_are_recorded(here: Path) -> None:
+    """Each rank adds its number; rank 0 has the sum."""
+    file = here / "experiments" / "pair.py"
+    file.write_text(
+        file.read_text().replace("scheduler=scheduler, reported", "on_ranks=numbers, scheduler=scheduler, reported")
+        + """
+def numbers(plan):
+    from graphsched.executors.distributed import RankProgram
+    with RankProgram(plan) as program:
+        return {"ranks_total": float(sum(program.world.gather(program.world.rank + 1, 20.0, "numbers")))}
+"""
+    )
+    called = torchrun(2, *RUN, "--json", "--no-pictures")
+    assert called.returncode == 0, called.stderr[-2000:]
+    assert [case["metrics"] for case in json.loads(called.stdout)["cases"][:2]] == [{"ranks_total": 3.0}] * 2
 
 
 @pytest.mark.slow

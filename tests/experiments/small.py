@@ -20,6 +20,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "complex_graph": {"size": 16, "layers": 3, "width": 4},
     "hardware": {"sizes": (64, 4096)},
     "kvstore": {"networks": ("LeNet",), "devices": (1, 2), "cut_from_kib": 16},
+    "multi_machine": {"mbytes": (0.04,), "servers": (1, 2), "rows": 2},
     "ring": {"mbytes": (0.004,)},
     "scaling": {"topologies": ("rail_optimised",), "networks": ("ResNet-18",), "gpus": (8, 16), "buckets": 64},
     "parameter_server": {"mbytes": (0.004,), "networks": ("LeNet",), "devices": (1, 2), "batch": 4, "steps": 2},

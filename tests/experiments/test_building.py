@@ -40,6 +40,7 @@ COUNTS = {
     "complex_graph": ("size", "layers", "width", "devices"),
     "hardware": ("sizes",),
     "kvstore": ("devices", "cut_from_kib"),
+    "multi_machine": ("mbytes", "servers", "rows"),
     "ring": ("mbytes", "devices", "blocks"),
     "scaling": ("gpus", "buckets", "images", "sequences", "per_host", "nics", "nic_gbit", "nic_us", "check"),
     "parameter_server": ("mbytes", "devices", "batch", "blocks", "steps"),

@@ -36,7 +36,20 @@ def test_each_kind_has_its_largest() -> None:
         Limit("dispatch", "this plan", "host/py", 0.75),
     ]
     anyone = {limit.kind: limit.seconds for limit in explain(line).limits if limit.scope == "any plan"}
-    assert anyone == {"work": pytest.approx(5.0 / 34), "path": 3.0, "link": 0.0}  # two GPUs, 32 lanes of the CPU
+    assert anyone == {  # two GPUs, 32 lanes of the CPU
+        "work": pytest.approx(5.0 / 34),
+        "path": 3.0,
+        "intervals": 3.0,
+        "link": 0.0,
+    }
+
+
+def test_what_the_scheduler_has_proven_is_a_bound() -> None:
+    """A plan that says that none takes less than 2.5 s."""
+    line = predicted({"a": 2.0}, {"a": "cuda:0/s0"}, [])
+    proven = replace(line, plan=replace(line.plan, bound_s=2.5))
+    assert Limit("scheduler", "any plan", "", 2.5) in explain(proven).limits
+    assert "scheduler" not in {limit.kind for limit in explain(line).limits}
 
 
 def test_a_wait_of_the_thread_makes_the_path_longer() -> None:

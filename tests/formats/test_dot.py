@@ -61,8 +61,8 @@ def test_workload_has_its_edges() -> None:
     text = to_dot(handover().work)
     edges = [line.strip() for line in text.splitlines() if "->" in line]
     assert edges == [
-        '"a" -> "b" [label="4 MB"]',
-        '"a" -> "c" [label="4 MB"]',
+        '"a" -> "b" [label="4 MB" nbytes="4000000"]',
+        '"a" -> "c" [label="4 MB" nbytes="4000000"]',
         '"b" -> "end" [style=dashed]',
         '"c" -> "end" [style=dashed]',
     ]
@@ -91,7 +91,8 @@ def test_any_name_is_quoted() -> None:
     assert unquoted(head[1]) == work.name
     nodes = [re.fullmatch(rf"  {string} \[label={string} shape=.*\]", line) for line in lines[4 : 4 + len(NAMES)]]
     assert [(unquoted(m[1]), unquoted(m[2])) for m in nodes if m] == [(name, name) for name in NAMES]
-    edges = [re.fullmatch(rf'  {string} -> {string} \[label="4 MB"\]', line) for line in lines[4 + len(NAMES) : -1]]
+    edge = rf'  {string} -> {string} \[label="4 MB" nbytes="4000000"\]'
+    edges = [re.fullmatch(edge, line) for line in lines[4 + len(NAMES) : -1]]
     pairs = list(pairwise(NAMES))
     assert [(unquoted(m[1]), unquoted(m[2])) for m in edges if m] == pairs
 

@@ -20,7 +20,13 @@ FREE = Dispatch(
     wake_s=0, same_device_s=0, other_device_s=0, launch_s=0, item_s=0,
 )  # fmt: skip
 MATRIX = TensorSpec((8, 8))
-ALL = ("sequential", "one_stream", "round_robin", "wavefront", "heft", "streams")
+LIST = (
+    "critical_path", "heft", "cpop", "peft", "lookahead", "dls", "etf", "min_min", "max_min", "work_stealing",
+)  # fmt: skip
+"""Schedulers that place tasks one by one, by what these take."""
+ALL = ("sequential", "one_stream", "round_robin", "wavefront", *LIST, "streams", "auto", "search", "optimal")
+SHORT = {"search": {"iterations": 50}, "optimal": {"effort": 0.05, "seconds": 60.0}}
+"""Options with which schedulers that take their time are quick, and do the same each time."""
 
 
 def machine(accelerators: int = 2, *, kind: str = "cuda", lanes: int = 32, cpu: bool = True) -> Platform:

@@ -18,7 +18,20 @@ from graphsched.plan import Plan, allowed_devices
 from graphsched.schedulers import lower_bound, schedule, schedulers
 from graphsched.simulator import predict
 from graphsched.workload import Workload, ancestors_first
-from tests.schedulers.graphs import ALL, MATRIX, add, dags, graph, lanes_of, machine, measured, relabelled, workloads
+from tests.schedulers.graphs import (
+    ALL,
+    LIST,
+    MATRIX,
+    SHORT,
+    add,
+    dags,
+    graph,
+    lanes_of,
+    machine,
+    measured,
+    relabelled,
+    workloads,
+)
 from tests.schedulers.ideal import durations, makespan
 
 CHOICES = [
@@ -34,6 +47,14 @@ CHOICES = [
     ("heft", {"lanes": 3, "copies": "compute"}),
     ("streams", {}),
     ("streams", {"most_lanes": 2, "simulations": 5, "copies": "compute"}),
+    ("auto", {"schedulers": ("one_stream", "etf", "peft")}),
+    ("auto", {"schedulers": "work_stealing", "copies": "compute"}),
+    *((name, {}) for name in LIST if name != "heft"),
+    *((name, {"lanes": 3, "copies": "compute", "contention": False}) for name in LIST if name != "heft"),
+    ("work_stealing", {"seed": 3, "lanes": 2}),
+    *SHORT.items(),
+    ("search", {"iterations": 30, "seed": 1, "lanes": 3, "copies": "compute"}),
+    ("optimal", {"effort": 0.02, "seconds": 60.0, "lanes": 2, "copies": "compute"}),
 ]
 choices = st.sampled_from(CHOICES)
 
@@ -43,7 +64,7 @@ def test_all_are_tested() -> None:
     assert set(schedulers()) == set(ALL) == {name for name, _ in CHOICES}
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=300)
 @given(work=workloads(), choice=choices)
 def test_plans_are_right(work: Workload, choice: tuple[str, dict]) -> None:
     """Each plan passes its check, holds every task once in a topological order, and keeps constraints."""
@@ -59,7 +80,7 @@ def test_plans_are_right(work: Workload, choice: tuple[str, dict]) -> None:
     assert Plan.from_text(plan.text, work, platform).text == plan.text
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=200)
 @given(dag=dags(), choice=choices, seed=st.integers(0, 9))
 def test_names_change_nothing(dag: nx.DiGraph, choice: tuple[str, dict], seed: int) -> None:
     """The same graph under other names gets the same lanes, order and waits."""
@@ -188,7 +209,7 @@ PRINT_PLANS = """
 import random
 from graphsched.schedulers import schedule
 from graphsched.workload import Workload
-from tests.schedulers.graphs import ALL, MATRIX, add, machine
+from tests.schedulers.graphs import ALL, LIST, MATRIX, SHORT, add, machine
 rng = random.Random(3)
 work = Workload()
 values = [work.input("x", MATRIX)]
@@ -199,7 +220,7 @@ for i in range(60):
     elif i % 7 == 0: values.append(work.copy(rng.choice(values), to="cpu", name=f"c{i}"))
     else: values.append(add(work, f"t{i}", *rng.sample(values, min(2, len(values))), duration_s=rng.choice([1.0, 2.0])))
 for name in ALL:
-    print(schedule(work, machine(3), scheduler=name).text)
+    print(schedule(work, machine(3), scheduler=name, **SHORT.get(name, {})).text)
 """
 
 

@@ -105,10 +105,11 @@ def test_registered_in_place(installed: list[metadata.EntryPoint]) -> None:
 
 
 def test_unknown_scheduler() -> None:
-    """The message lists those there are."""
-    names = "heft, one_stream, round_robin, sequential, streams, wavefront"
-    with pytest.raises(ScheduleError, match=f"no scheduler 'hefty': there are {names}"):
+    """The message offers the nearest name, and lists those there are."""
+    with pytest.raises(ScheduleError, match=r"no scheduler 'hefty': did you mean 'heft'\? There are auto, .*"):
         schedule(WORK, machine(1), scheduler="hefty")
+    with pytest.raises(ScheduleError, match=r"no scheduler 'quantum': there are auto, .*, wavefront"):
+        schedule(WORK, machine(1), scheduler="quantum")
 
 
 def test_unknown_mode() -> None:

@@ -10,7 +10,7 @@ from graphsched.errors import ScheduleError
 from graphsched.plan import Plan
 from graphsched.schedulers import schedule
 from graphsched.workload import Workload
-from tests.schedulers.graphs import MATRIX, add, graph, lanes_of, machine
+from tests.schedulers.graphs import LIST, MATRIX, add, graph, lanes_of, machine
 
 
 def actions(plan: Plan) -> str:
@@ -129,7 +129,7 @@ def test_sync_adds_no_wait_to_a_barrier() -> None:
     assert schedule(work, machine(1), scheduler="wavefront", sync=True).names == ["a", "wait0", "wall", "b", "wait1"]
 
 
-@pytest.mark.parametrize("name", ["round_robin", "wavefront", "heft"])
+@pytest.mark.parametrize("name", ["round_robin", "wavefront", *LIST])
 def test_too_many_lanes(name: str) -> None:
     """A device's bound is an error that names device and bound; the cpu beside GPUs takes what it may."""
     work = graph(a=1.0)

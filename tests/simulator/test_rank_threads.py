@@ -9,10 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphsched.collectives.blocks import join
+from graphsched.collectives.members import Members
 from graphsched.errors import ScheduleError
 from graphsched.plan import Plan
+from graphsched.schedulers import schedule
 from graphsched.simulator import predict
 from graphsched.simulator.rank_threads import orders_of
+from graphsched.workload import TensorSpec, Workload
 from tests import builders
 from tests.executors.programs import machine, random_plan, random_workload
 
@@ -94,3 +98,18 @@ def test_several_steps_are_refused() -> None:
     plan = random_distributed(0, 2, "worker")
     with pytest.raises(ScheduleError, match="steps is 2 in mode 'distributed'"):
         predict(plan, mode="distributed", steps=2)
+
+
+def test_parts_that_come_from_other_ranks_are_put_together_by_a_task() -> None:
+    """x0 on worker:0, x1 on worker:1, joined on worker:0: in place in one process, by a task between ranks."""
+    work = Workload()
+    parts = [work.input(f"x{k}", TensorSpec((1_000_000,)), device=f"worker:{k}") for k in range(2)]
+    sent = [work.copy(part, to="worker:0", name=f"part{k}") for k, part in enumerate(parts)]
+    join(Members(work, "all", ("worker:0",)), "whole", "worker:0", sent, TensorSpec((2_000_000,)))
+    platform = builders.platform(gpus=0, workers=2)
+    took = {}
+    for mode in ("eager", "distributed"):
+        plan = schedule(work, platform, scheduler="one_stream", mode=mode)
+        took[mode] = {span.action: span.end_s - span.start_s for span in predict(plan)}["all/whole"]
+    assert took["eager"] == 0.0
+    assert took["distributed"] == pytest.approx(2 * 8_000_000 / platform.device("worker:0").bytes_per_s)

@@ -15,8 +15,8 @@ from graphsched.workload import Workload
 Facts = Mapping[str, str]
 
 
-def facts_of(plan: Plan) -> dict[str, str]:
-    """What must be the same on all ranks, by what it is called in an error."""
+def facts_of_software() -> dict[str, str]:
+    """Versions that must be the same on all ranks, by what they are called in an error."""
     import torch
 
     import graphsched
@@ -25,6 +25,12 @@ def facts_of(plan: Plan) -> dict[str, str]:
         "graphsched": graphsched.__version__,
         "torch": torch.__version__,
         "Python": python_platform.python_version(),
+    }
+
+
+def facts_of(plan: Plan) -> dict[str, str]:
+    """What must be the same on all ranks for them to run `plan`."""
+    return {
         "workload": plan.work.digest(),
         "tensors given": _digest_of_tensors(plan.work.tensors),
         "platform": plan.platform.digest(),
@@ -62,7 +68,7 @@ def check_agreement(facts: Sequence[Facts]) -> None:
         graphsched.errors.RankError: the ranks disagree: torch is 2.6 on rank 0, 2; 2.7 on rank 1: ...
     """
     told = []
-    for name in facts[0]:
+    for name in dict.fromkeys(name for mine in facts for name in mine):
         ranks: dict[str, list[int]] = {}
         for rank, mine in enumerate(facts):
             if name in mine:

@@ -6,9 +6,10 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
-from typing import Any
+
+from graphsched.executors.distributed.bounded_store import BoundedStore
 
 LOOK_S = 0.1  # between two looks at what others say
 HEARD_S = 2.0  # after which a rank that waited in vain does not expect the others to say more
@@ -30,10 +31,27 @@ class Report:
     blames: int
 
 
+def root_of(reports: Iterable[Report], blamed: int) -> Report | None:
+    """The report that explains why rank `blamed` did not answer: its own, or that of the one it waited for in turn.
+
+    The last one blames itself or a rank that says nothing. None: `blamed` says nothing itself.
+
+    Example:
+        >>> reports = [Report(3, "no answer of 2", blames=2), Report(2, "no answer of 1", blames=1)]
+        >>> root_of(reports, blamed=3), root_of(reports, blamed=1)
+        (Report(rank=2, text='no answer of 1', blames=1), None)
+    """
+    by_rank = {report.rank: report for report in reports}
+    found: Report | None = None
+    while (told := by_rank.pop(blamed, None)) is not None:
+        found, blamed = told, told.blames
+    return found
+
+
 class Board:
     """The reports of all ranks, in the store that torchrun keeps for them."""
 
-    def __init__(self, store: Any, rank: int, size: int) -> None:
+    def __init__(self, store: BoundedStore, rank: int, size: int) -> None:
         self._store, self._rank, self._size = store, rank, size
         self._posted = False
 
@@ -52,23 +70,31 @@ class Board:
             RuntimeError: The store is gone.
         """
         keys = [f"report {rank}" for rank in range(self._size)]
-        return [Report(**json.loads(self._store.get(key))) for key in keys if self._store.check([key])]
+        return [Report(**json.loads(self._store.get(key))) for key in keys if self._store.check(key)]
 
-    def cause(self, wait_s: float, *, blamed: bool = False) -> Report | None:
-        """The report of another rank that explains the end best; waits so many seconds for it, then takes any.
-
-        That is one whose rank blames itself or, if it matters whether this one is `blamed`, one that blames this rank.
-        """
-        until, others = time.perf_counter() + wait_s, list[Report]()
+    def explanation(self, blamed: int, wait_s: float) -> Report | None:
+        """Why rank `blamed` did not answer, as it or another one says within so many seconds; None: nobody says."""
+        until, found = time.perf_counter() + wait_s, None
         with contextlib.suppress(RuntimeError):
-            while True:
-                others = [report for report in self.reports() if report.rank != self._rank]
-                telling = [report for report in others if report.blames == report.rank]
-                telling += [report for report in others if blamed and report.blames == self._rank]
-                if telling or time.perf_counter() > until:
-                    return next(iter([*telling, *others]), None)
+            while time.perf_counter() < until and (found is None or found.blames != found.rank):
+                found = root_of((r for r in self.reports() if r.rank != self._rank), blamed)
                 time.sleep(LOOK_S / 2)
-        return next(iter(others), None)
+        return found
+
+    def cause(self, wait_s: float) -> Report | None:
+        """The report of another rank that tells best why the run ends; waits so long for one that is sure.
+
+        That is one whose rank blames itself or this one.
+        """
+        until, found = time.perf_counter() + wait_s, None
+        with contextlib.suppress(RuntimeError):
+            while time.perf_counter() < until and (found is None or found.blames not in (found.rank, self._rank)):
+                reports = [report for report in self.reports() if report.rank != self._rank]
+                roots = [root_of(reports, report.rank) for report in reports]
+                telling = sorted((r for r in roots if r), key=lambda r: (r.blames != r.rank, r.blames != self._rank))
+                found = telling[0] if telling else None
+                time.sleep(LOOK_S / 2)
+        return found
 
     def leave(self, *, last: bool) -> None:
         """Say that this rank needs no more reports; the `last` stay until all have said so, or for `LINGER_S`."""
@@ -88,7 +114,7 @@ class Board:
         """Stay until rank 0 has said so, at most so many seconds: a launcher ends all ranks with the first."""
         until = time.perf_counter() + wait_s
         with contextlib.suppress(RuntimeError):
-            while not self._store.check(["over"]) and time.perf_counter() < until:
+            while not self._store.check("over") and time.perf_counter() < until:
                 time.sleep(LOOK_S)
 
     def watch(self, tell: Callable[[Report], None]) -> Callable[[], None]:
@@ -98,7 +124,7 @@ class Board:
         def look() -> None:
             with contextlib.suppress(RuntimeError):
                 while not over.wait(LOOK_S):
-                    if self._store.check(["reports"]) and (cause := self.cause(HEARD_S, blamed=True)) is not None:
+                    if self._store.check("reports") and (cause := self.cause(HEARD_S)) is not None:
                         tell(cause)
                         return
 

@@ -58,11 +58,12 @@ def measure_offsets(world: World, timeout_s: float, exchanges: int = EXCHANGES) 
     Raises:
         RankError: A rank is gone.
     """
-    if world.rank != 0:
-        _answer(world, timeout_s, exchanges)
-        return []
-    here = Offset(time.perf_counter(), 0.0, 0.0)
-    return [here, *(_ask(world, rank, timeout_s, exchanges) for rank in range(1, world.size))]
+    with world.heeding():
+        if world.rank != 0:
+            _answer(world, timeout_s, exchanges)
+            return []
+        here = Offset(time.perf_counter(), 0.0, 0.0)
+        return [here, *(_ask(world, rank, timeout_s, exchanges) for rank in range(1, world.size))]
 
 
 def _ask(world: World, rank: int, timeout_s: float, exchanges: int) -> Offset:

@@ -48,9 +48,9 @@ def measured_spans(program: RankProgram) -> Spans:
     start, end = on_host_clock(program, stamps, clocks)
     mine = RankSpans(_columns(stamps, start, end), began, clocks.uncertainty_s)
     after = measure_offsets(world, left_s)
-    everyone = world.gather(mine)
+    everyone = world.collect(mine, left_s, "the spans of all ranks")
     found = merged(program.lists, everyone, before, after, seconds) if world.rank == 0 else None
-    shared = world.share(found)
+    shared = world.share(found, left_s, "the spans of all ranks")
     assert isinstance(shared, Spans)
     return shared
 

@@ -1,16 +1,20 @@
-"""How the processes of a distributed run find each other: torchrun's environment, and torch.distributed upon it."""
+"""How the processes of a distributed run find each other: by torchrun's environment, a store and torch.distributed."""
 
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import socket
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from graphsched.errors import RankError, ScheduleError
+from graphsched.executors.distributed.agreement import check_agreement, facts_of_software
+from graphsched.executors.distributed.board import LINGER_S
 
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 COMMAND = "torchrun --nproc-per-node 4 -m graphsched run EXPERIMENT --mode distributed"
@@ -26,6 +30,8 @@ class Address:
         rank, size: Which of how many processes this is.
         local_rank: Which on its host: the number of its GPU there.
         host, port: Where the store of all processes is.
+        attempt: How often torchrun has started all processes again.
+        keeps_store: Whether this process keeps the store, as rank 0 does where torchrun itself does not.
     """
 
     rank: int
@@ -33,6 +39,8 @@ class Address:
     local_rank: int
     host: str
     port: int
+    attempt: int = 0
+    keeps_store: bool = False
 
 
 def read_address(env: Mapping[str, str]) -> Address:
@@ -43,7 +51,7 @@ def read_address(env: Mapping[str, str]) -> Address:
 
     Example:
         >>> read_address({"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": "29500"})
-        Address(rank=1, size=2, local_rank=1, host='localhost', port=29500)
+        Address(rank=1, size=2, local_rank=1, host='localhost', port=29500, attempt=0, keeps_store=False)
     """
     missing = [name for name in NEEDED if not env.get(name)]
     if missing:
@@ -56,8 +64,15 @@ def read_address(env: Mapping[str, str]) -> Address:
     rank, size = numbers["RANK"], numbers["WORLD_SIZE"]
     if not 0 <= rank < size:
         raise ScheduleError(f"RANK is {rank}, WORLD_SIZE {size}: a rank from 0 to {size - 1} is needed: {COMMAND}")
-    local_rank = _number(env, "LOCAL_RANK") if env.get("LOCAL_RANK") else rank
-    return Address(rank, size, local_rank, env["MASTER_ADDR"], numbers["MASTER_PORT"])
+    return Address(
+        rank,
+        size,
+        local_rank=_number(env, "LOCAL_RANK") if env.get("LOCAL_RANK") else rank,
+        host=env["MASTER_ADDR"],
+        port=numbers["MASTER_PORT"],
+        attempt=_number(env, "TORCHELASTIC_RESTART_COUNT") if env.get("TORCHELASTIC_RESTART_COUNT") else 0,
+        keeps_store=rank == 0 and env.get("TORCHELASTIC_USE_AGENT_STORE") != "True",
+    )
 
 
 def _number(env: Mapping[str, str], name: str) -> int:
@@ -76,24 +91,88 @@ def _check_interfaces(env: Mapping[str, str]) -> None:
             )
 
 
-def start_torch_distributed(address: Address, timeout_s: float) -> None:
-    """Meet the other processes, if this has not been done; Gloo on the host, and NCCL where there are GPUs.
+def meet(address: Address, timeout_s: float) -> Any:
+    """Meet the other processes: compare software, and start torch.distributed if this has not been done.
+
+    It is Gloo on the host, and NCCL where there are GPUs.
+
+    Returns:
+        The store of all processes, for this attempt to run them.
 
     Raises:
-        RankError: They did not all come.
+        RankError: They did not all come, or run other software.
     """
     from torch import distributed
 
-    if distributed.is_initialized():
-        return
-    os.environ.update({name: os.environ.get(name, value) for name, value in NO_MULTICAST.items()})
+    library: Any = distributed
+    until = time.monotonic() + timeout_s
+    store = library.PrefixStore(f"graphsched {address.attempt}", _store(address, timeout_s))
+    store.set(f"here {address.rank}", json.dumps(facts_of_software() | {"messages": _backend()}))
+    _await_all(store, address, until, timeout_s)
+    check_agreement([json.loads(store.get(f"here {rank}")) for rank in range(address.size)])
+    if not distributed.is_initialized():
+        _start(library.PrefixStore("torch", store), address, timeout_s)
+    return store
+
+
+def _store(address: Address, timeout_s: float) -> Any:
+    from torch import distributed
+
+    library: Any = distributed
     try:
-        distributed.init_process_group(_backend(), rank=address.rank, world_size=address.size, timeout=span(timeout_s))
+        return library.TCPStore(
+            address.host,
+            address.port,
+            is_master=address.keeps_store,
+            timeout=span(timeout_s),
+            wait_for_workers=False,
+            multi_tenant=True,
+        )
     except RuntimeError as error:
         raise RankError(
-            f"rank {address.rank}: {address.size} ranks did not meet at {address.host}:{address.port} within "
-            f"{timeout_s:g} s: {_first_line(error)}: start as many processes as WORLD_SIZE says, on hosts that "
-            "reach each other"
+            f"rank {address.rank}: the store of all ranks at {address.host}:{address.port} could not be reached within "
+            f"{timeout_s:g} s: {_first_line(error)}: torchrun or rank 0 keeps it: start rank 0, and name its "
+            "host and a free port there"
+        ) from error
+
+
+def _await_all(store: Any, address: Address, until: float, timeout_s: float) -> None:
+    keys = [f"here {rank}" for rank in range(address.size)]
+    try:
+        store.wait(keys, span(until - time.monotonic()))
+    except RuntimeError as error:
+        raise RankError(
+            f"rank {address.rank}: {_missing(store, keys)} did not come to {address.host}:{address.port} within "
+            f"{timeout_s:g} s: start as many processes as WORLD_SIZE says ({address.size}), on hosts that reach each "
+            "other, and look at what the missing ones print"
+        ) from error
+
+
+def _missing(store: Any, keys: list[str]) -> str:
+    try:
+        missing = [str(rank) for rank, key in enumerate(keys) if not store.check([key])]
+        store.add("told", 1)
+        until = time.monotonic() + LINGER_S  # whoever keeps the store stays until all have looked
+        while store.add("told", 0) < len(keys) - len(missing) and time.monotonic() < until:
+            time.sleep(LINGER_S / 30)
+    except RuntimeError:
+        return "some ranks"
+    return f"rank {', '.join(missing)}"
+
+
+def _start(store: Any, address: Address, timeout_s: float) -> None:
+    from torch import distributed
+
+    os.environ.update({name: os.environ.get(name, value) for name, value in NO_MULTICAST.items()})
+    try:
+        distributed.init_process_group(
+            _backend(), store=store, rank=address.rank, world_size=address.size, timeout=span(timeout_s)
+        )
+    except RuntimeError as error:
+        raise RankError(
+            f"rank {address.rank}: {address.size} ranks met at {address.host}:{address.port} and could not connect "
+            f"within {timeout_s:g} s: {_first_line(error)}: is there a network between their hosts? "
+            "GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME name the interface"
         ) from error
     atexit.register(_leave)
 
@@ -111,15 +190,6 @@ def _leave() -> None:
 
     if distributed.is_initialized():
         distributed.destroy_process_group()
-
-
-def new_store(address: Address, timeout_s: float) -> Any:
-    """A connection of its own to the store of all processes."""
-    from torch import distributed
-
-    library: Any = distributed
-    store = library.TCPStore(address.host, address.port, is_master=False, timeout=span(timeout_s))
-    return library.PrefixStore("graphsched", store)
 
 
 def span(seconds: float) -> timedelta:

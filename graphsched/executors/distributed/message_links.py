@@ -34,7 +34,8 @@ def measure_messages(world: World, sizes: Sequence[int] = SIZES_BYTES) -> list[S
         RankError: A rank is gone.
     """
     ranks = range(1, world.size) if world.rank == 0 else [world.rank]
-    found = [tuple(_one_way_s(world, rank, nbytes) for nbytes in sizes) for rank in ranks]
+    with world.heeding():
+        found = [tuple(_one_way_s(world, rank, nbytes) for nbytes in sizes) for rank in ranks]
     return found if world.rank == 0 else []
 
 
@@ -59,20 +60,26 @@ def with_messages(platform: Platform, seconds: Sequence[Seconds], sizes: Sequenc
     """`platform` with links between devices of different ranks as measured, and waits of all ranks.
 
     Args:
-        platform: What the ranks run on.
+        platform: What the ranks run on; one of several hosts keeps its links, which are of messages already.
         seconds: Of `measure_messages`; its devices of further ranks keep their links.
         sizes: Those of the messages, in bytes, ascending.
     """
     if not seconds:
         return platform
-    rank_of = rank_of_devices(platform)
-    links = [_link(link, rank_of[link.source], rank_of[link.target], seconds, sizes) for link in platform.links]
+    rank_of, links = rank_of_devices(platform), list(platform.links)
+    if not _has_network(platform):
+        links = [_link(link, rank_of[link.source], rank_of[link.target], seconds, sizes) for link in links]
     slowest_s = max(row[0] for row in seconds)
     barrier_s = math.ceil(math.log2(len(seconds) + 1)) * slowest_s
     costs = platform.dispatch
     result_s = (costs.result_s or costs.sync_s) + barrier_s
     dispatch = replace(costs, sync_s=costs.sync_s + barrier_s, result_s=result_s, asked_s=0.0)
     return replace(platform, links=tuple(links), dispatch=dispatch)
+
+
+def _has_network(platform: Platform) -> bool:
+    """Whether it has several hosts: its links between them, and between ranks of one, are those of messages."""
+    return len({platform.device(name).host for name in platform.accelerators()}) > 1
 
 
 def _link(link: Link, source: int, target: int, seconds: Sequence[Seconds], sizes: Sequence[int]) -> Link:

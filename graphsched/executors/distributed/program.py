@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import time
 import weakref
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
 
 from graphsched.errors import ExecutionError, RankError, StuckError
 from graphsched.executors.capture import settle
 from graphsched.executors.distributed.agreement import check_agreement, facts_of
-from graphsched.executors.distributed.board import LOOK_S, Report
+from graphsched.executors.distributed.board import Report
 from graphsched.executors.distributed.local_plans import local_plan
+from graphsched.executors.distributed.lost import LostRankError, ended_by
 from graphsched.executors.distributed.messages import Messages
 from graphsched.executors.distributed.rank_buffers import RankBuffers
 from graphsched.executors.distributed.rank_calls import RankCompiler, streams_of_lanes, threads_of_lanes
 from graphsched.executors.distributed.rank_watch import GRACE_S, RankWatch
-from graphsched.executors.distributed.world import LostRankError, join
+from graphsched.executors.distributed.world import ALL_HEARD_S, join
 from graphsched.executors.failing import failure_in_run
 from graphsched.executors.lanes import CpuLane, close_lanes, streams_as_they_were
 from graphsched.executors.requests import checked
@@ -24,8 +26,6 @@ from graphsched.executors.segments import GRAPH
 from graphsched.executors.stamps import Calls, Stamps
 from graphsched.plan import Plan
 from graphsched.plan.ranks import compile_ranks
-
-ALL_HEARD_S = 3 * LOOK_S  # until all ranks have heard of a failure, and none takes another's end for its cause
 
 
 class RankProgram:
@@ -43,8 +43,22 @@ class RankProgram:
     def __init__(self, plan: Plan, *, timeout_s: float = 60.0) -> None:
         self.whole = checked(plan, "distributed", timeout_s, ("distributed",))
         self.world = join(timeout_s)
+        self._timeout_s = timeout_s
         self._agree()
         self.lists = compile_ranks(self.whole, self.world.size)
+        with self.world.telling():
+            self._prepare()
+
+    def _agree(self) -> None:
+        """Make sure that all ranks are about to run the same; one that is not ends them all."""
+        facts = self.world.gather(facts_of(self.whole), self._timeout_s, "the comparison of plans")
+        try:
+            check_agreement(facts)
+        except RankError as error:
+            self.world.failure = error
+            raise
+
+    def _prepare(self) -> None:
         self._local = local_plan(self.lists, self.world.rank, self.world.address.local_rank)
         self.plan, self.mode = self._local.plan, "distributed"
         self._cuda = streams_of_lanes(self.plan)
@@ -52,7 +66,7 @@ class RankProgram:
         self._cpu: dict[int, CpuLane] = threads_of_lanes(self.plan, self.whole)
         self._end = weakref.finalize(self, close_lanes, self._cpu)
         self._initial = self.buffers.states()
-        self.watch = RankWatch(timeout_s, yields=bool(self._cpu))
+        self.watch = RankWatch(self._timeout_s, yields=bool(self._cpu))
         messages = Messages(self.world, self.lists, self._local, self.buffers, self.watch)
         with streams_as_they_were(self._devices()):
             self._compiler = RankCompiler(self.plan, self.buffers, self._cpu, self._cuda, self.watch, messages)
@@ -61,19 +75,16 @@ class RankProgram:
         self._final = self._compiler.final_lanes()
         self._timed: tuple[Stamps, Calls] | None = None
 
-    def _agree(self) -> None:
-        """Make sure that all ranks are about to run the same; one that is not ends them all."""
-        try:
-            check_agreement(self.world.gather(facts_of(self.whole)))
-        except RankError as error:
-            self.world.failure = error
-            raise
-
     # -- running -------------------------------------------------------------------------------------
 
     def load(self, inputs: dict[str, Any]) -> None:
-        """Put inputs in place; they stay for further runs."""
-        self.buffers.load(inputs)
+        """Put inputs in place; they stay for further runs.
+
+        Raises:
+            WorkloadError: As `run`; all other ranks are told and end too.
+        """
+        with self.world.telling():
+            self.buffers.load(inputs)
 
     def run(self, /, **inputs: Any) -> dict[str, Any]:
         """Run once with these inputs, which every rank gives alike (default: those given to the workload).
@@ -88,22 +99,27 @@ class RankProgram:
         """
         self.load(inputs)
         self.time_once()
-        found = self._gathered(self.buffers.results())
+        found = self._gathered(self.buffers.results(), "the results of all ranks")
         self.buffers.clear()
         return found
 
-    def _gathered(self, mine: dict[str, Any]) -> dict[str, Any]:
+    def _gathered(self, mine: dict[str, Any], what: str) -> dict[str, Any]:
         """What all ranks have by name, on rank 0."""
-        everyone = self.world.gather({name: tensor.cpu() for name, tensor in mine.items()})
-        return {name: tensor for found in everyone for name, tensor in found.items()} if self.world.rank == 0 else {}
+        everyone = self.world.collect({name: t.cpu() for name, t in mine.items()}, self._timeout_s, what)
+        return {name: tensor for found in everyone for name, tensor in found.items()}
 
     def state(self) -> dict[str, Any]:
         """The states as they are now, by name, on rank 0; nothing on the others."""
-        return self._gathered(self.buffers.states())
+        return self._gathered(self.buffers.own_states(), "the states of all ranks")
 
-    def reset(self) -> None:
-        """Set states back to what they were when the program was made."""
-        self.buffers.restore(self._initial)
+    def reset(self, states: Mapping[str, Any] | None = None) -> None:
+        """Set states to these, which every rank gives alike; default: what all were when the program was made.
+
+        Raises:
+            WorkloadError: A name is no state, or shape or type differ; all other ranks are told and end too.
+        """
+        with self.world.telling():
+            self.buffers.restore(self._initial if states is None else states)
 
     def time_once(self) -> float:
         """Run once; the makespan in seconds by rank 0's clock, on all ranks. Results stay in the buffers."""
@@ -129,7 +145,7 @@ class RankProgram:
         position = 0
         self.watch.begin()
         unwatch = self.world.board.watch(self._hear)
-        with streams_as_they_were(self._devices()), torch.no_grad():
+        with streams_as_they_were(self._devices()), torch.no_grad(), self.world.waiting(self._end_run):
             try:
                 settle(self._devices())
                 self._compiler.begin()
@@ -147,7 +163,7 @@ class RankProgram:
                 raise self._failed(error, action)  # noqa: B904 - it has its cause
             finally:
                 unwatch()
-        return float(self.world.share(seconds))
+        return float(self.world.share(seconds, self._timeout_s, "the time of a run"))
 
     def _barrier(self, what: str) -> None:
         self.world.barrier(self.watch.left_s() + GRACE_S, lambda: what)
@@ -169,9 +185,12 @@ class RankProgram:
         """Another rank has said why it ends: so does this one. Where that waits for this one, it says what it is at."""
         if report.blames == self.world.rank:
             self._let_lanes_tell()
-            self.watch.fail(StuckError(f"rank {report.rank} waited in vain for this one"))
+            self._end_run(StuckError(f"rank {report.rank} waited in vain for this one"))
         else:
-            self.watch.fail(LostRankError(f"rank {report.rank} ended the run: {report.text}", report.blames))
+            self._end_run(ended_by(report))
+
+    def _end_run(self, error: ExecutionError) -> None:
+        self.watch.fail(error)
         time.sleep(ALL_HEARD_S)
         self.world.abort()
 
@@ -179,8 +198,9 @@ class RankProgram:
         if isinstance(error, LostRankError):
             self._let_lanes_tell()
         at = None if action == GRAPH else action
-        failure = failure_in_run(error, self.watch.failure, self.plan, at, self._compiler.unfinished)
-        return self.world.fail(failure)
+        failure = self.world.fail(failure_in_run(error, self.watch.failure, self.plan, at, self._compiler.unfinished))
+        self.world.abort()  # what lanes still wait for: a process that ends meanwhile aborts
+        return failure
 
     def _let_lanes_tell(self) -> None:
         """Give a message that does not pass the time to say so, which tells more than that two ranks did not meet."""

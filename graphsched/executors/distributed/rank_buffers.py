@@ -6,10 +6,12 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+from graphsched.errors import WorkloadError
 from graphsched.executors.buffers import Buffers
 from graphsched.plan import Plan
 from graphsched.plan.ranks import Places
 from graphsched.plan.ranks.places import EVERYWHERE
+from graphsched.workload import TensorSpec
 
 
 class RankBuffers(Buffers):
@@ -36,11 +38,34 @@ class RankBuffers(Buffers):
         return self._holder[name] == self._rank or (self._holder[name] == EVERYWHERE and self._rank == 0)
 
     def load(self, inputs: Mapping[str, Any]) -> None:
-        """As `Buffers.load`; inputs of other ranks are left to these."""
-        super().load({name: tensor for name, tensor in inputs.items() if name not in self._elsewhere})
+        """As `Buffers.load`; inputs of other ranks are checked, and left to these."""
+        self._check_elsewhere(inputs, "input")
+        super().load(self._of_this_rank(inputs))
 
-    def _state_names(self) -> list[str]:
-        return [name for name in super()._state_names() if self._answers_for(name)]
+    def states(self) -> dict[str, Any]:
+        """Clones of the states that lie here as they are now."""
+        return self._of_this_rank(super().states())
+
+    def own_states(self) -> dict[str, Any]:
+        """Those of `states` that no other rank gives."""
+        return {name: tensor for name, tensor in self.states().items() if self._answers_for(name)}
+
+    def restore(self, states: Mapping[str, Any]) -> None:
+        """As `Buffers.restore`; states of other ranks are checked, and left to these."""
+        self._check_elsewhere(states, "state")
+        super().restore(self._of_this_rank(states))
+
+    def _check_elsewhere(self, tensors: Mapping[str, Any], kind: str) -> None:
+        """What the rank where a tensor lies finds wrong with it is found here too: all ranks end alike."""
+        for name, tensor in tensors.items():
+            value = self.plan.work.values.get(name)
+            if name in self._elsewhere and value is not None and value.kind == kind and value.spec is not None:
+                found = TensorSpec.of(tensor)
+                if (found.shape, found.dtype) != (value.spec.shape, value.spec.dtype):
+                    raise WorkloadError(f"{kind} {name!r} must be {value.spec}, got {found}")
+
+    def _of_this_rank(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: tensor for name, tensor in tensors.items() if name not in self._elsewhere}
 
     @functools.cached_property
     def _returned(self) -> dict[str, int]:

@@ -5,15 +5,20 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from graphsched.errors import ExecutionError, RankError
-from graphsched.executors.distributed.board import HEARD_S, Board, Report
-from graphsched.executors.distributed.meeting import Address, new_store, read_address, span, start_torch_distributed
+from graphsched.errors import GraphschedError, RankError
+from graphsched.executors.distributed.board import HEARD_S, LOOK_S, Board, Report
+from graphsched.executors.distributed.bounded_store import BoundedStore
+from graphsched.executors.distributed.lost import LostRankError, ended_by, is_late, reason_of, silent
+from graphsched.executors.distributed.meeting import Address, meet, read_address, span
+from graphsched.executors.distributed.pulses import Pulses
 
-BARRIER_TAG, CLOCK_TAG, ABORT_TAG, FIRST_LANE_TAG = 1, 2, 3, 16
-PATIENCE_S = 3600.0  # for what rank 0 does alone, as measuring; one that ends is noticed at once
+BARRIER_TAG, CLOCK_TAG, ABORT_TAG, OBJECT_TAG, FIRST_LANE_TAG = 1, 2, 3, 4, 16
+ALL_HEARD_S = 3 * LOOK_S  # until all ranks have heard of a failure, and none takes another's end for its cause
+PATIENCE_S = 3600.0  # for what rank 0 does alone, as measuring; one that ends or stops is noticed long before
 
 
 class World:
@@ -24,20 +29,23 @@ class World:
         board: Where ranks say why they end.
         failure: What ended a run; no other can follow.
         communicators: Those of NCCL, by lane, sender and receiver.
+        waits: What ends each thing that this rank does together with others at the moment; the last one first.
     """
 
     def __init__(self, address: Address, timeout_s: float) -> None:
         """`timeout_s`: for the meeting of all ranks.
 
         Raises:
-            RankError: They did not all come.
+            RankError: They did not all come, or run other software.
         """
-        start_torch_distributed(address, timeout_s)
+        self._kept = meet(address, timeout_s)  # ends with this object where this rank keeps it
         self.address, self.rank, self.size = address, address.rank, address.size
-        self.board = Board(new_store(address, timeout_s), self.rank, self.size)
+        store = BoundedStore(self._kept)
+        self.board, self._pulses = Board(store, self.rank, self.size), Pulses(store, self.rank, self.size)
         self.failure: BaseException | None = None
         self.communicators: dict[tuple[str, int, int], Any] = {}
-        self._token = _token()
+        self.waits: list[Callable[[LostRankError], None]] = []
+        self._token, self._ways = _token(), two_ways(timeout_s)
 
     # -- messages --------------------------------------------------------------------------------------
 
@@ -49,13 +57,17 @@ class World:
         """
         from torch import distributed
 
-        self._carry_out(lambda: distributed.isend(tensor, to, tag=tag), to, timeout_s, what)
+        isend: Any = distributed.isend
+        way = self._ways[self.rank < to]
+        self._carry_out(lambda: isend(tensor, to, group=way, tag=tag), to, timeout_s, what)
 
     def receive(self, tensor: Any, source: int, tag: int, timeout_s: float, what: Callable[[], str]) -> None:
         """Receive into host memory; as `send`."""
         from torch import distributed
 
-        self._carry_out(lambda: distributed.irecv(tensor, source, tag=tag), source, timeout_s, what)
+        irecv: Any = distributed.irecv
+        way = self._ways[source < self.rank]
+        self._carry_out(lambda: irecv(tensor, source, group=way, tag=tag), source, timeout_s, what)
 
     def _carry_out(self, start: Callable[[], Any], peer: int, timeout_s: float, what: Callable[[], str]) -> None:
         try:
@@ -85,64 +97,128 @@ class World:
                 raise self._lost(source, what(), error) from error
             distance *= 2
 
-    def gather(self, thing: Any) -> list[Any]:
+    # -- objects, between runs -------------------------------------------------------------------------
+
+    def gather(self, thing: Any, timeout_s: float, what: str) -> list[Any]:
         """What every rank gives, by rank; on all of them. Anything that can be pickled.
 
         Raises:
-            RankError: A rank is gone.
+            RankError: A rank is gone, stopped, failed, or did not come in time; `what` says to what.
         """
-        from torch import distributed
+        return list(self.share(self.collect(thing, timeout_s, what), 2 * timeout_s, what))
 
-        found: list[Any] = [None] * self.size
-        self._together(lambda: distributed.all_gather_object(found, thing))
-        return found
+    def collect(self, thing: Any, timeout_s: float, what: str) -> list[Any]:
+        """What every rank gives, by rank; on rank 0, the others get an empty list. Raises as `gather`.
 
-    def share(self, thing: Any) -> Any:
-        """What rank 0 gives, on all ranks, however long that takes it.
-
-        Raises:
-            RankError: Rank 0 is gone.
+        Rank 0 ends first where one does not come: it knows which.
         """
+        until = time.monotonic() + timeout_s
+        with self.heeding():
+            if self.rank > 0:
+                self._give(thing, 0, 2 * timeout_s, what)
+                return []
+            return [thing, *(self._take(rank, until - time.monotonic(), what) for rank in range(1, self.size))]
+
+    def share(self, thing: Any, timeout_s: float, what: str) -> Any:
+        """What rank 0 gives, on all ranks. Raises as `gather`."""
+        with self.heeding():
+            if self.rank > 0:
+                return self._take(0, timeout_s, what)
+            for rank in range(1, self.size):
+                self._give(thing, rank, timeout_s, what)
+            return thing
+
+    def _give(self, thing: Any, to: int, timeout_s: float, what: str) -> None:
         import torch
 
-        def what() -> str:
-            return "a message of rank 0 to all ranks"
+        data = torch.frombuffer(bytearray(pickle.dumps(thing)), dtype=torch.uint8)
+        self.send(torch.tensor([len(data)]), to, OBJECT_TAG, timeout_s, lambda: what)
+        self.send(data, to, OBJECT_TAG, timeout_s, lambda: what)
 
-        if self.rank == 0:
-            data = torch.frombuffer(bytearray(pickle.dumps(thing)), dtype=torch.uint8)
-            for rank in range(1, self.size):
-                self.send(torch.tensor([len(data)]), rank, BARRIER_TAG, PATIENCE_S, what)
-                self.send(data, rank, BARRIER_TAG, PATIENCE_S, what)
-            return thing
+    def _take(self, source: int, timeout_s: float, what: str) -> Any:
+        import torch
+
         length = torch.zeros(1, dtype=torch.int64)
-        self.receive(length, 0, BARRIER_TAG, PATIENCE_S, what)
+        self.receive(length, source, OBJECT_TAG, timeout_s, lambda: what)
         data = torch.empty(int(length), dtype=torch.uint8)
-        self.receive(data, 0, BARRIER_TAG, PATIENCE_S, what)
+        self.receive(data, source, OBJECT_TAG, timeout_s, lambda: what)
         return pickle.loads(data.numpy().tobytes())
 
-    def _together(self, call: Callable[[], object]) -> None:
+    @contextlib.contextmanager
+    def heeding(self) -> Iterator[None]:
+        """What ranks do together between runs: it ends here when one says why it ends, or gives no sign of life.
+
+        Raises:
+            RankError: In place of those of the block, with what the rank at fault says. The others are told.
+        """
+        heard: list[LostRankError] = []
+
+        def end(error: LostRankError) -> None:
+            heard.append(error)
+            time.sleep(ALL_HEARD_S)
+            self.abort()
+
+        unwatch = self.board.watch(lambda report: end(ended_by(report)))
+        unheed = self._pulses.watch(lambda rank: end(silent(rank)))
         try:
-            call()
-        except RuntimeError as error:
-            raise RankError(f"rank {self.rank}: an exchange with all ranks failed: {_reason(error)}") from error
+            with self.waiting(end):
+                yield
+        except RankError as error:
+            raise self.fail(heard[0] if heard else error) from error
+        finally:
+            unwatch()
+            unheed()
+
+    @contextlib.contextmanager
+    def waiting(self, end: Callable[[LostRankError], None]) -> Iterator[None]:
+        """The block waits for other ranks; `end` ends that from another thread."""
+        self.waits.append(end)
+        try:
+            yield
+        finally:
+            self.waits.remove(end)
+
+    def end(self, cause: Report | None) -> None:
+        """End what this rank does together with others, from another thread, because of what one of them says."""
+        for wait in self.waits[-1:]:
+            words = "torchrun ends all ranks, for one has ended that says nothing"
+            wait(LostRankError(words, self.rank) if cause is None else ended_by(cause))
 
     def abort(self) -> None:
-        """End every message of this rank that is under way: when one times out, Gloo closes all connections."""
+        """End every message of this rank that is under way: when one times out, Gloo closes all connections of a group.
+
+        A message from a rank that is gone fails and does not time out, so all are tried.
+        """
         from torch import distributed
 
         irecv: Any = distributed.irecv
-        if self.size > 1:
-            with contextlib.suppress(RuntimeError):
-                irecv(_token(), (self.rank + 1) % self.size, tag=ABORT_TAG).wait(span(0.0))
+        for way in self._ways:
+            for rank in (rank for rank in range(self.size) if rank != self.rank):
+                try:
+                    irecv(_token(), rank, group=way, tag=ABORT_TAG).wait(span(0.0))
+                except RuntimeError as error:
+                    if is_late(error):
+                        break
 
     # -- failing ---------------------------------------------------------------------------------------
 
     def _lost(self, peer: int, what: str, error: RuntimeError) -> RankError:
-        late = "imed out" in str(error)
-        end = "did not answer in time" if late else f"is gone ({_reason(error)})"
+        end = "did not answer in time" if is_late(error) else f"is gone ({reason_of(error)})"
         found = LostRankError(f"{what}: rank {peer} {end}", peer)
         found.__cause__ = error
         return found
+
+    @contextlib.contextmanager
+    def telling(self) -> Iterator[None]:
+        """Tell the other ranks where the block fails on this one, as with an input that this rank alone was given.
+
+        Raises:
+            GraphschedError: That of the block, with the number of this rank; a `RankError` in place of any other.
+        """
+        try:
+            yield
+        except Exception as error:
+            raise self.fail(error) from error
 
     def fail(self, error: BaseException) -> BaseException:
         """What to raise for `error`: it names this rank, and what another one says that was at fault.
@@ -152,38 +228,41 @@ class World:
         if not isinstance(error, Exception) or self.failure is not None:
             return error
         blames = error.peer if isinstance(error, LostRankError) else self.rank
-        self.board.post(Report(self.rank, str(error), blames))
-        kind = RankError if isinstance(error, LostRankError) or not isinstance(error, ExecutionError) else type(error)
-        self.failure = kind(f"rank {self.rank}: {error}{'' if blames == self.rank else self._said(str(error))}")
+        text = str(error) if isinstance(error, GraphschedError) else f"{type(error).__name__}: {error}"
+        self.board.post(Report(self.rank, text, blames))
+        own = isinstance(error, GraphschedError) and not isinstance(error, LostRankError)
+        kind: Any = type(error) if own else RankError
+        self.failure = kind(f"rank {self.rank}: {text}{'' if blames == self.rank else self._said(blames, text)}")
         self.failure.__cause__ = error.__cause__ or error
         self.board.leave(last=self.rank in (blames, 0))  # rank 0's process may keep the store
         return self.failure
 
-    def _said(self, mine: str) -> str:
-        """What the rank at fault says itself, where that is more than this one knows."""
-        cause = self.board.cause(HEARD_S)
+    def _said(self, blamed: int, mine: str) -> str:
+        """What the rank at fault says itself, or one that it waited for, where that is more than this one knows."""
+        cause = self.board.explanation(blamed, HEARD_S)
         known = cause is None or cause.text in mine or mine in cause.text
         return "" if cause is None or known else f"; rank {cause.rank} says: {cause.text}"
 
 
-class LostRankError(RankError):
-    """A rank that another one waited for in vain, or heard to fail."""
+def two_ways(timeout_s: float) -> tuple[Any, Any]:
+    """Groups of all ranks, for messages to a lower rank and to a higher one.
 
-    def __init__(self, message: str, peer: int) -> None:
-        super().__init__(message)
-        self.peer = peer
+    Gloo has one connection for two ranks of a group. A receiver tells the sender on it that it is ready; that would
+    stand behind what goes the other way, and only one of two long messages would pass at a time.
+    """
+    from torch import distributed
+
+    library: Any = distributed
+    try:
+        return library.group.WORLD, library.new_group(backend="gloo", timeout=span(timeout_s))
+    except RuntimeError as error:
+        raise RankError(f"the ranks met and could not connect: {reason_of(error)}: one of them has ended") from error
 
 
 def _token() -> Any:
     import torch
 
     return torch.zeros(1, dtype=torch.uint8)
-
-
-def _reason(error: BaseException) -> str:
-    """The first sentence of one of torch's errors, without the file and line that stand before it."""
-    line = str(error).partition("\n")[0].partition(". ")[0]
-    return line.partition("] ")[2] or line if line.startswith("[") else line
 
 
 _world: list[World] = []  # the one that this process is in: torch.distributed cannot be begun twice

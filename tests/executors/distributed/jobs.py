@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
-from graphsched.errors import GraphschedError, RankError
+import graphsched
+from graphsched.collectives import all_reduce
+from graphsched.errors import GraphschedError, RankError, WorkloadError
 from graphsched.executors import execute
-from graphsched.executors.distributed import RankProgram, join
+from graphsched.executors.distributed import RankProgram, join, pulses
 from graphsched.executors.distributed.clock_offsets import measure_offsets
 from graphsched.executors.distributed.message_links import measure_messages
+from graphsched.executors.distributed.termination import in_order
+from graphsched.executors.distributed.world import PATIENCE_S
+from graphsched.kvstore import Builder
 from graphsched.plan import Plan
 from graphsched.workload import TensorSpec, Workload
 from tests.executors.programs import by_hand, digits, machine, random_plan, random_workload
@@ -79,29 +86,134 @@ def stop(a: Any) -> Any:
     return a
 
 
-WRONG = {"fail": fail, "die": die, "hang": hang, "stop": stop}
+def short(a: Any) -> Any:
+    return a[:1]
 
 
-def chain(wrong: str = "", size: int = 4) -> Plan:
-    """x ──▶ a (worker:0) ──▶ b (worker:1) ──▶ c (worker:2) ──▶ d (worker:0): b may be what goes wrong."""
+WRONG = {"fail": fail, "die": die, "hang": hang, "stop": stop, "short": short}
+
+
+def chain(wrong: str = "", size: int = 4, at: str = "b") -> Plan:
+    """x ──▶ a (worker:0) ──▶ b (worker:1) ──▶ c (worker:2) ──▶ d (worker:0): one of them may be what goes wrong."""
+    return chain_over({"a": 0, "b": 1, "c": 2, "d": 0}, wrong, size, at)
+
+
+def chain_over(place: dict[str, int], wrong: str, size: int, at: str) -> Plan:
+    """A chain of tasks, each on the worker of this number."""
     work = Workload("chain")
     value = work.input("x", torch.ones(size), device="worker:0")
-    place = {"a": 0, "b": 1, "c": 2, "d": 0}
     for name in place:
-        function = WRONG[wrong] if wrong and name == "b" else torch.neg
+        function = WRONG[wrong] if wrong and name == at else torch.neg
         value = work.task(function, value, name=name, outputs=[TensorSpec((size,))])
-    return by_hand(work, machine(*workers(3)), {name: f"worker:{k}/s0" for name, k in place.items()})
+    return by_hand(work, machine(*workers(max(place.values()) + 1)), {n: f"worker:{k}/s0" for n, k in place.items()})
 
 
-def run_chain(rank: int, wrong: str, timeout_s: float) -> float:
+def run_chain(rank: int, wrong: str, timeout_s: float, at: str = "b") -> float:
     """Seconds that it took; what it raises says how long that took."""
+    return _timed(lambda: RankProgram(chain(wrong, at=at), timeout_s=timeout_s).run())
+
+
+def run_long_chain(rank: int, wrong: str, timeout_s: float) -> float:
+    """As `run_chain`, over four workers: a, b, c, d, and e on the first again."""
+    place = {"a": 0, "b": 1, "c": 2, "d": 3, "e": 0}
+    return _timed(lambda: RankProgram(chain_over(place, wrong, 4, "b"), timeout_s=timeout_s).run())
+
+
+def _timed(call: Callable[[], object]) -> float:
     began = time.perf_counter()
     try:
-        with RankProgram(chain(wrong), timeout_s=timeout_s) as program:
-            program.run()
+        call()
     except GraphschedError as error:
         raise type(error)(f"{error} ({time.perf_counter() - began:.1f} s)") from error
     return time.perf_counter() - began
+
+
+def wrong_before_a_run(rank: int, who: int, wrong: str, timeout_s: float) -> float:
+    """Rank `who` goes wrong after all have met, and before plans are compared."""
+    join(timeout_s)
+    if rank == who:
+        WRONG[wrong](None)
+    return _timed(lambda: RankProgram(chain(), timeout_s=timeout_s))
+
+
+def stop_while_others_are_patient(rank: int) -> float:
+    """Rank 0 stops where the others would wait an hour for it."""
+    pulses.BEAT_S, pulses.SILENT_LOOKS = 0.2, 5
+    world = join(20.0)
+    world.share(None, 20.0, "a first message")
+    if rank == 0:
+        stop(None)
+    return _timed(lambda: world.share(None, PATIENCE_S, "what rank 0 says next"))
+
+
+def wrong_input(rank: int, who: list[int]) -> str:
+    """Ranks `who` are given an input of another shape; x lies on rank 0."""
+    program = RankProgram(chain(), timeout_s=20.0)
+    with pytest.raises(GraphschedError) as caught:
+        program.run(x=torch.ones(5 if rank in who else 4))
+    return f"{type(caught.value).__name__}: {caught.value}"
+
+
+def wrong_output(rank: int) -> None:
+    """b declares four numbers and returns one, which c would take for four."""
+    RankProgram(chain("short"), timeout_s=20.0).run()
+
+
+def other_version(rank: int) -> None:
+    """Rank 1 has another version of graphsched."""
+    graphsched.__version__ = f"0.{rank % 2}"
+    join(20.0)
+
+
+def more_ranks(rank: int) -> Any:
+    """A plan for three workers."""
+    with RankProgram(chain(), timeout_s=20.0) as program:
+        return {name: tensor.tolist() for name, tensor in program.run().items()}
+
+
+def wrong_workloads(rank: int) -> list[str]:
+    """What cannot be built, on any rank."""
+    found = []
+    for build in (_sum_of_shapes, _sum_of_types, _pull_first, _push_twice):
+        with pytest.raises(WorkloadError) as caught:
+            build(Workload())
+        found.append(str(caught.value))
+    return found
+
+
+def _sum_of_shapes(work: Workload) -> None:
+    all_reduce(work, [work.input(f"x{k}", torch.ones(4 + k), device=f"worker:{k}") for k in range(2)])
+
+
+def _sum_of_types(work: Workload) -> None:
+    types = (torch.float32, torch.float64)
+    all_reduce(work, [work.input(f"x{k}", torch.ones(4, dtype=types[k]), device=f"worker:{k}") for k in range(2)])
+
+
+def _pull_first(work: Workload) -> None:
+    Builder(work, servers=["worker:0"], workers=2).pull("w", device="worker:1")
+
+
+def _push_twice(work: Workload) -> None:
+    store = Builder(work, servers=["worker:0"], workers=2)
+    x = work.input("x", torch.ones(4), device="worker:0")
+    store.push("w", x, worker=0)
+    store.push("w", x, worker=0)
+
+
+def told_to_end(rank: int) -> str:
+    """torchrun ends rank 0, which waits for a message of rank 1, which hangs; and then rank 0's own work."""
+    world = join(20.0)
+    if rank == 1:
+        time.sleep(60)
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    with in_order(world), pytest.raises(RankError) as caught:
+        world.collect(None, 60.0, "an answer")
+    world.failure = None
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    with in_order(world), pytest.raises(SystemExit):
+        time.sleep(10)
+    return str(caught.value)
 
 
 def fail_beside(rank: int, timeout_s: float) -> None:
@@ -111,13 +223,11 @@ def fail_beside(rank: int, timeout_s: float) -> None:
         x = work.input(f"x{k}", torch.ones(4), device=f"worker:{k}")
         work.task(function, x, name="ab"[k], outputs=[TensorSpec((4,))])
     plan = by_hand(work, machine(*workers(2)), {"a": "worker:0/s0", "b": "worker:1/s0"})
-    began = time.perf_counter()
     try:
-        RankProgram(plan, timeout_s=timeout_s).run()
-    except GraphschedError as error:
+        _timed(lambda: RankProgram(plan, timeout_s=timeout_s).run())
+    finally:
         if rank == 1:
             time.sleep(60)
-        raise type(error)(f"{error} ({time.perf_counter() - began:.1f} s)") from error
 
 
 def run_different_plans(rank: int) -> None:

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
+from torch.distributed import TCPStore
+
 LIMIT_S = 60.0
 PRELOADED = ["tests.executors.distributed.preload"]
 
@@ -29,20 +31,27 @@ class Ended:
 
 
 def on_ranks(
-    function: Callable[..., Any], count: int, *args: Any, stops: int | None = None, method: str = "forkserver"
+    function: Callable[..., Any],
+    count: int,
+    *args: Any,
+    stops: int | None = None,
+    method: str = "forkserver",
+    rank_0_keeps_store: bool = False,
 ) -> list[Ended]:
     """``function(rank, *args)`` in `count` processes; `function` must be found by its name in its module.
 
     All together have `LIMIT_S` seconds; what still runs then is killed. So is the rank that `stops`, once all others
-    have ended. The `method` of multiprocessing must be ``spawn`` for processes that use GPUs.
+    have ended. The `method` of multiprocessing must be ``spawn`` for processes that use GPUs. The store is kept here,
+    as torchrun does, or by rank 0.
     """
     until = time.perf_counter() + LIMIT_S
     context: Any = multiprocessing.get_context(method)
     context.set_forkserver_preload(PRELOADED)
-    port, pairs = _free_port(), []
+    store = None if rank_0_keeps_store else TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    env, pairs = _environment(count, store), []
     for rank in range(count):
         mine, other = context.Pipe()
-        process = context.Process(target=_work, args=(rank, count, port, other, function, args), daemon=True)
+        process = context.Process(target=_work, args=(rank, env, other, function, args), daemon=True)
         process.start()
         other.close()
         pairs.append((process, mine))
@@ -62,11 +71,19 @@ def _ended(process: Any, pipe: Connection, until: float) -> Ended:
     return Ended(found.result, found.error, found.text, process.exitcode)
 
 
-def _work(rank: int, count: int, port: int, pipe: Connection, function: Callable[..., Any], args: Any) -> None:
-    os.environ.update(
-        RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(count), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port),
-        GLOO_SOCKET_IFNAME="lo", OMP_NUM_THREADS="1",
-    )  # fmt: skip
+def _environment(count: int, store: Any) -> dict[str, str]:
+    return {
+        "WORLD_SIZE": str(count),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(_free_port() if store is None else store.port),
+        "TORCHELASTIC_USE_AGENT_STORE": str(store is not None),
+        "GLOO_SOCKET_IFNAME": "lo",
+        "OMP_NUM_THREADS": "1",
+    }
+
+
+def _work(rank: int, env: dict[str, str], pipe: Connection, function: Callable[..., Any], args: Any) -> None:
+    os.environ.update(env, RANK=str(rank), LOCAL_RANK=str(rank))
     try:
         pipe.send(Ended(result=function(rank, *args)))
     except Exception as error:

@@ -1,0 +1,133 @@
+"""Schedules of a graph file: what each scheduler makes of it, with no cost of dispatch."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from graphsched.cli.interrupts import check_interrupted
+from graphsched.cli.scheduler_words import Choice
+from graphsched.costs import Costs
+from graphsched.errors import GraphschedError
+from graphsched.formats.graph_files import GraphFile
+from graphsched.formats.plain_graphs import identical, workload_of
+from graphsched.platform import Device, Platform
+from graphsched.simulator import Model
+from graphsched.simulator.model import switched
+from graphsched.timeline import Timeline
+from graphsched.workload import Workload
+
+WITHOUT_DISPATCH = Model(
+    dispatch=False, launch_queue=False, waits=False, timing=False, blocking=False, pace=False
+)  # what is left is the tasks' own time, and that of transfers
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What is to be scheduled, and where.
+
+    Attributes:
+        work, platform, costs: As for `schedule`.
+        processors: How many there are: those asked for, or the platform's devices that tasks may use.
+        bounds: Lower bounds of the makespan by name.
+    """
+
+    work: Workload
+    platform: Platform
+    costs: Costs
+    processors: int
+    bounds: Mapping[str, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Scheduled:
+    """What came of one scheduler: a timeline, or the error that ended it."""
+
+    choice: Choice
+    line: Timeline | None = None
+    error: Exception | None = None
+
+    @property
+    def makespan(self) -> float | None:
+        """In the file's unit; None where it failed."""
+        return None if self.line is None else self.line.makespan_s
+
+    @property
+    def failure(self) -> str:
+        """What went wrong, for people."""
+        error = self.error
+        text = str(error) if isinstance(error, GraphschedError) else f"{type(error).__name__}: {error}"
+        return text if repr(self.choice.name) in text else f"scheduler {self.choice.name!r}: {text}"
+
+
+def on_processors(file: GraphFile, count: int) -> Job:
+    """The graph of a file on so many processors that are alike, data passed for nothing.
+
+    More processors than tasks make no difference: so many are used.
+    """
+    work = workload_of(identical(file.graph), file.path.name.partition(".")[0] or "graph")
+    used = min(count, len(work))
+    names = (f"worker:{k}" for k in range(used))
+    devices = tuple(Device(name, "worker", lanes=1) for name in names)
+    platform = _without_dispatch(Platform(f"{count} processors", devices, cores=used))
+    return Job(work, platform, Costs(), count, _bounds(work, platform, Costs()))
+
+
+def on_platform(file: GraphFile, platform: Platform, costs: Costs) -> Job:
+    """The graph of a file on the devices and links of a platform."""
+    from graphsched.schedulers.candidates import find_candidates
+
+    used = find_candidates(file.work, platform).used()
+    return Job(file.work, _without_dispatch(platform), costs, len(used), _bounds(file.work, platform, costs))
+
+
+def _without_dispatch(platform: Platform) -> Platform:
+    """`platform` as schedulers that simulate are to see it: dispatch takes no time."""
+    return replace(platform, dispatch=switched(platform.dispatch, WITHOUT_DISPATCH))
+
+
+def _bounds(work: Workload, platform: Platform, costs: Costs) -> dict[str, float]:
+    """By name; the largest is `schedulers.lower_bound`."""
+    from graphsched.schedulers.bounds import critical_path_bound, interval_bound, link_bound, work_bound
+
+    return {
+        "critical path": critical_path_bound(work, platform, costs),
+        "work": work_bound(work, platform, costs),
+        "intervals": interval_bound(work, platform, costs),
+        "links": link_bound(work, platform),
+    }
+
+
+def run_all(job: Job, choices: Sequence[Choice], limit_s: float) -> Iterator[Scheduled]:
+    """What comes of each scheduler within `limit_s` seconds; one that fails keeps no other from being tried."""
+    for choice in choices:
+        check_interrupted()
+        try:
+            yield Scheduled(choice, line=_timeline(job, choice, limit_s))
+        except Exception as error:
+            if os.environ.get("GRAPHSCHED_DEBUG"):
+                traceback.print_exc()
+            yield Scheduled(choice, error=error)
+
+
+def _timeline(job: Job, choice: Choice, limit_s: float) -> Timeline:
+    from graphsched.schedulers import schedule
+    from graphsched.simulator import predict
+
+    asked = {"scheduler": choice.name, "time_limit_s": limit_s, **choice.options}
+    plan = schedule(job.work, job.platform, job.costs, **asked)
+    return predict(plan, model=WITHOUT_DISPATCH)
+
+
+def lower_bound_of(job: Job, found: Sequence[Scheduled]) -> float:
+    """The largest bound known: of the job, or proven by one of the schedulers."""
+    proven = [one.line.plan.bound_s for one in found if one.line is not None]
+    return max([*job.bounds.values(), *(bound for bound in proven if bound is not None)])
+
+
+def best_of(found: Sequence[Scheduled]) -> Scheduled | None:
+    """The shortest schedule, the first of several; None where all failed."""
+    done = [one for one in found if one.makespan is not None]
+    return min(done, key=lambda one: one.makespan or 0.0) if done else None

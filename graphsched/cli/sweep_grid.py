@@ -1,0 +1,144 @@
+"""The grid of a sweep: platforms × parameters × modes × schedulers, checked whole before anything is predicted."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from graphsched.cases import Experiment
+from graphsched.cli.request import platform_to_predict, read_modes, read_params
+from graphsched.cli.scheduler_words import Choice, check_choice, read_choices
+from graphsched.costs import Costs
+from graphsched.errors import ExperimentError
+from graphsched.platform import Platform
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """One point of the grid: an experiment's cases on one platform, with one value of each parameter.
+
+    Attributes:
+        experiment: How it is found again.
+        values: Of all parameters.
+        platform: Name or file; None: this host.
+        platform_name: Its name.
+        mode: As for `predict`.
+        scheduler: In place of the cases' own; None: these.
+        label: What tells it from the others, for people.
+        key: Hash of all that the figures rest on.
+    """
+
+    experiment: str
+    values: Mapping[str, Any]
+    platform: str | None
+    platform_name: str
+    mode: str
+    scheduler: Choice | None
+    label: str
+    key: str
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """What is swept.
+
+    Attributes:
+        experiment: Whose cases.
+        swept: Names of the parameters with several values.
+        points: In order: platforms, then parameters, modes and schedulers.
+    """
+
+    experiment: Experiment
+    swept: tuple[str, ...]
+    points: tuple[Point, ...]
+
+
+def make_grid(
+    found: Experiment,
+    name: str,
+    platforms: Sequence[str],
+    schedulers: Sequence[str],
+    modes: str,
+    params: Sequence[str] | None,
+) -> Grid:
+    """The grid of `found`, which is called `name`.
+
+    Raises:
+        ExperimentError: A parameter or mode does not exist, or a value is of the wrong type.
+        PlatformError: There is no such platform.
+        ScheduleError: There is no such scheduler or option.
+    """
+    values = list(_combinations(found, params))
+    choices = read_choices(schedulers) if schedulers else (None,)
+    for choice in choices:
+        if choice is not None:
+            check_choice(choice)
+    names = dict.fromkeys(part.strip() for text in platforms for part in text.split(","))
+    named: list[str | None] = [*names] or [None]
+    on = {platform: platform_to_predict(platform) for platform in named}
+    code = _code_digest(found.path)
+    swept = tuple(key for key in values[0] if len({json.dumps(each[key]) for each in values}) > 1)
+    points = []
+    for platform, each, mode, choice in itertools.product(named, values, read_modes(modes), choices):
+        there, costs = on[platform]
+        words = [there.name, mode, *([] if choice is None else [str(choice)])]
+        label = " ".join([*words, *(f"{key}={value_text(each[key])}" for key in swept)])
+        key = _key(found.name, each, there, costs, mode, words[2:], code)
+        points.append(Point(name, each, platform, there.name, mode, choice, label, key))
+    return Grid(found, swept, tuple({point.key: point for point in points}.values()))
+
+
+def _combinations(found: Experiment, params: Sequence[str] | None) -> Iterator[dict[str, Any]]:
+    """Values of all parameters, for each combination of those given; a parameter of several values has ``;`` between.
+
+    Raises:
+        ExperimentError: A parameter does not exist, or a value is of the wrong type.
+    """
+    given = read_params(params)
+    found.values(**dict.fromkeys(set(given) - {p.name for p in found.parameters}, ""))  # names those that are not
+    sequences = {p.name for p in found.parameters if p.sequence}
+    parts = {
+        name: [part.strip() for part in text.split(";" if name in sequences or ";" in text else ",") if part.strip()]
+        for name, text in given.items()
+    }
+    for name, each in parts.items():
+        if not each:
+            raise ExperimentError(f"parameter {name!r} has no value: as in -p {name}=1,2,4")
+    for chosen in itertools.product(*parts.values()):
+        yield found.values(**dict(zip(parts, chosen, strict=True)))
+
+
+def _key(*rests_on: Any) -> str:
+    """Hash of all that the figures of a point rest on."""
+    plain = [
+        each.digest() if isinstance(each, Platform) else each.to_dict() if isinstance(each, Costs) else each
+        for each in rests_on
+    ]
+    return hashlib.sha256(json.dumps(plain, default=str).encode()).hexdigest()[:24]
+
+
+def _code_digest(path: Path | None) -> str:
+    """Hash of this package and of the files beside the experiment: figures rest on both."""
+    import graphsched
+
+    files = sorted(Path(graphsched.__file__).parent.rglob("*.py"))
+    files += sorted(path.parent.glob("*.py")) if path is not None else []
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def value_text(value: Any) -> str:
+    """A parameter's value as the command line takes it.
+
+    Example:
+        >>> value_text((1, 2)), value_text(0.5)
+        ('1,2', '0.5')
+    """
+    return ",".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)

@@ -1,0 +1,157 @@
+"""Points of a sweep: predicted in many processes, each kept in a file of its own as soon as it is finished."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from graphsched.cases import Case
+from graphsched.cli.perform import make_plan
+from graphsched.cli.request import collect_cases, platform_to_predict
+from graphsched.cli.sweep_grid import Point
+from graphsched.costs import Costs
+from graphsched.errors import EstimateWarning, ExecutionError, FileFormatError, GraphschedError
+from graphsched.files import read_json, write_text
+from graphsched.platform import Platform
+
+Row = dict[str, Any]
+
+
+def kept_rows(folder: Path, point: Point) -> list[Row] | None:
+    """The rows of a point that an earlier sweep finished; None: it is to be computed."""
+    path = _file(folder, point)
+    if not path.is_file():
+        return None
+    try:
+        rows: list[Row] = read_json(path)["rows"]
+    except (FileFormatError, KeyError, TypeError):
+        return None  # not ours, or changed by hand
+    return rows
+
+
+def compute(points: Sequence[Point], folder: Path, processes: int) -> Iterator[tuple[Point, list[Row]]]:
+    """The rows of each point, as they are finished; those without errors are kept in `folder`.
+
+    Raises:
+        ExecutionError: A process died.
+    """
+    if processes == 1 or len(points) == 1:
+        yield from ((point, compute_point(point, folder)) for point in points)
+        return
+    context = multiprocessing.get_context("spawn")  # threads of torch do not survive a fork
+    with ProcessPoolExecutor(min(processes, len(points)), context, _prepare) as pool:
+        try:
+            left = {pool.submit(compute_point, point, folder): point for point in points}
+            for done in as_completed(left):
+                yield left[done], done.result()
+        except BrokenProcessPool as error:
+            raise ExecutionError(
+                "a process of the sweep died (out of memory?): finished points are kept; go on with fewer --processes"
+            ) from error
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
+
+
+def _prepare() -> None:
+    """Set up a process of the pool: it says nothing on stdout, and ends with the one that started it."""
+    os.environ["OMP_NUM_THREADS"] = "1"  # there are as many processes as cores
+    sys.stdout = sys.stderr
+    warnings.simplefilter("ignore", EstimateWarning)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A process of the pool waits for work without end where the one that started it was killed."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def compute_point(point: Point, folder: Path) -> list[Row]:
+    """Predict the cases of a point; what fails is a row with an error."""
+    try:
+        rows = [_row(case, *_platform(point.platform)) for case in _cases(point)]
+    except Exception as error:
+        rows = [_failed(None, error)]
+    if not any(row["error"] for row in rows):
+        write_text(_file(folder, point), json.dumps({"point": point.label, "rows": rows}, ensure_ascii=False))
+    return rows
+
+
+# -- inside ----------------------------------------------------------------------------------
+
+
+def _file(folder: Path, point: Point) -> Path:
+    return folder / f"{point.key}.json"
+
+
+@functools.lru_cache(maxsize=8)
+def _platform(name: str | None) -> tuple[Platform, Costs]:
+    return platform_to_predict(name)
+
+
+def _cases(point: Point) -> list[Case]:
+    """The cases that have a prediction, with the scheduler asked for."""
+    from graphsched.cases import find
+
+    with contextlib.redirect_stdout(sys.stderr):
+        found = find(point.experiment)
+        numbered = collect_cases(found, point.values, _platform(point.platform)[0], mode=point.mode, only=None)
+    cases = [case for _, case in numbered if not case.is_baseline]
+    if point.scheduler is None:
+        return cases
+    asked = point.scheduler
+    return [replace(case, scheduler=asked.name, options=dict(asked.options)) for case in cases]
+
+
+def _row(case: Case, platform: Platform, costs: Costs) -> Row:
+    from graphsched.schedulers.bounds import bound_of
+    from graphsched.simulator import predict
+
+    try:
+        plan = make_plan(case, platform, costs)
+        line = predict(plan)
+    except Exception as error:
+        return _failed(case, error)
+    return {
+        "case": case.label,
+        "scheduler": plan.scheduler,
+        "mode": plan.mode,
+        "predicted_s": line.makespan_s,
+        "lower_bound_s": bound_of(plan),
+        "reported_s": case.reported_s,
+        "estimated": bool(line.estimated),
+        "error": None,
+    }
+
+
+def _failed(case: Case | None, error: Exception) -> Row:
+    text = str(error) if isinstance(error, GraphschedError) else f"{type(error).__name__}: {error}"
+    return {
+        "case": None if case is None else case.label,
+        "scheduler": None if case is None else case.scheduler,
+        "mode": None if case is None else case.mode,
+        "predicted_s": None,
+        "lower_bound_s": None,
+        "reported_s": None if case is None else case.reported_s,
+        "estimated": None,
+        "error": text,
+    }

@@ -1,0 +1,55 @@
+"""SIGTERM, by which torchrun ends all ranks once one has ended: time to say which one, and to write results."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from graphsched.executors.distributed.board import HEARD_S
+from graphsched.executors.distributed.world import World
+
+NOTICE_S = 1.5  # in which a rank finds out by itself whom it waits for in vain; torchrun kills after 30 s
+
+
+@contextlib.contextmanager
+def in_order(world: World) -> Iterator[None]:
+    """End what this rank does in `world` with an error of its own where SIGTERM would end the process.
+
+    In a run, or an exchange with others, that is a `RankError` that names the rank at fault; elsewhere `SystemExit`,
+    which lets what stands open be written. Without effect outside the main thread.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    woken, wakes = socket.socketpair()
+    wakes.setblocking(False)
+    before: Any = signal.signal(signal.SIGTERM, lambda *_: _leave_work(world))
+    fd = signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
+    threading.Thread(target=_listen, args=(world, woken), name="graphsched termination", daemon=True).start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(fd)
+        signal.signal(signal.SIGTERM, before)
+        wakes.close()
+
+
+def _leave_work(world: World) -> None:
+    """In the main thread: not while it waits for other ranks, which ends by itself or by `_listen`."""
+    if not world.waits and world.failure is None:
+        raise SystemExit(1)
+
+
+def _listen(world: World, woken: socket.socket) -> None:
+    """In a thread of its own: the main one hears no signal while it waits for a message."""
+    with woken:
+        while numbers := woken.recv(16):
+            if signal.SIGTERM in numbers:
+                time.sleep(NOTICE_S)
+                world.end(world.board.cause(HEARD_S))
+                return

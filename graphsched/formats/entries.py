@@ -1,0 +1,77 @@
+"""Entries of JSON objects in files of others, read so that a wrong one is named with its place and value."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from graphsched.errors import FileFormatError
+
+Kind = TypeVar("Kind")
+_WORDS: dict[type, str] = {str: "text", dict: "an object", list: "a list"}
+
+
+def entry(row: Any, key: str, kind: type[Kind], where: str) -> Kind:
+    """The entry `key` of the object `row`, which stands at `where`.
+
+    Raises:
+        FileFormatError: It is missing, or of another type.
+
+    Example:
+        >>> entry({"id": 3}, "id", str, "tasks[0]")
+        Traceback (most recent call last):
+        ...
+        graphsched.errors.FileFormatError: 'id' of tasks[0] is 3: text is needed
+    """
+    if not isinstance(row, Mapping):
+        raise FileFormatError(f"{where} is {reprlib.repr(row)}: an object is needed")
+    if key not in row:
+        raise FileFormatError(f"{where} lacks {key!r}: add it")
+    value = row[key]
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise FileFormatError(f"{key!r} of {where} is {reprlib.repr(value)}: {_WORDS[kind]} is needed")
+    return value
+
+
+def listed(row: Any, key: str, where: str, *, needed: bool = True) -> Sequence[Mapping[str, Any]]:
+    """The list of objects `key` of `row`; empty where it is absent and not `needed`.
+
+    Raises:
+        FileFormatError: It is missing, no list, or one of its items is no object.
+    """
+    if not needed and isinstance(row, Mapping) and row.get(key) is None:
+        return ()
+    found = entry(row, key, list, where)
+    for i, item in enumerate(found):
+        if not isinstance(item, Mapping):
+            raise FileFormatError(f"{key}[{i}] of {where} is {reprlib.repr(item)}: an object is needed")
+    return found
+
+
+def texts(row: Mapping[str, Any], key: str, where: str) -> list[str]:
+    """The list of names `key` of `row`; empty where it is absent.
+
+    Raises:
+        FileFormatError: It is no list, or one of its items is no text.
+    """
+    found = entry(row, key, list, where) if row.get(key) is not None else []
+    for i, item in enumerate(found):
+        if not isinstance(item, str):
+            raise FileFormatError(f"{key}[{i}] of {where} is {reprlib.repr(item)}: text is needed")
+    return found
+
+
+def whole_bytes(row: Mapping[str, Any], keys: Sequence[str], where: str) -> int:
+    """The first of `keys` that `row` has: a whole number of bytes, 0 or more.
+
+    Raises:
+        FileFormatError: There is none, or it is something else.
+    """
+    given = next((row[key] for key in keys if key in row), None)
+    whole = isinstance(given, int) or (isinstance(given, float) and given.is_integer())
+    if given is None or isinstance(given, bool) or not whole or given < 0:
+        raise FileFormatError(
+            f"{keys[0]!r} of {where} is {reprlib.repr(given)}: a whole number of bytes, 0 or more, is needed"
+        )
+    return int(given)

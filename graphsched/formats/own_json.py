@@ -1,0 +1,40 @@
+"""Workloads as JSON files of this program's own: tasks, values, bytes, states and where tasks may run, without code."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from graphsched.errors import FileFormatError
+from graphsched.workload import Workload
+
+SCHEMA = 1
+
+
+def own_workload(data: Any) -> Workload:
+    """The workload of a file's object.
+
+    Raises:
+        FileFormatError: It is of another schema, or an entry is missing or wrong.
+    """
+    if not isinstance(data, Mapping):
+        raise FileFormatError(f"no workload but a {type(data).__name__}: an object is needed")
+    if data.get("schema", SCHEMA) != SCHEMA:
+        raise FileFormatError(f"a workload of schema {data['schema']!r}: this version reads schema {SCHEMA}")
+    work = Workload.from_dict(data)
+    for task in work.tasks:
+        given = task.duration_s
+        for seconds in given.values() if isinstance(given, Mapping) else () if given is None else (given,):
+            if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < math.inf:
+                raise FileFormatError(
+                    f"duration_s of task {task.name!r} is {given!r}: finite seconds, 0 or more, are needed, or such by "
+                    "device"
+                )
+    return work
+
+
+def own_text(work: Workload) -> str:
+    """The file of a workload."""
+    return json.dumps({"schema": SCHEMA} | work.to_dict(), indent=1, ensure_ascii=False) + "\n"

@@ -1,0 +1,245 @@
+"""Plain `networkx` graphs of durations and bytes, to workloads and back: what the graph formats have in common.
+
+A node's attributes are ``duration_s`` (a number, or one by device name or kind), where it is bound to some devices
+``devices`` (names or kinds), and where it reads data that is there before time 0 ``inputs`` (bytes by name, in the
+host's memory). An edge's are ``nbytes`` and, where what is passed has a name, ``values`` (bytes by name): a value that
+several successors read is one value. Edges of no bytes only order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import networkx as nx
+
+from graphsched.costs import check_seconds
+from graphsched.errors import CostError, CycleError, WorkloadError
+from graphsched.formats.plain_names import plain_names
+from graphsched.workload import Task, Workload
+
+SHOWN = 12  # tasks of a circle that an error names
+
+
+def check_graph(graph: nx.DiGraph) -> None:
+    """Make sure that `graph` can be a workload: tasks with durations, and no circle.
+
+    Raises:
+        WorkloadError: It has no task, or bytes that are negative or no number.
+        CostError: A duration is missing, negative or not finite.
+        CycleError: Tasks depend on each other in a circle.
+    """
+    if not graph:
+        raise WorkloadError("the graph has 0 tasks: there is nothing to schedule")
+    for node, data in graph.nodes(data=True):
+        check_duration(node, data.get("duration_s"))
+        for name, nbytes in data.get("inputs", {}).items():
+            check_bytes(nbytes, f"bytes of input {name!r} of {node}")
+    for source, target, data in graph.edges(data=True):
+        for nbytes in (data.get("nbytes", 0), *data.get("values", {}).values()):
+            check_bytes(nbytes, f"bytes of {source} -> {target}")
+    if not nx.is_directed_acyclic_graph(graph):
+        circle = [str(u) for u, *_ in nx.find_cycle(graph)]
+        shown = circle if len(circle) <= SHOWN else [*circle[:SHOWN], f"… ({len(circle)} tasks)"]
+        raise CycleError(
+            f"tasks depend on each other in a circle: {' -> '.join([*shown, circle[0]])}: remove one of these edges"
+        )
+
+
+def check_duration(task: Any, given: Any) -> None:
+    """Make sure that what is given as the duration of `task` is one, or one by device.
+
+    Raises:
+        CostError: It is missing, negative or not finite.
+    """
+    if isinstance(given, Mapping) and given:
+        for device, seconds in given.items():
+            check_seconds(_number(seconds), f"duration of task {task!r} on {device}")
+    else:
+        check_seconds(_number(given), f"duration of task {task!r}")
+
+
+def _number(given: Any) -> Any:
+    """What is no number is none, even if it reads like one."""
+    return None if isinstance(given, (bool, str)) else given
+
+
+def check_bytes(given: Any, what: str) -> int:
+    """Bytes as a whole number.
+
+    Raises:
+        WorkloadError: They are none: negative, broken or no number.
+
+    Example:
+        >>> check_bytes(2e3, "nbytes")
+        2000
+    """
+    whole = isinstance(given, int) or (isinstance(given, float) and given.is_integer())
+    if isinstance(given, bool) or not whole or given < 0:
+        raise WorkloadError(f"{what} is {given!r}: a whole number of bytes, 0 or more, is needed")
+    return int(given)
+
+
+def identical(graph: nx.DiGraph) -> nx.DiGraph:
+    """The tasks and the order of `graph` alone, as on processors that are alike and pass data for nothing.
+
+    Example:
+        >>> graph = nx.DiGraph()
+        >>> graph.add_node("a", duration_s=1.0, devices=("cuda",))
+        >>> graph.add_edge("a", "b", nbytes=8)
+        >>> list(identical(graph).nodes(data=True)), list(identical(graph).edges(data=True))
+        ([('a', {'duration_s': 1.0}), ('b', {})], [('a', 'b', {})])
+    """
+    bare = nx.DiGraph()
+    for node, data in graph.nodes(data=True):
+        bare.add_node(node, **({"duration_s": data["duration_s"]} if "duration_s" in data else {}))
+    bare.add_edges_from(graph.edges)
+    return bare
+
+
+# -- to a workload ---------------------------------------------------------------------------
+
+
+def workload_of(graph: nx.DiGraph, name: str = "graph") -> Workload:
+    """The workload of a plain graph: it can be scheduled and predicted, not run.
+
+    Tasks are named after the nodes; what a plan's text reserves becomes ``_``.
+
+    Raises:
+        GraphschedError: See `check_graph`.
+
+    Example:
+        >>> graph = nx.DiGraph()
+        >>> graph.add_node("make it", duration_s=1.0)
+        >>> graph.add_node("use", duration_s=2.0)
+        >>> graph.add_edge("make it", "use", nbytes=8)
+        >>> work = workload_of(graph)
+        >>> [task.name for task in work.tasks], list(work.graph.edges(data="nbytes"))
+        (['make_it', 'use'], [('make_it', 'use', 8)])
+    """
+    check_graph(graph)
+    return Workload.from_dict(_Entries(graph).to_dict(name))
+
+
+class _Entries:
+    """A graph's tasks and values as the entries of `Workload.from_dict`."""
+
+    def __init__(self, graph: nx.DiGraph) -> None:
+        self._graph = graph
+        self._tasks = plain_names(graph)
+        self._taken = set(self._tasks.values())
+        self._made: dict[Any, dict[Any, str]] = {}  # node -> what it passes on -> value
+        self._given: dict[str, tuple[str, int]] = {}  # input -> value and bytes
+
+    def to_dict(self, name: str) -> dict[str, Any]:
+        place = {node: k for k, node in enumerate(self._graph)}  # where there is a choice, the graph's order stays
+        order = nx.lexicographical_topological_sort(self._graph, key=place.__getitem__)
+        tasks = [self._task(node) for node in order]
+        given = [
+            {"name": value, "kind": "input", "nbytes": nbytes, "device": "cpu"}
+            for value, nbytes in self._given.values()
+        ]
+        return {"name": name, "given": given, "tasks": tasks, "kept": []}
+
+    def _task(self, node: Any) -> dict[str, Any]:
+        name, data = self._tasks[node], self._graph.nodes[node]
+        reads, after = self._reads(node)
+        return {
+            "name": name,
+            "kind": "run",
+            "reads": reads,
+            "outputs": self._outputs(node),
+            "after": after,
+            "signature": f"given {name}",
+            "devices": list(data.get("devices", ())),
+            "duration_s": data["duration_s"],
+        }
+
+    def _reads(self, node: Any) -> tuple[list[Any], list[str]]:
+        """Values that a task reads, and tasks that it only comes after."""
+        given = self._graph.nodes[node].get("inputs", {})
+        reads: list[Any] = [[self._input(key, int(nbytes)), 0, None] for key, nbytes in given.items() if nbytes]
+        after = []
+        for before in self._graph.pred[node]:
+            passed = [self._made[before][key] for key in passes(self._graph, before, node)]
+            reads += [[value, 0, self._tasks[before]] for value in passed]
+            after += [] if passed else [self._tasks[before]]
+        return reads, after
+
+    def _input(self, key: str, nbytes: int) -> str:
+        if key not in self._given:
+            self._given[key] = self._free(key, "input"), nbytes
+        return self._given[key][0]
+
+    def _outputs(self, node: Any) -> list[dict[str, Any]]:
+        """What a task passes to any successor, each value once."""
+        sizes: dict[Any, int] = {}
+        for after in self._graph.succ[node]:
+            sizes |= passes(self._graph, node, after)
+        alone = len(sizes) == 1
+        self._made[node] = {}
+        for key in sizes:
+            named = isinstance(key, str)
+            stem = key if named else self._tasks[node] if alone else f"{self._tasks[node]}.{len(self._made[node])}"
+            free = stem == self._tasks[node]  # a task's only value may bear its name
+            self._made[node][key] = stem if free and alone else self._free(stem, self._tasks[node])
+        return [{"name": self._made[node][key], "nbytes": nbytes} for key, nbytes in sizes.items()]
+
+    def _free(self, stem: str, beside: str) -> str:
+        """A name like `stem` that no task and no value has yet."""
+        (plain,) = plain_names([stem]).values()
+        names = (plain, f"{plain}.{beside}", *(f"{plain}.{n}" for n in range(2, len(self._taken) + 3)))
+        found = next(name for name in names if name not in self._taken)
+        self._taken.add(found)
+        return found
+
+
+def passes(graph: nx.DiGraph, source: Any, target: Any) -> dict[Any, int]:
+    """Bytes that an edge passes, by the value's name, or by the edge where it has none; empty: it only orders."""
+    data = graph.edges[source, target]
+    values = data.get("values") or {(source, target): data.get("nbytes", 0)}
+    return {key: int(nbytes) for key, nbytes in values.items() if nbytes}
+
+
+# -- from a workload -------------------------------------------------------------------------
+
+
+def graph_of(work: Workload) -> nx.DiGraph:
+    """The plain graph of a workload: what `workload_of` makes workloads of.
+
+    Copies and barriers become tasks that take no time, unless a duration is given; states are lost, the order that
+    they ask for is kept.
+
+    Raises:
+        CostError: A task has no duration.
+
+    Example:
+        >>> work = Workload()
+        >>> work.task(lambda: None, name="a", outputs=0, duration_s=2.0)
+        >>> work.barrier("wait")
+        >>> graph = graph_of(work)
+        >>> list(graph.nodes(data=True)), list(graph.edges(data=True))
+        ([('a', {'duration_s': 2.0}), ('wait', {'duration_s': 0.0})], [('a', 'wait', {})])
+    """
+    graph = nx.DiGraph()
+    for task in work.tasks:
+        graph.add_node(task.name, duration_s=_duration(task))
+        given = {read.value.name: read.value.nbytes for read in task.reads if read.source is None}
+        for key, value in (("devices", task.devices), ("inputs", given)):
+            if value:
+                graph.nodes[task.name][key] = value
+    for source, target, data in work.graph.edges(data=True):
+        values = {name: work.values[name].nbytes for name in data["values"]}
+        graph.add_edge(source, target, **({"nbytes": data["nbytes"], "values": values} if data["nbytes"] else {}))
+    return graph
+
+
+def _duration(task: Task) -> Any:
+    if task.duration_s is not None:
+        return dict(task.duration_s) if isinstance(task.duration_s, Mapping) else task.duration_s
+    if task.kind == "run":
+        raise CostError(
+            f"task {task.name!r} has no duration: give it one (duration_s=), or export a recorded run, which has "
+            "measured ones"
+        )
+    return 0.0

@@ -1,0 +1,218 @@
+"""``sweep``: grids of predictions, kept point by point, to one table and one picture."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphsched.cli import sweep_points, sweep_table
+from graphsched.cli.sweep_points import compute_point
+from graphsched.platform import Platform
+from tests.cli.conftest import Call
+
+EXPERIMENT = '''
+import networkx as nx
+import graphsched as gs
+
+@gs.experiment()
+def chains(platform, size: int = 2, lanes: tuple[int, ...] = (1,), name: str = "x", fail: bool = False):
+    """Chains of tasks side by side."""
+    print("building")
+    with open("built.txt", "a") as log:
+        log.write(f"{size} ")
+    if fail:
+        raise ValueError("out of luck")
+    for n in lanes:
+        graph = nx.DiGraph()
+        for k in range(n):
+            nx.add_path(graph, [f"{k}.{i}" for i in range(size)])
+        nx.set_node_attributes(graph, 1.0, "duration_s")
+        yield gs.Case(f"{n} chains of {size}", gs.Workload.from_graph(graph), scheduler="sequential")
+    yield gs.Case("plain PyTorch", baseline=lambda: None)
+'''
+
+
+@pytest.fixture
+def chains(here: Path) -> Path:
+    """The current folder, with an experiment that needs no tensors, and two platforms: of one worker and of two."""
+    (here / "experiments" / "chains.py").write_text(EXPERIMENT)
+    two = Platform.load(here / "two.json")
+    one = Platform("one", two.devices[:2], tuple(k for k in two.links if "worker:1" not in (k.source, k.target)))
+    one.save(here / "one.json")
+    return here
+
+
+def table(path: str) -> list[dict[str, str]]:
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+ONE = ("--processes", 1, "--platform", "two.json")
+
+
+def test_a_grid_is_in_order_of_platforms_parameters_modes_and_schedulers(call: Call, chains: Path) -> None:
+    words = ("--platform", "two.json,one.json", "--scheduler", "heft,round_robin lanes=2", "-p", "size=3,1")
+    called = call("sweep", "chains", *words, "-p", "name=n", "--processes", 1, "--out", "s.csv", "--json")
+    assert called.code == 0
+    rows = called.json["rows"]
+    wanted = [
+        (platform, size, scheduler)
+        for platform in ("two", "one")
+        for size in (3, 1)
+        for scheduler in ("heft", "round_robin lanes=2")
+    ]
+    assert [(row["platform"], row["size"], row["scheduler"]) for row in rows] == wanted
+    assert {row["name"] for row in rows} == {"n"}
+    assert (called.json["points"], called.json["swept"], called.json["files"]) == (8, ["size"], ["s.csv", "s.png"])
+    assert [float(row["predicted_s"]) for row in table("s.csv")] == [row["predicted_s"] for row in rows]
+    assert [row["lower_bound_s"] for row in rows] == [3.0, 3.0, 1.0, 1.0] * 2
+    assert Path("s.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_without_a_scheduler_cases_have_their_own_and_baselines_have_no_row(call: Call, chains: Path) -> None:
+    rows = call("sweep", "chains", *ONE, "-p", "lanes=1;2,3", "--out", "s.csv", "--json").json["rows"]
+    assert [(row["lanes"], row["case"], row["scheduler"]) for row in rows] == [
+        ("1", "1 chains of 2", "sequential"),
+        ("2,3", "2 chains of 2", "sequential"),
+        ("2,3", "3 chains of 2", "sequential"),
+    ]
+
+
+def test_finished_points_are_not_computed_again(call: Call, chains: Path) -> None:
+    first = call("sweep", "chains", *ONE, "-p", "size=1,2", "--out", "s.csv", "--json")
+    again = call("sweep", "chains", *ONE, "-p", "size=2,4,1", "--out", "s.csv", "--json")
+    assert Path("built.txt").read_text() == "1 2 4 "
+    assert "2 of 3 points are kept" in again.err
+    assert [row["size"] for row in again.json["rows"]] == [2, 4, 1]
+    assert again.json["rows"][0] == first.json["rows"][1]
+    call("sweep", "chains", *ONE, "-p", "size=1", "--out", "s.csv", "--fresh")
+    assert Path("built.txt").read_text() == "1 2 4 1 "
+
+
+def test_a_changed_experiment_or_platform_is_computed_again(call: Call, chains: Path) -> None:
+    call("sweep", "chains", *ONE, "--out", "s.csv")
+    two = json.loads(Path("two.json").read_text())
+    two["cores"] = 8
+    Path("two.json").write_text(json.dumps(two))
+    call("sweep", "chains", *ONE, "--out", "s.csv")
+    Path("experiments/chains.py").write_text(EXPERIMENT + "# changed\n")
+    call("sweep", "chains", *ONE, "--out", "s.csv")
+    assert Path("built.txt").read_text() == "2 2 2 "
+
+
+def test_a_kept_file_that_is_broken_is_computed_again(call: Call, chains: Path) -> None:
+    call("sweep", "chains", *ONE, "--out", "s.csv")
+    (kept,) = Path("s.points").iterdir()
+    kept.write_text('{"rows"')
+    assert call("sweep", "chains", *ONE, "--out", "s.csv").code == 0
+    assert Path("built.txt").read_text() == "2 2 "
+
+
+def test_an_interrupted_sweep_goes_on_and_ends_as_if_it_had_not_been(
+    call: Call, chains: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("sweep", "chains", *ONE, "-p", "size=1,2,3,4", "--out")
+    call(*words, "whole.csv")
+
+    def interrupted(point: Any, folder: Path) -> Any:
+        if point.values["size"] == 3:
+            raise KeyboardInterrupt
+        return compute_point(point, folder)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sweep_points, "compute_point", interrupted)
+        called = call(*words, "s.csv")
+    assert called.code == 130
+    assert "2 of 4 points are kept in s.points" in called.err
+    assert not Path("s.csv").exists()
+    assert call(*words, "s.csv").code == 0
+    assert Path("built.txt").read_text() == "1 2 3 4 1 2 3 4 "
+    assert Path("s.csv").read_bytes() == Path("whole.csv").read_bytes()
+    assert Path("s.png").read_bytes() == Path("whole.png").read_bytes()
+
+
+@pytest.mark.slow
+def test_any_number_of_processes_writes_the_same_bytes(call: Call, chains: Path) -> None:
+    words = ("sweep", "chains", "--platform", "two.json,one.json", "-p", "size=1,2", "--out")
+    call(*words, "one.csv", "--processes", 1)
+    many = call(*words, "many.csv", "--processes", 2, "--json")
+    assert many.code == 0
+    assert Path("many.csv").read_bytes() == Path("one.csv").read_bytes()
+    assert Path("many.png").read_bytes() == Path("one.png").read_bytes()
+    assert len(list(Path("many.points").iterdir())) == 4
+    assert many.json["points"] == 4  # and what processes print is not on stdout
+
+
+def test_points_that_fail_are_rows_and_hide_no_others(call: Call, chains: Path) -> None:
+    called = call("sweep", "chains", *ONE, "-p", "fail=false,true", "--out", "s.csv")
+    assert called.code == 1
+    assert [row["error"] for row in table("s.csv")] == ["", table("s.csv")[1]["error"]]
+    assert "out of luck" in table("s.csv")[1]["error"]
+    assert "failed: two, eager, all cases: " in called.err
+    assert len(list(Path("s.points").iterdir())) == 1  # to be tried again
+
+
+def test_a_case_that_fails_hides_no_other(call: Call, chains: Path) -> None:
+    """No worker has 99 lanes: both cases of that scheduler fail, those of the other do not."""
+    called = call("sweep", "pair", *ONE, "--scheduler", "round_robin lanes=99,one_stream", "--out", "s.csv", "--json")
+    assert called.code == 1
+    rows = called.json["rows"]
+    assert [row["error"] is None for row in rows] == [False, False, True, True]
+    assert "lanes=99" in rows[0]["error"]
+    assert called.err.count("failed: ") == 2
+
+
+WRONG: Sequence[tuple[tuple[object, ...], str]] = [
+    (("-p", "sizes=1"), "no parameter 'sizes'"),
+    (("-p", "size=1,x"), "a whole number is needed"),
+    (("-p", "size="), "no value"),
+    (("-p", "size"), "NAME=VALUE"),
+    (("-p", "size=1", "-p", "size=2"), "given twice"),
+    (("--scheduler", "heft,hefd"), "did you mean 'heft'"),
+    (("--scheduler", "heft speed=3"), "no option 'speed'"),
+    (("--mode", "eager,fast"), "no mode 'fast'"),
+    (("--platform", "two.json,nowhere"), "no platform 'nowhere'"),
+    (("--out", "s.txt"), ".csv or .parquet"),
+    (("--plot", "s.txt"), "s.txt"),
+    (("--processes", 0), "--processes"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), WRONG)
+def test_a_wrong_request_is_refused_before_anything_is_computed(
+    call: Call, chains: Path, words: tuple[object, ...], message: str
+) -> None:
+    called = call("sweep", "chains", "--platform", "two.json", *words)
+    assert (called.code, called.out) == (2, "")
+    assert message in called.err
+    assert not Path("built.txt").exists()
+
+
+def test_parquet_needs_pyarrow(call: Call, chains: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> Any:
+        raise ImportError(name)
+
+    monkeypatch.setattr(sweep_table.importlib, "import_module", missing)
+    called = call("sweep", "chains", *ONE, "--out", "s.parquet")
+    assert called.code == 2
+    assert "pip install pyarrow" in called.err
+    assert not Path("built.txt").exists()
+
+
+def test_parquet_holds_the_same_rows(call: Call, chains: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    called = call("sweep", "chains", *ONE, "-p", "size=1,2", "--out", "s.parquet", "--json")
+    assert parquet.read_table("s.parquet").to_pylist() == called.json["rows"]
+
+
+def test_people_get_a_table(call: Call, chains: Path) -> None:
+    called = call("sweep", "chains", *ONE, "-p", "size=1,2", "--out", "s.csv")
+    assert called.out.startswith("chains, 2 points\n")
+    lines = [line.split() for line in called.out.splitlines() if line.strip().startswith("two")]
+    assert [line[:4] for line in lines] == [["two", "1", "eager", "sequential"], ["two", "2", "eager", "sequential"]]
+    assert "written: s.csv, s.png" in called.err

@@ -1,0 +1,171 @@
+"""Files of graphs: told apart by suffix and content, written and read, wrong ones refused."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from graphsched.errors import CostError, CycleError, FileFormatError, GraphschedError, OutputError
+from graphsched.formats.graph_files import (
+    FORMATS,
+    format_to_write,
+    open_graph,
+    read_graph,
+    read_workload,
+    write_graph,
+    written_formats,
+)
+from graphsched.formats.plain_graphs import workload_of
+from graphsched.workload import TensorSpec, Workload
+from tests.formats.plain import diamond, figures, plain_graphs
+from tests.formats.test_chakra import jsonized
+from tests.formats.test_kineto_graph import TWO
+from tests.formats.test_wfformat import flat, nested
+from tests.formats.traces import trace
+
+SUFFIX = {"stg": "stg", "dot": "gv"}
+
+
+@given(plain_graphs())
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.parametrize("form", written_formats())
+def test_what_is_written_is_read_the_same(tmp_path: Path, form: str, graph: nx.DiGraph) -> None:
+    path = tmp_path / f"g.{SUFFIX.get(form, 'json')}"
+    write_graph(graph, path, form)
+    back = read_graph(path)
+    if form != "stg":  # which passes no bytes, and has dummies first and last
+        assert figures(back) == figures(graph)
+    else:
+        inner = graph if len(back) == len(graph) else back.subgraph(list(back)[1:-1])
+        assert figures(inner)[0] == figures(graph)[0]
+        assert len(nx.transitive_closure_dag(inner).edges) == len(nx.transitive_closure_dag(graph).edges)
+
+
+def test_a_workload_keeps_all_in_a_file_of_our_own(tmp_path: Path) -> None:
+    """State, copy, where it may run, memory and a barrier; no code."""
+    work = Workload("mine")
+    w = work.state("w", TensorSpec((4,)), device="cuda:0")
+    y = work.task(None, w, name="a", outputs=[TensorSpec((4,))], updates=w, device="cuda")  # type: ignore[arg-type]
+    work.copy(y, to="cpu", pinned=True, name="back")
+    work.barrier("end")
+    write_graph(work, tmp_path / "mine.json")
+    back = read_workload(tmp_path / "mine.json")
+    assert (back.digest(), back.name, back.runnable) == (work.digest(), "mine", False)
+
+
+CONTENTS: list[tuple[str, Any]] = [
+    ("wfformat", nested()),
+    ("wfformat", flat()),
+    ("node-link", nx.node_link_data(diamond(), edges="links")),
+    ("chakra", jsonized()),
+    ("chakra", {"schema": "1", "nodes": jsonized()}),
+    ("kineto", trace(*TWO)),
+    ("json", workload_of(diamond()).to_dict()),
+]
+
+
+@pytest.mark.parametrize(("form", "content"), CONTENTS, ids=lambda value: value if isinstance(value, str) else "")
+def test_json_is_told_by_its_content(tmp_path: Path, form: str, content: Any) -> None:
+    text = json.dumps(content)
+    (tmp_path / "g.json").write_text(text)
+    (tmp_path / "g.pt.trace.json.gz").write_bytes(gzip.compress(text.encode()))
+    for path in (tmp_path / "g.json", tmp_path / "g.pt.trace.json.gz"):
+        found = open_graph(path)
+        assert found.format is FORMATS[form]
+        assert len(found.graph) == len(found.work)
+        assert found.work.name in ("g", "graph")
+
+
+def test_objects_one_after_another_are_a_list(tmp_path: Path) -> None:
+    """As ``chakra_jsonizer`` writes them."""
+    (tmp_path / "g.json").write_text("".join(json.dumps(row, indent=2) for row in jsonized()))
+    assert len(read_graph(tmp_path / "g.json")) == 4
+
+
+def test_many_tasks_in_one_line_are_read(tmp_path: Path) -> None:
+    rows = ",".join(f'{{"id":{k},"data_deps":[{k - 1 if k else ""}],"duration_micros":1}}' for k in range(20_000))
+    (tmp_path / "g.json").write_text(f"[{rows}]")
+    assert read_graph(tmp_path / "g.json").number_of_edges() == 19_999
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("g.txt", "", "suffix '.txt' tells no format: .stg, .dot, .gv, .json do"),
+        ("g", "", "suffix '' tells no format"),
+        ("g.json", "", "no complete JSON file"),
+        ("g.json", '{"nodes": [', "no complete JSON file"),
+        ("g.json", '{"nodes": []} x', "no complete JSON file"),
+        ("g.json", "3", "no graph; graphs in JSON have"),
+        ("g.json", "{}", "no graph; graphs in JSON have"),
+        ("g.json", "[" * 20_000, "too deep"),
+        ("g.json", '{"cases": [], "schema": 1}', "a recorded run: 'graphsched export'"),
+        ("g.json", '{"devices": [], "schema": 1}', "a platform: name it with --platform"),
+        ("g.json", '{"schema": 2, "given": [], "tasks": []}', "schema 2: this version reads schema 1"),
+        ("g.json", '{"name": "w", "given": [], "tasks": [], "kept": []}', "0 tasks"),
+        ("g.json", '{"given": [], "tasks": [3]}', "not a workload"),
+        ("g.dot", "digraph {", "line 1, column 10"),
+        ("g.stg", "", "is empty"),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_file(tmp_path: Path, name: str, content: str, message: str) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(GraphschedError, match=message) as raised:
+        open_graph(tmp_path / name)
+    assert str(raised.value).count(str(tmp_path / name)) == 1
+
+
+def test_files_that_are_not_there_or_broken(tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError, match=r"cannot read .*gone\.json"):
+        open_graph(tmp_path / "gone.json")
+    (tmp_path / "g.json.gz").write_bytes(gzip.compress(b"{}" * 100)[:-9])
+    with pytest.raises(FileFormatError, match="no complete compressed file"):
+        open_graph(tmp_path / "g.json.gz")
+    (tmp_path / "h.json.gz").write_text("{}")
+    with pytest.raises(FileFormatError, match=r"cannot read .*h\.json\.gz"):
+        open_graph(tmp_path / "h.json.gz")
+
+
+def test_durations_of_our_own_files_are_checked(tmp_path: Path) -> None:
+    data = workload_of(diamond()).to_dict()
+    data["tasks"][1]["duration_s"] = -1.0
+    (tmp_path / "g.json").write_text(json.dumps(data))
+    with pytest.raises(FileFormatError, match=r"duration_s of task 'b' is -1\.0"):
+        open_graph(tmp_path / "g.json")
+
+
+def test_circles_and_missing_times_keep_their_own_errors(tmp_path: Path) -> None:
+    (tmp_path / "g.gv").write_text("digraph { node [cost=1] a -> b -> a }")
+    with pytest.raises(CycleError, match=r"g\.gv: tasks depend on each other in a circle: a -> b -> a"):
+        read_graph(tmp_path / "g.gv")
+    graph = diamond()
+    del graph.nodes["c"]["duration_s"]
+    with pytest.raises(CostError, match="duration of task 'c'"):
+        write_graph(graph, tmp_path / "g.json")
+    assert not (tmp_path / "g.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "message"),
+    [
+        ("g.txt", None, "suffix '.txt': name one of stg, dot, json, wfformat, node-link"),
+        ("g.json", "kineto", "format 'kineto': name one of"),
+        ("g.json", "xml", "format 'xml'"),
+    ],
+)
+def test_formats_that_cannot_be_written(name: str, form: str | None, message: str) -> None:
+    with pytest.raises(OutputError, match=message):
+        format_to_write(name, form)
+
+
+def test_a_format_may_be_named(tmp_path: Path) -> None:
+    (tmp_path / "graph").write_text("digraph { a [cost=1] }")
+    assert list(read_graph(tmp_path / "graph", "dot")) == ["a"]
+    with pytest.raises(FileFormatError, match="no format 'xml' of graphs: one of stg, dot"):
+        read_graph(tmp_path / "graph", "xml")

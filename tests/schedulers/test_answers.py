@@ -1,0 +1,106 @@
+"""What schedulers may not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from graphsched.errors import CostError, ScheduleError
+from graphsched.plan import Placement
+from graphsched.schedulers import register, registry, schedule
+from graphsched.workload import Workload
+from tests.schedulers.graphs import add, graph, machine
+
+RIGHT = Placement(["a", "b"], {"a": "cuda:0/s0", "b": "cuda:0/s0"})
+WORK = graph([("a", "b")], a=1.0, b=1.0)
+
+
+@pytest.fixture(autouse=True)
+def forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Schedulers that a test registers are forgotten after it."""
+    monkeypatch.setattr(registry, "_REGISTERED", dict(registry._REGISTERED))
+    return
+
+
+def answered(answer: Any, work: Workload = WORK) -> None:
+    """Ask a scheduler that gives this answer."""
+    register("mine")(lambda *asked: answer)
+    schedule(work, machine(1), scheduler="mine")
+
+
+def test_a_right_answer() -> None:
+    """Two tasks on one lane."""
+    answered(RIGHT)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (None, "'mine' returned NoneType: a Placement is needed"),
+        (Placement(["a"], RIGHT.lanes), "'mine' left out 1 of 2 tasks, the first of them 'b'"),
+        (Placement(["a", "b", "a"], RIGHT.lanes), "'mine' has 'a' 2 times in its order"),
+        (Placement(["a", "b", "c"], RIGHT.lanes), "'mine' has 'c' in its order, which the workload does not have"),
+        (Placement(["b", "a"], RIGHT.lanes), "'mine' has 'b' before 'a', on which it depends"),
+        (Placement(["a", "b"], {"a": "cuda:0/s0"}), "'mine' gave task 'b' no lane"),
+        (Placement(["a", "b"], {**RIGHT.lanes, "z": "cuda:0/s0"}), "'mine' gave 'z' a lane, which is no task"),
+        (Placement(["a", "b"], {**RIGHT.lanes, "b": "cuda:0"}), "'mine' put 'b' on 'cuda:0': the name of a lane"),
+        (Placement(["a", "b"], {**RIGHT.lanes, "b": 3}), "'mine' put 'b' on 3: the name of a lane"),  # type: ignore[dict-item]
+        (Placement(["a", "b"], RIGHT.lanes, {"z"}), "'mine' waits after 'z', which the workload does not have"),
+        (Placement(["a", "b"], RIGHT.lanes, copies="both"), "'mine' has copies='both': one of 'own', 'compute'"),  # type: ignore[arg-type]
+        (Placement(["a", "b"], {**RIGHT.lanes, "b": "cuda:9/s0"}), "'mine': task 'b' may not run on lane 'cuda:9/s0'"),
+        (
+            Placement(["a", "b"], {**RIGHT.lanes, "b": "cuda:0/h2d"}),
+            "'mine': task 'b' may not run on lane 'cuda:0/h2d'",
+        ),
+    ],
+)
+def test_wrong_answers(answer: Any, message: str) -> None:
+    """The error names the scheduler, and what is wrong."""
+    with pytest.raises(ScheduleError, match=f"scheduler {message}"):
+        answered(answer)
+
+
+def test_barriers_and_copies_have_no_lanes() -> None:
+    """A placement that gives one to a barrier has misread the workload."""
+    work = Workload()
+    add(work, "a")
+    work.barrier("wall")
+    with pytest.raises(ScheduleError, match="'mine' gave 'wall' a lane, which is no task of kind run"):
+        answered(Placement(["a", "wall"], {"a": "cuda:0/s0", "wall": "cuda:0/s0"}), work)
+
+
+def test_too_many_lanes_name_the_scheduler() -> None:
+    """Three lanes where there are two."""
+    work = graph(a=1.0, b=1.0, c=1.0)
+    register("wide")(lambda *asked: Placement(["a", "b", "c"], {n: f"cuda:0/s{k}" for k, n in enumerate("abc")}))
+    with pytest.raises(ScheduleError, match="scheduler 'wide': cuda:0 has 2 compute lanes, 3 are asked for"):
+        schedule(work, machine(1, lanes=2), scheduler="wide")
+
+
+def test_what_a_scheduler_raises() -> None:
+    """What is not graphsched's is named with its place; what is, stays what it is."""
+
+    def divides(work: object, platform: object, costs: object) -> Placement:
+        return Placement([1 / 0], {})  # type: ignore[list-item]
+
+    def refuses(work: object, platform: object, costs: object) -> Placement:
+        raise CostError("a cost is missing")
+
+    register("divides")(divides)
+    register("refuses")(refuses)
+    message = r"scheduler 'divides' failed: ZeroDivisionError: division by zero \(.*test_answers.py:\d+, in divides\)"
+    with pytest.raises(ScheduleError, match=message) as caught:
+        schedule(WORK, machine(1), scheduler="divides")
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    with pytest.raises(CostError, match=r"^a cost is missing$"):
+        schedule(WORK, machine(1), scheduler="refuses")
+
+
+def test_the_note_stands_behind_the_name() -> None:
+    """In the plan, and in its text."""
+    register("noted")(lambda *asked: Placement(RIGHT.order, RIGHT.lanes, note="by hand"))
+    plan = schedule(WORK, machine(1), scheduler="noted")
+    assert plan.scheduler == "noted (by hand)"
+    assert "scheduler noted (by hand) mode eager" in plan.text.splitlines()
