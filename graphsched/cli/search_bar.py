@@ -32,9 +32,9 @@ def searches_shown(figure: Callable[[float], str]) -> Iterator[None]:
     task = bar.add_task("", total=1.0)
 
     def show(found: Progress) -> None:
-        bar.start()  # once: schedulers that do not search show nothing
         text = f"{found.scheduler}: {figure(found.makespan_s)}, bound {figure(found.bound_s)}"
         bar.update(task, description=text, completed=found.done)
+        bar.start()  # where it has not: schedulers that do not search show nothing
 
     try:
         with reported_to(show):

@@ -16,6 +16,7 @@ from graphsched.workload import Workload
 
 DEVICES = 8
 REPEATS = 3
+MANY_TASKS = 10_000  # of more than this each is timed once
 BENCHED = ("sequential", "one_stream", "round_robin", "wavefront", "heft")
 
 
@@ -24,7 +25,7 @@ def bench_schedulers(tasks: Sequence[int]) -> list[dict[str, Any]]:
 
     Returns:
         Rows of ``name``, ``tasks``, ``devices`` and ``seconds``: the median time of the scheduler's own
-        function, from workload to placement.
+        function, from workload to placement, of three (of more than `MANY_TASKS` tasks: of one).
 
     Example:
         >>> [row["name"] for row in bench_schedulers([10])]
@@ -35,8 +36,32 @@ def bench_schedulers(tasks: Sequence[int]) -> list[dict[str, Any]]:
     for n in tasks:
         work = Workload.from_graph(random_graph(n), name=f"random{n}")
         for name in BENCHED:
-            seconds = statistics.median(_timed(name, work, platform) for _ in range(REPEATS))
+            repeats = REPEATS if n <= MANY_TASKS else 1
+            seconds = statistics.median(_timed(name, work, platform) for _ in range(repeats))
             rows.append({"name": name, "tasks": n, "devices": DEVICES, "seconds": seconds})
+    return rows
+
+
+def bench_workloads(tasks: Sequence[int]) -> list[dict[str, Any]]:
+    """Seconds that building workloads of so many tasks from bare graphs takes.
+
+    Returns:
+        Rows of ``tasks``, ``edges`` and ``seconds``: the least of three times of `Workload.from_graph`, which checks
+        names, durations and sizes, and that there is no cycle.
+
+    Example:
+        >>> [(row["tasks"], row["edges"]) for row in bench_workloads([10])]
+        [(10, 18)]
+    """
+    rows = []
+    for n in tasks:
+        graph = random_graph(n)
+        times = []
+        for _ in range(REPEATS):
+            begin = time.perf_counter()
+            Workload.from_graph(graph)
+            times.append(time.perf_counter() - begin)
+        rows.append({"tasks": n, "edges": graph.number_of_edges(), "seconds": min(times)})
     return rows
 
 

@@ -38,17 +38,22 @@ def heft(work: Workload, platform: Platform, costs: Costs, *, lanes: int = 1, co
         ScheduleError: More lanes than a device may have.
         PlatformError: No link brings a task's values to a device where it may run.
     """
+    forecast = forecast_heft(work, platform, costs, lanes=lanes, copies=copies)
+    order = sorted(forecast.start_s, key=forecast.start_s.__getitem__)
+    return Placement(order, forecast.lanes(), copies=copies)
+
+
+def forecast_heft(work: Workload, platform: Platform, costs: Costs, *, lanes: int, copies: Copies) -> Forecast:
+    """The times and lanes that `heft` finds, tasks in the order of their ranks."""
     candidates = find_candidates(work, platform)
     counts = lane_counts(platform, candidates.used(), lanes)
     durations, transfers = Durations(platform, costs), Transfers(platform, counts)
     ranks = upward_ranks(work, candidates, counts, durations, transfers)
     forecast = Forecast(work, platform, candidates, counts, durations, transfers, copies)
     grain = max(ranks.values(), default=0.0) * ROUNDING or 1.0
-    by_rank = sorted(work.tasks, key=lambda task: -round(ranks[task.name] / grain))  # ties: order of the workload
-    for task in by_rank:
+    for task in sorted(work.tasks, key=lambda task: -round(ranks[task.name] / grain)):  # ties: order of the workload
         forecast.place(task)
-    order = sorted((task.name for task in by_rank), key=forecast.start_s.__getitem__)
-    return Placement(order, forecast.lanes(), copies=copies)
+    return forecast
 
 
 def upward_ranks(
@@ -59,33 +64,48 @@ def upward_ranks(
     Durations are averaged over the lanes where a task may run (`counts` by device), transfers over
     pairs of such lanes. A copy that the workload asks for is a node of the path, not an edge.
     """
-    tasks, devices, group_of = work.tasks, candidates.devices, candidates.group_of
-    where = {**devices, **{task.name: (str(task.outputs[0].device),) for task in tasks if task.kind == "copy"}}
-    numbers = {devices: k for k, devices in enumerate(dict.fromkeys(where.values()))}
-    kinds = {name: numbers[devices] for name, devices in where.items()}
-    lanes_of = [[counts.get(device, 0) for device in places] for places in numbers]
-    weights = [(sum(lanes), lanes) for lanes in lanes_of]
+    devices, group_of = candidates.devices, candidates.group_of
+    kinds = _Kinds(work, candidates, counts)
     successors = dict(work.graph.adjacency())
     means: dict[tuple[int, int], tuple[float, float]] = {}
     ranks: dict[str, float] = {}
-    for task in reversed(tasks):
+    for task in reversed(work.tasks):
         name, below = task.name, 0.0
-        kind, group = kinds.get(name, -1), group_of.get(name, -1)
+        kind, group = kinds.of.get(name, -1), group_of.get(name, -1)
         for after, edge in successors[name].items():
             length = ranks[after]
             if edge["values"] and after in devices and (group < 0 or group_of.get(after) != group):
-                mean = means.get((kind, kinds[after]))
-                if mean is None:
-                    mean = means[kind, kinds[after]] = transfers.mean(where[name], where[after])
+                pair = (kind, kinds.of[after])
+                if pair not in means:
+                    means[pair] = transfers.mean(kinds.where[name], kinds.where[after])
+                mean = means[pair]
                 length += mean[0] + edge["nbytes"] * mean[1]
             if length > below:
                 below = length
         if task.kind == "run":
-            number, lanes = weights[kind]
+            number, lanes = kinds.lanes[kind]
             ranks[name] = sum(map(mul, lanes, durations.row(task, devices[name]))) / number + below
         else:
-            ranks[name] = (_mean_copy_s(task, where, transfers) if task.kind == "copy" else 0.0) + below
+            ranks[name] = (_mean_copy_s(task, kinds.where, transfers) if task.kind == "copy" else 0.0) + below
     return ranks
+
+
+class _Kinds:
+    """Tasks by where their outputs may be made: few kinds, as numbers, for a tuple of names takes long to look up.
+
+    Attributes:
+        where: Devices where the outputs of each task may be made; none for barriers.
+        of: Kind of each of these tasks.
+        lanes: Of each kind the number of lanes in all, and on each of its devices.
+    """
+
+    def __init__(self, work: Workload, candidates: Candidates, counts: Mapping[str, int]) -> None:
+        self.where: dict[str, Devices] = dict(candidates.devices)
+        self.where.update((task.name, (str(task.outputs[0].device),)) for task in work.tasks if task.kind == "copy")
+        numbers = {devices: k for k, devices in enumerate(dict.fromkeys(self.where.values()))}
+        self.of = {name: numbers[devices] for name, devices in self.where.items()}
+        lanes = [[counts.get(device, 0) for device in devices] for devices in numbers]
+        self.lanes = [(sum(row), row) for row in lanes]
 
 
 def _mean_copy_s(task: Task, where: Mapping[str, Devices], transfers: Transfers) -> float:

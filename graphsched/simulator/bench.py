@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable, Sequence
 from random import Random
 from time import perf_counter
@@ -22,6 +23,9 @@ CHAINS = 8
 NBYTES = 1_000_000
 SHARED_LANES = 4
 MOST_KERNELS = 10_000
+MOST_CONTENDED = 100_000
+REPEATS = 3
+KIB = 1024  # Linux counts a process' memory in these
 PROCESSORS = Multiprocessors(count=132, registers=65536, threads=2048, shared_bytes=233472, blocks=32)
 KERNELS = (
     (4e-6, Kernel(16, 5120, 64, 7552)),
@@ -34,16 +38,19 @@ KERNELS = (
 """Seconds alone of small kernels and of large ones, and their blocks."""
 
 
-def bench_simulator(actions: Sequence[int]) -> list[dict[str, Any]]:
+def bench_simulator(actions: Sequence[int], *, most_contended: int = MOST_CONTENDED) -> list[dict[str, Any]]:
     """Predict plans of about so many actions, without and with contention, and time it.
 
-    With contention half of the actions are transfers between four GPUs that share ports. A prediction
-    simulates the plan twice, with and without timing events; its actions are counted once.
+    With contention half of the actions are transfers between four GPUs that share ports; plans of more than
+    `most_contended` actions are predicted without alone. A prediction simulates the plan twice, with and without
+    timing events; its actions are counted once.
 
     Returns:
-        Rows with ``actions``, ``contention``, ``actions_per_s``, and ``bare_simpy_events_per_s``: events
-        of one callback each that SimPy handles a second, timed just before. Rows with contention also
-        have ``sharing_actions_per_s``: of a plan of kernels on four lanes of one GPU (see `shared_kernels`).
+        Rows with ``actions``, ``contention``, ``seconds`` of one prediction, ``actions_per_s``,
+        ``bare_simpy_events_per_s``: events of one callback each that SimPy handles a second, and ``peak_bytes``: the
+        most memory that this process has taken so far, the plan included. Both times are the least of three (of a
+        plan of more than `MOST_CONTENDED` actions: of one). Rows with contention also have
+        ``sharing_actions_per_s``: of a plan of kernels on four lanes of one GPU (see `shared_kernels`).
 
     Example:
         >>> [(row["actions"], row["contention"]) for row in bench_simulator([64])]
@@ -53,25 +60,25 @@ def bench_simulator(actions: Sequence[int]) -> list[dict[str, Any]]:
         _row(make(count), contention)
         for count in actions
         for contention, make in ((False, independent_chains), (True, travelling_chains))
+        if not contention or count <= most_contended
     ]
 
 
 def _row(plan: Plan, contention: bool) -> dict[str, Any]:
-    bare_s = _seconds(lambda: _bare_loop(len(plan)))
+    repeats = REPEATS if len(plan) <= MOST_CONTENDED else 1
+    bare_s, seconds = _seconds(lambda: _bare_loop(len(plan)), repeats), _seconds(lambda: predict(plan), repeats)
     row = {
         "actions": len(plan),
         "contention": contention,
-        "actions_per_s": _rate(plan),
+        "seconds": seconds,
+        "actions_per_s": len(plan) / seconds,
         "bare_simpy_events_per_s": len(plan) / bare_s,
+        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB,
     }
     if contention:
-        row["sharing_actions_per_s"] = _rate(shared_kernels(min(len(plan), MOST_KERNELS)))
+        shared = shared_kernels(min(len(plan), MOST_KERNELS))
+        row["sharing_actions_per_s"] = len(shared) / _seconds(lambda: predict(shared), 1)
     return row
-
-
-def _rate(plan: Plan) -> float:
-    """Actions a second."""
-    return len(plan) / _seconds(lambda: predict(plan))
 
 
 def independent_chains(count: int) -> Plan:
@@ -143,10 +150,14 @@ def _platform() -> Platform:
     return Platform("bench", (Device("cpu", "cpu"), *gpus), links, ports)
 
 
-def _seconds(function: Callable[[], object]) -> float:
-    begun = perf_counter()
-    function()
-    return perf_counter() - begun
+def _seconds(function: Callable[[], object], repeats: int) -> float:
+    """The least of so many times; two of them are not further apart than the host's other work makes them."""
+    times = []
+    for _ in range(repeats):
+        begun = perf_counter()
+        function()
+        times.append(perf_counter() - begun)
+    return min(times)
 
 
 def _bare_loop(events: int) -> None:

@@ -57,8 +57,10 @@ def _duration(task: str, attributes: dict[str, Any], key: str) -> Any:
 def _passed(task: str, successors: Mapping[Any, Mapping[str, Any]], key: str) -> dict[Any, Value]:
     """What `task` passes to each successor; edges of no bytes only order."""
     sizes = [(v, _bytes(task, v, attributes.get(key, 0))) for v, attributes in successors.items()]
-    heavy = [(v, size) for v, size in sizes if size]
-    names = [task] if len(heavy) == 1 else [f"{task}.{i}" for i in range(len(heavy))]
+    heavy = [passed for passed in sizes if passed[1]]
+    if len(heavy) == 1:
+        return {heavy[0][0]: Value(task, "output", heavy[0][1], None, task, task)}
+    names = [f"{task}.{i}" for i in range(len(heavy))]
     return {v: Value(own, "output", size, None, task, own) for own, (v, size) in zip(names, heavy, strict=True)}
 
 
