@@ -112,6 +112,7 @@ def _told(found: Measured) -> str:
     rates = {
         "one card receives": found.into_one,
         "sends": found.out_of_one,
+        "both": found.both_ways,
         "all carry": found.of_all,
         "inside hosts": found.in_hosts,
     }

@@ -6,8 +6,8 @@ is what every rank calls; rank 0 writes the file. No plan is run.
 
 - Between two ranks: each size there and back into new memory, half the median. Rank 0 with one of each other host, and
   two of one host.
-- At once: messages of all other hosts into host 0, of host 0 to all, of each host to the next, and between two ranks of
-  each host. The rate is the slope between two sizes, without latency and barriers.
+- At once: messages of all other hosts into host 0, of host 0 to all, of host 0 and another to each other, of each host
+  to the next, and between two ranks of each host. The rate is the slope between two sizes, without latency and barriers.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ class Measured:
     Attributes:
         sizes_bytes: Of single messages.
         between_hosts, in_host: Seconds one way by size; `in_host` is empty where no host has two ranks.
-        into_one, out_of_one, of_all, in_hosts: Bytes per second, of all messages together; 0 where there are none.
+        into_one, out_of_one, both_ways, of_all, in_hosts: Bytes per second, of all messages together; 0 where there are
+            none.
     """
 
     sizes_bytes: tuple[int, ...]
@@ -55,6 +56,7 @@ class Measured:
     in_host: tuple[float, ...]
     into_one: float
     out_of_one: float
+    both_ways: float
     of_all: float
     in_hosts: float
 
@@ -80,6 +82,7 @@ def measure(world: World, host_of: Sequence[int]) -> Measured:
         _there_and_back(world, *near[0]) if near else (),
         _rate(world, [(rank, 0) for rank in firsts[1:]]),
         _rate(world, [(0, rank) for rank in firsts[1:]]),
+        _rate(world, [pair for rank in firsts[1:2] for pair in ((0, rank), (rank, 0))]),
         _rate(world, list(pairwise([*firsts, 0])) if len(firsts) > 1 else []),
         _rate(world, near, IN_HOST_BYTES),
     )

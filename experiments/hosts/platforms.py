@@ -18,8 +18,8 @@ SWITCH, INSIDE = "switch", "inside"
 def platform_of(here: Platform, network: Network, ranks: Sequence[int], found: Measured) -> Platform:
     """Hosts with so many workers each, numbered through, like the workers `here`.
 
-    A copy between hosts takes part of what its source's card sends, of what its target's receives, and of what all
-    cards carry together (``switch``); one between ranks of the same host takes part of what passes inside all hosts
+    A copy between hosts takes part of what its source's card sends, of what its target's receives, of what each of them
+    does both ways, and of what all cards carry together (``switch``); one between ranks of the same host takes part of what passes inside all hosts
     together (``inside``). Both are bound by the cores of the one machine, which all hosts share.
 
     Raises:
@@ -59,6 +59,7 @@ def _between(link: Link, workers: Mapping[str, int]) -> bool:
 def _capacities(hosts: int, found: Measured) -> dict[str, float]:
     cards = {f"host{h}/nic0/out": found.out_of_one for h in range(hosts)}
     cards |= {f"host{h}/nic0/in": found.into_one for h in range(hosts)}
+    cards |= {f"host{h}/nic0/both": found.both_ways for h in range(hosts)}
     inside = {INSIDE: found.in_hosts} if found.in_hosts else {}
     return (cards | {SWITCH: found.of_all} if hosts > 1 else {}) | inside
 
@@ -66,7 +67,11 @@ def _capacities(hosts: int, found: Measured) -> dict[str, float]:
 def _link(source: str, target: str, workers: Mapping[str, int], found: Measured) -> Link:
     a, b = workers[source], workers[target]
     seconds = found.in_host if a == b else found.between_hosts
-    crosses = (INSIDE,) if a == b else (f"host{a}/nic0/out", SWITCH, f"host{b}/nic0/in")
+    crosses = (
+        (INSIDE,)
+        if a == b
+        else (f"host{a}/nic0/out", f"host{a}/nic0/both", SWITCH, f"host{b}/nic0/in", f"host{b}/nic0/both")
+    )
     points: dict[str, Any] = {"sizes_bytes": found.sizes_bytes, "seconds": seconds}
     rate = (found.sizes_bytes[-1] - found.sizes_bytes[-2]) / (seconds[-1] - seconds[-2])
     return Link(source, target, "peer" if a == b else "network", seconds[0], rate, crosses, **points)

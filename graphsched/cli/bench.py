@@ -1,4 +1,7 @@
-"""``bench``: speed of simulator, schedulers, dispatch and replay on this host, and of experiments side by side."""
+"""``bench``: speed of simulator, schedulers, dispatch and replay on this host, and of experiments side by side.
+
+What has a goal (`cli.bench_goals`) is held against it.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,13 @@ from typing import Annotated, Any
 
 import typer
 
+from graphsched.cli.bench_goals import GOAL_TABLES, speed_goals
 from graphsched.cli.interrupts import check_interrupted
 from graphsched.cli.options import AsJson, PlatformName
 from graphsched.cli.output import print_json, print_rows, say
 
-ACTIONS, QUICK_ACTIONS = (10_000, 100_000), (10_000,)
-TASKS, QUICK_TASKS = (1_000, 10_000), (1_000,)
+ACTIONS, QUICK_ACTIONS = (10_000, 100_000, 1_000_000), (10_000,)
+TASKS, QUICK_TASKS = (1_000, 10_000, 100_000), (1_000,)
 OPTIMA = "optima"
 IN_FILE_ONLY = "_samples"  # tables of this ending are long, and not printed
 
@@ -83,6 +87,9 @@ def _measure(parts: Mapping[str, Iterator[Data]], data: Data, left: list[str], o
         check_interrupted()
         for found in tables:
             data |= found
+            for name in GOAL_TABLES:  # they come last
+                data.pop(name, None)
+            data |= speed_goals(data)
             _write(out, data, left)
             check_interrupted()
         left.remove(name)
@@ -133,10 +140,19 @@ def _simulator(quick: bool) -> Data:
 
 
 def _schedulers(quick: bool) -> Data:
-    from graphsched.schedulers.bench import bench_schedulers
+    from graphsched.schedulers.bench import DEVICES, bench_schedulers
+    from graphsched.schedulers.bench_peer import bench_peer
 
     say("schedulers …")
-    return {"schedulers": bench_schedulers(QUICK_TASKS if quick else TASKS)}
+    rows = bench_schedulers(QUICK_TASKS if quick else TASKS)
+    return {"schedulers": rows, "peer": [bench_peer(QUICK_TASKS[0], DEVICES)]}
+
+
+def _workloads(quick: bool) -> Data:
+    from graphsched.schedulers.bench import bench_workloads
+
+    say("workloads …")
+    return {"workloads": bench_workloads(QUICK_TASKS if quick else TASKS)}
 
 
 def _dispatch(quick: bool) -> Data:
@@ -155,6 +171,7 @@ def _replay(quick: bool) -> Data:
 
 OWN: Mapping[str, Callable[[bool], Data]] = {
     "simulator": _simulator,
+    "workloads": _workloads,
     "schedulers": _schedulers,
     "dispatch": _dispatch,
     "replay": _replay,

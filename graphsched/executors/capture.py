@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from graphsched.executors.collector import collector_off
+from graphsched.garbage import collector_off
 
 
 @contextmanager

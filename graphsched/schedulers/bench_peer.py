@@ -31,7 +31,7 @@ def bench_peer(tasks: int, devices: int) -> dict[str, Any]:
     """HEFT of a random graph, by this project and by the peer.
 
     Returns:
-        ``peer`` and its version, ``tasks``, ``devices``, ``seconds`` of the peer, ``own_seconds`` (the least of
+        ``peer`` and its version, ``tasks``, ``devices``, ``peer_s`` and ``own_s`` in seconds (this project's is the least of
         several), ``faster``: how many times, and the two makespans; where the peer is missing these are None, and
         ``peer`` says so.
 
@@ -42,14 +42,14 @@ def bench_peer(tasks: int, devices: int) -> dict[str, Any]:
     """
     graph, speeds = proportional_graph(tasks), [1.0 + k / devices for k in range(devices)]
     own_s, own_makespan_s = _own(graph, speeds)
-    row: dict[str, Any] = {"peer": f"{PEER} (not installed)", "tasks": tasks, "devices": devices, "seconds": None}
-    row |= {"own_seconds": own_s, "faster": None, "makespan_s": None, "own_makespan_s": own_makespan_s}
+    row: dict[str, Any] = {"peer": f"{PEER} (not installed)", "tasks": tasks, "devices": devices, "peer_s": None}
+    row |= {"own_s": own_s, "faster": None, "makespan_s": None, "own_makespan_s": own_makespan_s}
     try:
         peer_s, makespan_s = _peer(graph, speeds)
     except ImportError:
         return row
     name = f"{PEER} {importlib.metadata.version(PEER)}"
-    return row | {"peer": name, "seconds": peer_s, "faster": peer_s / own_s, "makespan_s": makespan_s}
+    return row | {"peer": name, "peer_s": peer_s, "faster": peer_s / own_s, "makespan_s": makespan_s}
 
 
 def proportional_graph(tasks: int, seed: int = 0) -> nx.DiGraph:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from graphsched.costs import Costs
 from graphsched.errors import PlatformError
@@ -63,12 +64,12 @@ class Durations:
         last = self._last.get(task)
         if last is not None and last[0] == devices:
             return last[1]
-        given = task.duration_s
-        row = tuple(map(given.get, devices)) if isinstance(given, dict) else (given,) * len(devices)
-        right = {*map(type, row)} == {float} and 0.0 <= min(row) and sum(row) < math.inf
-        row = row if right else self._found(task, devices)
-        self._last[task] = devices, row
-        return row
+        given: Any = task.duration_s
+        row: Any = tuple(map(given.get, devices)) if isinstance(given, dict) else (given,) * len(devices)
+        plain = {*map(type, row)} == {float} and min(row) >= 0.0 and sum(row) < math.inf  # nor is there a NaN
+        found: Seconds = row if plain else self._found(task, devices)
+        self._last[task] = devices, found
+        return found
 
 
 class Transfers:

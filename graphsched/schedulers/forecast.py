@@ -15,6 +15,8 @@ from graphsched.workload import Memory, Task, Value, Workload
 
 Lanes = Sequence[tuple[int, int, Slots]]
 
+NO_GAP: Gap = (0.0, 0, 0)
+
 
 class Forecast:
     """Predicted starts and ends in seconds, and lanes, of the tasks placed so far.
@@ -94,7 +96,7 @@ class Forecast:
             devices, seconds = (device,), (seconds[devices.index(device)],)
         lanes, ways = self._lanes(devices)
         first = self._ready(task, devices, ways, ready)
-        best_end, best, start_s = math.inf, -1, 0.0
+        best_end, best, start_s, interval = math.inf, -1, 0.0, NO_GAP
         for i, number, slots in lanes:
             at, took = first[i], seconds[i]
             if at + took > best_end:

@@ -102,7 +102,8 @@ class Slots:
             self._begins[block : block + 1] = begins[:BLOCK], begins[BLOCK:]
             self._ends[block : block + 1] = ends[:BLOCK], ends[BLOCK:]
             self._last_ends.insert(block, ends[BLOCK - 1])
-            self._longest[block : block + 1] = map(_longest, self._begins[block : block + 2], self._ends[block : block + 2])
+            both = slice(block, block + 2)
+            self._longest[block : block + 1] = map(_longest, self._begins[both], self._ends[both])
         else:
             self._last_ends[block] = ends[-1]
             if length == self._longest[block] < math.inf:
@@ -123,4 +124,5 @@ class Slots:
 
 
 def _longest(begins: list[float], ends: list[float]) -> float:
-    return max(map(sub, ends, begins))
+    longest: float = max(map(sub, ends, begins))
+    return longest

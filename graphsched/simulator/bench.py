@@ -24,7 +24,7 @@ NBYTES = 1_000_000
 SHARED_LANES = 4
 MOST_KERNELS = 10_000
 MOST_CONTENDED = 100_000
-REPEATS = 3
+REPEATS = 5
 KIB = 1024  # Linux counts a process' memory in these
 PROCESSORS = Multiprocessors(count=132, registers=65536, threads=2048, shared_bytes=233472, blocks=32)
 KERNELS = (
@@ -48,7 +48,7 @@ def bench_simulator(actions: Sequence[int], *, most_contended: int = MOST_CONTEN
     Returns:
         Rows with ``actions``, ``contention``, ``seconds`` of one prediction, ``actions_per_s``,
         ``bare_simpy_events_per_s``: events of one callback each that SimPy handles a second, and ``peak_bytes``: the
-        most memory that this process has taken so far, the plan included. Both times are the least of three (of a
+        most memory that this process has taken so far, the plan included. Both times are the least of five (of a
         plan of more than `MOST_CONTENDED` actions: of one). Rows with contention also have
         ``sharing_actions_per_s``: of a plan of kernels on four lanes of one GPU (see `shared_kernels`).
 

@@ -173,7 +173,8 @@ class Network:
         if self.cores_share == 1.0 and not any(self.uses):
             key = tuple([self._flows[a] for a in order])
         else:
-            key = tuple([self._flow(self._routes[a], limit) for a, limit in zip(order, self._limits(order), strict=True)])
+            limits = self._limits(order)
+            key = tuple([self._flow(self._routes[a], limit) for a, limit in zip(order, limits, strict=True)])
         rates = self._known.get(key)
         if rates is None:
             rates = max_min_rates([flow[0] for flow in key], [flow[1] for flow in key], self.capacities(order))
@@ -217,7 +218,7 @@ def tables_of(tables: Mapping[str, CapacityTable], numbers: Mapping[str, int]) -
 
 
 def _near(tables: Mapping[int, Table], count: int) -> list[list[int]]:
-    """Of each of `count` capacities itself and those that tables join it to: where one is used, their rates may change."""
+    """Of each of `count` capacities itself and those that tables join it to: their rates may change with its use."""
     joined = nx.Graph()
     joined.add_nodes_from(range(count))
     joined.add_edges_from((c, other) for c, table in tables.items() for other in table.by if other not in (c, -1))

@@ -37,7 +37,7 @@ class Straight:
         return self.takes[i] and (self._columns.previous[i] < 0 or self._end_s[self._columns.previous[i]] >= 0.0)
 
     def run(self, i: int, now: float, *, timed: bool) -> int:
-        """Issue and run actions from `i` on; the first that it could not. Ends that are not known are `now` or later."""
+        """Issue and run actions from `i` on; the first that it could not. Ends not known are `now` or later."""
         c, thread, takes = self._columns, self._thread, self.takes
         lane_of, waits, previous = c.lane, c.waits, c.previous
         own_s, before_s, call_s, after_s, work_s = c.own_s, c.before_s, c.call_s, c.after_s, c.work_s

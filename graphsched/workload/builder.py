@@ -464,9 +464,9 @@ def checked_duration(task: str, given: Any) -> Any:
         CostError: It is negative or not finite.
     """
     if isinstance(given, Mapping):
-        if {*map(type, given), *map(type, given.values())} == {str, float} and 0.0 <= min(given.values()):
-            if sum(given.values()) < math.inf:  # nor is there a NaN
-                return dict(given)
+        plain = {*map(type, given), *map(type, given.values())} == {str, float}
+        if plain and min(given.values()) >= 0.0 and sum(given.values()) < math.inf:  # nor is there a NaN
+            return dict(given)
         return {str(k): check_seconds(v, f"duration of task {task!r} on {k}") for k, v in given.items()}
     return None if given is None else check_seconds(given, f"duration of task {task!r}")
 

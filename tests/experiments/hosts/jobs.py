@@ -26,6 +26,7 @@ MEASURED = Measured(
     in_host=tuple(1e-5 + nbytes / 5e9 for nbytes in SIZES_BYTES),
     into_one=RATE,
     out_of_one=RATE,
+    both_ways=2 * RATE,
     of_all=1e12,
     in_hosts=1e10,
 )

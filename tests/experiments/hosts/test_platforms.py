@@ -32,7 +32,7 @@ def test_links_cross_both_cards_between_hosts_and_none_inside() -> None:
     platform = hosts_of((2, 1))
     between, inside = platform.link("worker:1", "worker:2"), platform.link("worker:0", "worker:1")
     assert between.memory == "network"
-    assert between.crosses == ("host0/nic0/out", "switch", "host1/nic0/in")
+    assert between.crosses == ("host0/nic0/out", "host0/nic0/both", "switch", "host1/nic0/in", "host1/nic0/both")
     assert between.seconds == MEASURED.between_hosts
     assert inside.memory == "peer"
     assert inside.crosses == ("inside",)
