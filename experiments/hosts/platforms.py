@@ -19,8 +19,8 @@ def platform_of(here: Platform, network: Network, ranks: Sequence[int], found: M
     """Hosts with so many workers each, numbered through, like the workers `here`.
 
     A copy between hosts takes part of what its source's card sends, of what its target's receives, of what each of them
-    does both ways, and of what all cards carry together (``switch``); one between ranks of the same host takes part of what passes inside all hosts
-    together (``inside``). Both are bound by the cores of the one machine, which all hosts share.
+    does both ways, and of what all cards carry together (``switch``); one between ranks of the same host takes part of
+    what passes inside all hosts together (``inside``). The last three are bound by cores, which all hosts share.
 
     Raises:
         PlatformError: A host has no rank, or the machine has no workers.
@@ -67,11 +67,10 @@ def _capacities(hosts: int, found: Measured) -> dict[str, float]:
 def _link(source: str, target: str, workers: Mapping[str, int], found: Measured) -> Link:
     a, b = workers[source], workers[target]
     seconds = found.in_host if a == b else found.between_hosts
-    crosses = (
-        (INSIDE,)
-        if a == b
-        else (f"host{a}/nic0/out", f"host{a}/nic0/both", SWITCH, f"host{b}/nic0/in", f"host{b}/nic0/both")
-    )
+    cards = f"host{a}/nic0", f"host{b}/nic0"
+    between = (f"{cards[0]}/out", f"{cards[0]}/both", SWITCH, f"{cards[1]}/in", f"{cards[1]}/both")
+    crosses = (INSIDE,) if a == b else between
     points: dict[str, Any] = {"sizes_bytes": found.sizes_bytes, "seconds": seconds}
-    rate = (found.sizes_bytes[-1] - found.sizes_bytes[-2]) / (seconds[-1] - seconds[-2])
+    large_s = max(seconds[-1] - seconds[-2], seconds[-1] / 2)  # noise may make the smaller message as long
+    rate = (found.sizes_bytes[-1] - found.sizes_bytes[-2]) / large_s
     return Link(source, target, "peer" if a == b else "network", seconds[0], rate, crosses, **points)

@@ -87,8 +87,8 @@ def _measure(parts: Mapping[str, Iterator[Data]], data: Data, left: list[str], o
         check_interrupted()
         for found in tables:
             data |= found
-            for name in GOAL_TABLES:  # they come last
-                data.pop(name, None)
+            for table in GOAL_TABLES:  # they come last
+                data.pop(table, None)
             data |= speed_goals(data)
             _write(out, data, left)
             check_interrupted()

@@ -45,6 +45,8 @@ class Goal(NamedTuple):
         }
 
 
+ROUNDING = 1e-9
+
 GOAL_TABLES = ("growth", "goals")
 HEFT_S = {1_000: 0.015, 10_000: 0.5, 100_000: 8.0}
 WORKLOAD_S = {100_000: 2.0}

@@ -31,9 +31,9 @@ def bench_peer(tasks: int, devices: int) -> dict[str, Any]:
     """HEFT of a random graph, by this project and by the peer.
 
     Returns:
-        ``peer`` and its version, ``tasks``, ``devices``, ``peer_s`` and ``own_s`` in seconds (this project's is the least of
-        several), ``faster``: how many times, and the two makespans; where the peer is missing these are None, and
-        ``peer`` says so.
+        ``peer`` and its version, ``tasks``, ``devices``, seconds of both, ``peer_s`` and ``own_s`` (the least of
+        several), ``faster``: how many times, and the two makespans. Where the peer is missing its figures are None,
+        and ``peer`` says so.
 
     Example:
         >>> row = bench_peer(20, 2)
@@ -81,9 +81,9 @@ def _own(graph: nx.DiGraph, speeds: list[float]) -> tuple[float, float]:
     work, platform = Workload.from_graph(dag), _platform(len(speeds))
     times = []
     for _ in range(REPEATS):
-        begun = time.perf_counter()
+        begun = time.process_time()
         heft(work, platform, platform.costs)
-        times.append(time.perf_counter() - begun)
+        times.append(time.process_time() - begun)
     return min(times), forecast_heft(work, platform, platform.costs, lanes=1, copies="own").makespan_s
 
 
@@ -106,6 +106,6 @@ def _peer(graph: nx.DiGraph, speeds: list[float]) -> tuple[float, float]:
     edges = [(a, b, BYTES_PER_S) for i, (a, _) in enumerate(nodes) for b, _ in nodes[i + 1 :]]
     network = Network.create(nodes, edges)
     dag = TaskGraph.create(graph.nodes(data="weight"), graph.edges(data="weight"))
-    begun = time.perf_counter()
+    begun = time.process_time()
     schedule = HeftScheduler().schedule(network, dag)
-    return time.perf_counter() - begun, float(schedule.makespan)
+    return time.process_time() - begun, float(schedule.makespan)

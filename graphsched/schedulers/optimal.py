@@ -13,6 +13,7 @@ from graphsched.schedulers.bounds import lower_bound
 from graphsched.schedulers.budget import Budget
 from graphsched.schedulers.candidates import find_candidates
 from graphsched.schedulers.evolution import Schedule, evolve
+from graphsched.schedulers.fastest import Fastest, processors
 from graphsched.schedulers.heft import heft
 from graphsched.schedulers.identical import Identical, find_identical
 from graphsched.schedulers.identical_model import identical_model
@@ -73,14 +74,25 @@ def optimal(
 ) -> Placement:
     """The optimum of a small graph, or the best placement found in time, with a bound: see `find_optimum`.
 
-    The plan's ``scheduler`` says ``optimal (proven)``, or by what part of its time a better plan could be shorter at
-    most; `Plan.bound_s` is the bound.
+    The plan's ``scheduler`` says ``optimal (proven)``, or by what part of its time a better plan on as many lanes could
+    be shorter at most. `Plan.bound_s` is the bound, where more lanes would not help.
     """
     found = find_optimum(
         work, platform, costs, lanes=lanes, seed=seed, seconds=seconds, effort=effort, workers=workers, copies=copies
     )
     note = "proven" if found.is_proven else f"gap {found.gap:.2%}".replace("%", " %")
-    return replace(found.placement, bound_s=found.bound_s, note=note)
+    bound_s = found.bound_s if _all_lanes(work, platform, costs, lanes) else None
+    return replace(found.placement, bound_s=bound_s, note=note)
+
+
+def _all_lanes(work: Workload, platform: Platform, costs: Costs, lanes: int) -> bool:
+    """Whether plans on more lanes are no faster: there are no more, or none gains from others on its GPU."""
+    candidates = find_candidates(work, platform)
+    counts, fastest = lane_counts(platform, candidates.used(), lanes), Fastest(platform, costs, "eager")
+    if any(count < processors(platform, name) for name, count in counts.items()):
+        return False
+    places = [(work[name], devices) for name, devices in candidates.devices.items()]
+    return all(fastest.share_s(task, devices) == fastest.alone_s(task, devices) for task, devices in places)
 
 
 def find_optimum(

@@ -62,10 +62,25 @@ def host(tmp_path: Path) -> str:
 def test_some_benchmarks_alone(call, monkeypatch):
     for name in bench.OWN:
         monkeypatch.setitem(bench.OWN, name, lambda quick, name=name: {name: {"quick": quick}})
+    monkeypatch.setattr(bench, "speed_goals", lambda _: {})
     assert call("bench", "--json", "--only", "replay").json == {"replay": {"quick": False}}
     both = call("bench", "--quick", "--json", "--only", "replay", "--only", "dispatch").json
     assert both == {"replay": {"quick": True}, "dispatch": {"quick": True}}
-    assert list(call("bench", "--json").json) == ["simulator", "schedulers", "dispatch", "replay"]
+    assert list(call("bench", "--json").json) == ["simulator", "workloads", "schedulers", "dispatch", "replay"]
+
+
+def test_goals_come_last_and_hold_all_that_was_measured(call, monkeypatch):
+    rows = {
+        "workloads": [{"tasks": n, "edges": n, "seconds": n * 1e-6} for n in (1_000, 100_000)],
+        "schedulers": [{"name": "heft", "tasks": n, "devices": 8, "seconds": n * 1e-5} for n in (1_000, 10_000)],
+    }
+    for name, found in rows.items():
+        monkeypatch.setitem(bench.OWN, name, lambda quick, name=name, found=found: {name: found})
+    called = call("bench", "--json", "--only", "workloads", "--only", "schedulers")
+    assert list(called.json) == ["workloads", "schedulers", "growth", "goals"]
+    assert len(called.json["growth"]) == 2
+    assert [row["held"] for row in called.json["goals"]] == [True] * 5
+    assert "heft of 10,000 tasks on 8 devices" in call("bench", "--only", "schedulers").out
 
 
 def test_an_experiments_own_benchmark(call, here, host):

@@ -253,4 +253,4 @@ def test_a_search_shows_on_a_terminal_how_far_it_is(
     assert shown == []
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     assert call(*words).code == 0
-    assert shown == [{"description": "searching: 7, bound 4", "completed": 0.5, "visible": True}]
+    assert shown == [{"description": "searching: 7, bound 4", "completed": 0.5}]

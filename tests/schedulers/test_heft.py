@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import networkx as nx
 import pytest
 
 from graphsched.costs import Costs, TaskCost
-from graphsched.errors import PlatformError
+from graphsched.errors import CostError, PlatformError
+from graphsched.estimates import task_cost
 from graphsched.plan import Plan
 from graphsched.platform import Device, Link, Platform
 from graphsched.schedulers import schedule
@@ -17,7 +19,7 @@ from graphsched.schedulers.durations import Durations, Transfers
 from graphsched.schedulers.forecast import Forecast
 from graphsched.schedulers.heft import heft, upward_ranks
 from graphsched.simulator import predict
-from graphsched.workload import Workload
+from graphsched.workload import Task, Workload
 from tests.schedulers.graphs import MATRIX, add, graph, lanes_of, machine, stub
 from tests.schedulers.ideal import spans
 
@@ -373,3 +375,24 @@ def test_mode_decides_which_device_is_fastest(mode: str, device: str) -> None:
     platform = Platform("pair", (Device("cuda:0", "cuda", "one"), Device("cuda:1", "cuda", "two")))
     plan = schedule(work, platform, costs, mode=mode)
     assert plan.lanes[plan.lane_of[0]].device == device
+
+
+@pytest.mark.parametrize("given", [2.0, {"cuda:0": 1.0, "cuda:1": 3.0, "cpu": 5.0}, {"cuda": 1.0, "cpu": 5.0}, None])
+def test_durations_by_device(given: float | dict[str, float] | None) -> None:
+    """Of one task on other devices than before, and of two tasks of one name."""
+    names, durations = ("cuda:0", "cuda:1", "cpu"), Durations(machine(2), None)
+    for _ in range(2):
+        work = Workload()
+        work.task(stub, name="t", outputs=[MATRIX], duration_s=given)
+        task = work["t"]
+        each = [task_cost(task, machine(2).device(name), None).device_s for name in names]
+        assert durations.row(task, names) == tuple(each)
+        assert [durations.row(task, (name,)) for name in names] == [(s,) for s in each]
+        given = 4.0
+
+
+@pytest.mark.parametrize("given", [-1.0, math.nan, math.inf, {"cuda:0": -1.0, "cuda:1": 1.0}])
+def test_durations_that_are_none(given: float | dict[str, float]) -> None:
+    """A task made by hand, unchecked."""
+    with pytest.raises(CostError, match="duration of task 't' on cuda:0"):
+        Durations(machine(2), None).row(Task("t", duration_s=given), ("cuda:0", "cuda:1"))

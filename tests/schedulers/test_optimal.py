@@ -21,7 +21,7 @@ from graphsched.schedulers.progress import Progress, reported_to
 from graphsched.simulator import predict
 from graphsched.workload import Workload
 from tests.schedulers.brute_force import shortest
-from tests.schedulers.graphs import dags, graph, machine, workloads
+from tests.schedulers.graphs import add, dags, graph, machine, workloads
 from tests.schedulers.ideal import makespan
 from tests.schedulers.processors import STG, best_known, processors, random_dag, small_dags
 from tests.schedulers.test_fast_clock import open_machine
@@ -80,23 +80,40 @@ def test_identical_processors(dag: nx.DiGraph, count: int) -> None:
 
 @pytest.mark.usefixtures("unsearched")
 def test_copies_go_in_the_order_of_their_readers() -> None:
-    """a(1) and b(2) on cuda:0 pass 4 and 1 bytes; y reads b and then x reads a, both on cuda:1.
+    """a's copy would fit on the lane before b's, but x, which reads it, comes after y: 11 s, and not 8.
 
-    b's copy is behind a's on their lane if x is dispatched first, before it if y is: 2 + 1 + 5 (y) + 1 (x) = 9 that
-    way, and 1 + 4 + 1 (x) + 5 (y) = 11 the other way.
+    a(1) and b(4) run on cuda:0, y(1) and x(1) on cuda:1. b's copy takes 5 to 6, a's then 6 to 10, and x 10 to 11.
 
     ::
 
-        a ─4─▶ x        b ─1─▶ y
+        a ───4 bytes──▶ x
+        b ─1─▶ y ──────▶
     """
     dag = nx.DiGraph()
-    for name, where, took in (("b", 0, 2.0), ("a", 0, 1.0), ("x", 1, 1.0), ("y", 1, 5.0)):
+    for name, where, took in (("a", 0, 1.0), ("b", 0, 4.0), ("y", 1, 1.0), ("x", 1, 1.0)):
         dag.add_node(name, duration_s={f"cuda:{where}": took})
-    dag.add_edge("a", "x", nbytes=4)
-    dag.add_edge("b", "y", nbytes=1)
+    dag.add_edges_from([("a", "x", {"nbytes": 4}), ("b", "y", {"nbytes": 1}), ("y", "x"), ("a", "b")])
     work = Workload.from_graph(dag)
     found = find_optimum(work, open_machine(2))
-    assert found.makespan_s == shortest(work, open_machine(2)) == found.bound_s
+    assert found.makespan_s == shortest(work, open_machine(2)) == found.bound_s == 11.0
+
+
+@pytest.mark.usefixtures("unsearched")
+def test_copies_of_one_reader_go_in_the_order_of_its_reads() -> None:
+    """x reads a, then b, which is there first: its copy waits behind a's, 5 to 6 and 6 to 10; x ends at 11, not at 7.
+
+    ::
+
+        b(1) ─4─▶ x(1)
+        a(4) ─1─▶
+    """
+    dag = nx.DiGraph()
+    for name, where, took in (("b", 0, 1.0), ("a", 0, 4.0), ("x", 1, 1.0)):
+        dag.add_node(name, duration_s={f"cuda:{where}": took})
+    dag.add_edges_from([("b", "a"), ("a", "x", {"nbytes": 1}), ("b", "x", {"nbytes": 4})])
+    work = Workload.from_graph(dag)
+    found = find_optimum(work, open_machine(2))
+    assert found.makespan_s == shortest(work, open_machine(2)) == found.bound_s == 11.0
 
 
 @pytest.mark.usefixtures("unsearched")
@@ -141,6 +158,20 @@ def test_the_plan_says_what_is_proven() -> None:
     assert hurried.scheduler.startswith("optimal seconds=0.0 (gap ")
     assert hurried.bound_s == 296.0
     assert predict(hurried).makespan_s == predict(proven).makespan_s == 312.0
+
+
+def test_the_plan_has_a_bound_only_where_it_holds_for_more_lanes() -> None:
+    """Two tasks of 2 s: on a lane of a CPU that has four; on a GPU, where side by side they take as long or longer."""
+    from graphsched.costs import Costs, TaskCost
+
+    assert schedule(graph(a={"cpu": 2.0}, b={"cpu": 2.0}), machine(1), scheduler="optimal").bound_s is None
+    work = Workload()
+    for name in "ab":
+        add(work, name, duration_s=None)
+    for curve, bound in (((), 4.0), (((2, 1.0),), None)):
+        costs = Costs({(work[name].signature, "chip"): TaskCost(2.0, concurrency=curve) for name in "ab"})
+        plan = schedule(work, machine(1, cpu=False), costs, scheduler="optimal")
+        assert (plan.bound_s, plan.scheduler) == (bound, "optimal (proven)")
 
 
 @pytest.mark.usefixtures("unsearched")
@@ -202,7 +233,6 @@ def test_options_out_of_range(wrong: dict[str, object]) -> None:
 def test_costs_default_to_those_of_the_platform() -> None:
     """A task without a duration is looked up there."""
     from graphsched.costs import Costs, TaskCost
-    from tests.schedulers.graphs import add
 
     work = Workload()
     add(work, "a", duration_s=None)

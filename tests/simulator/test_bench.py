@@ -30,3 +30,9 @@ def test_kernels_go_through_the_queue_of_blocks():
     assert {plan.lanes[lane].name for lane in range(len(plan.lanes))} >= {f"cuda:0/s{k}" for k in range(4)}
     assert predict(plan).makespan_s != predict(plan, model=Model(block_queue=False)).makespan_s
     assert predict(plan, model=Model(pairs=False)).makespan_s != predict(plan).makespan_s
+
+
+def test_large_plans_are_predicted_without_contention_alone():
+    rows = bench_simulator([40, 80], most_contended=40)
+    assert [(row["actions"], row["contention"]) for row in rows] == [(40, False), (40, True), (80, False)]
+    assert all(row["seconds"] > 0 and row["peak_bytes"] > 1_000_000 for row in rows)

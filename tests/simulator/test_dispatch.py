@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from heapq import heappop, heappush
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from graphsched.costs import Costs, TaskCost
 from graphsched.platform import Link
@@ -594,3 +597,31 @@ def test_changes_count_in_every_step():
     plan = planned(work, where, dict.fromkeys("ab", "cuda:0/s0"))
     plan = replace(plan, costs=Costs({(work[t].signature, "GPU"): TaskCost(0.0, 1.0) for t in "ab"}))
     assert [predict(plan, model=UNTIMED, steps=n).makespan_s for n in (1, 2)] == [22, 44]
+
+
+class Heap:
+    """A launch queue that keeps all ends in a heap."""
+
+    def __init__(self, depth: int) -> None:
+        self.depth, self.held, self.ends = depth, 0, list[tuple[float, int]]()
+
+    def admit(self, launches: int, at: float) -> float:
+        """When so many launches fit in; all ends in the queue are known."""
+        while self.held and self.held + launches > self.depth:
+            end, over = heappop(self.ends)
+            self.held, at = self.held - over, max(at, end)
+        self.held += launches
+        return at
+
+
+@given(st.integers(1, 6), st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3), st.integers(0, 9)), max_size=40))
+def test_ends_in_any_order_make_room_in_the_order_of_time(depth: int, steps: list[tuple[int, int, int]]):
+    """Actions of so many launches, issued so long after one another, over so long after their issue."""
+    queue, heap, at = LaunchQueue(depth), Heap(depth), 0.0
+    for launches, later_s, seconds in steps:
+        admitted = queue.admit(launches, at + later_s, now=0.0)
+        assert admitted == heap.admit(launches, at + later_s)
+        at = admitted
+        queue.over(launches, at + seconds)
+        heappush(heap.ends, (at + seconds, launches))
+        assert queue.next_end_s(-1.0) == heap.ends[0][0]

@@ -1,4 +1,4 @@
-"""Faults of the network between real hosts: a run is completed or ends with an error, and no sum is ever wrong.
+"""Faults of the network between hosts of namespaces: a run is completed or ends with an error; no sum is ever wrong.
 
 Two machines of one worker and a server of its own::
 
