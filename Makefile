@@ -35,7 +35,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "==> Installing torch (a large download the first time)"
 	@$(PIP) install -qq -c constraints.txt torch
 	@echo "==> Installing graphsched and its tools"
-	@$(PIP) install -qq -c constraints.txt -e '.[test,dev]'
+	@$(PIP) install -qq -c constraints.txt -e '.[test,dev,optimal]'
 	@touch $@
 
 lint: setup

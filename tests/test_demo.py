@@ -16,6 +16,7 @@ CHECKOUT = Path(__file__).parents[1]
 EXPERIMENT = '''
 import torch
 import graphsched as gs
+from graphsched.errors import ExperimentError
 
 @gs.experiment()
 def tiny(platform, size: int = 512):
@@ -24,6 +25,12 @@ def tiny(platform, size: int = 512):
     x = work.input("x", torch.rand(size, size))
     work.task(torch.mm, x, x, name="mm", device=platform.accelerators(1)[0])
     yield gs.Case("one", work)
+
+@gs.experiment(needs="two moons")
+def lacking(platform):
+    """What this host has not."""
+    raise ExperimentError("no moon")
+    yield
 
 @gs.experiment()
 def unknown(platform):
@@ -46,13 +53,14 @@ def test_each_case_leaves_a_picture_a_trace_and_its_figures(tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     (tmp_path / "experiments").mkdir()
     (tmp_path / "experiments" / "tiny.py").write_text(EXPERIMENT)
-    monkeypatch.setattr(demo, "SIZES", {"tiny": ({"size": 8}, {"size": 8})})
+    monkeypatch.setattr(demo, "SIZES", {"tiny": ({"size": 8}, {"size": 8}), "lacking": ({}, {})})
     assert demo.run_demo(Path("build/demo")) == 0
     names = sorted(path.name for path in Path("build/demo").iterdir())
     assert names == ["tiny-1-one.perfetto.json", "tiny-1-one.png", "tiny.json"]
     printed = capsys.readouterr()
     assert "predicted" in printed.out
     assert "unknown: no demonstration size" in printed.err
+    assert "lacking: left out, for it needs two moons" in printed.err
     (case,) = load_run("build/demo/tiny.json").cases
     assert case.setup.parameters == {"size": 8}
     assert case.error is not None

@@ -122,7 +122,7 @@ def choose_buckets(
         >>> work = trace(net, x, target=y, loss=torch.nn.functional.mse_loss, optimizer=sgd)
         >>> found = choose_buckets(work, ["cuda:0", "cuda:1"], platform=Platform.load("h200-x2"))
         >>> found.bucket_bytes, list(found.seconds), found.exposed_s > 0
-        (120, [176, 120, 0], True)
+        (176, [176, 120, 0], True)
     """
     check_request(work, devices, least=2)
     check_devices(devices, platform)

@@ -166,8 +166,8 @@ def test_bench_has_the_keys_that_are_relied_on(call, monkeypatch):
     monkeypatch.setattr(bench, "QUICK_TASKS", (16,))
     data = call("bench", "--quick", "--json").json
     assert [row["contention"] for row in data["simulator"]] == [False, True]
-    assert data["simulator"][0].keys() == {"actions", "contention", "actions_per_s", "bare_simpy_events_per_s"}
-    assert data["schedulers"][0].keys() == {"name", "tasks", "devices", "seconds"}
+    assert data["simulator"][0].keys() >= {"actions", "contention", "actions_per_s", "bare_simpy_events_per_s"}
+    assert data["schedulers"][0].keys() >= {"name", "tasks", "devices", "seconds"}
     assert data["dispatch"]
     assert "actions / s" in call("bench", "--quick").out
 

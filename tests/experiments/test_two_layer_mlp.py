@@ -75,7 +75,7 @@ def test_checkpoints_are_kept_for_each_case_and_used(tmp_path: Path) -> None:
     folder = str(tmp_path / "kept")
     figures(made(checkpoints=folder)[TWO])
     (file,) = (tmp_path / "kept").iterdir()
-    assert file.name == "two-layer-mlp-heft-cpu-and-2-workers.pt"
+    assert file.name == "two_layer_mlp-heft-cpu-and-2-workers.pt"
     assert torch.load(file, weights_only=True)["epoch"] == 2
     longer = figures(made(checkpoints=folder, epochs=3)[TWO])
     whole = figures(made(epochs=3)[TWO])
