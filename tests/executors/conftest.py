@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -10,12 +11,19 @@ from tests.executors.fake_cuda import FakeCuda
 
 
 @pytest.fixture
-def cuda(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], FakeCuda]:
-    """Makes that many fake GPUs."""
+def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], FakeCuda]]:
+    """Makes that many fake GPUs.
+
+    Nothing is collected meanwhile: a program of another test would synchronise these GPUs as it goes, and hide a race.
+    """
 
     def make(devices: int) -> FakeCuda:
         fake = FakeCuda(devices)
         fake.install(monkeypatch)
         return fake
 
-    return make
+    before = gc.get_threshold()
+    gc.set_threshold(0)
+    yield make
+    gc.set_threshold(*before)
+
