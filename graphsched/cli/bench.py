@@ -140,8 +140,8 @@ def _simulator(quick: bool) -> Data:
 
 
 def _schedulers(quick: bool) -> Data:
-    from graphsched.schedulers.bench import DEVICES, bench_schedulers
-    from graphsched.schedulers.bench_peer import bench_peer
+    from graphsched.schedulers.benchmarks.peer import bench_peer
+    from graphsched.schedulers.benchmarks.speed import DEVICES, bench_schedulers
 
     say("schedulers …")
     rows = bench_schedulers(QUICK_TASKS if quick else TASKS)
@@ -149,7 +149,7 @@ def _schedulers(quick: bool) -> Data:
 
 
 def _workloads(quick: bool) -> Data:
-    from graphsched.schedulers.bench import bench_workloads
+    from graphsched.schedulers.benchmarks.speed import bench_workloads
 
     say("workloads …")
     return {"workloads": bench_workloads(QUICK_TASKS if quick else TASKS)}

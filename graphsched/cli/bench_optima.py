@@ -13,7 +13,7 @@ from graphsched.cli.interrupts import check_interrupted
 
 if TYPE_CHECKING:
     from graphsched.cli.optima_cases import KnownCase
-    from graphsched.schedulers.known_optima import KnownOptimum
+    from graphsched.schedulers.benchmarks.known_optima import KnownOptimum
 
 Data = dict[str, Any]
 Options = Mapping[str, Any]
@@ -167,7 +167,7 @@ def _goal(row: Data) -> Data:
 
 
 def _generated(quick: bool) -> Iterator[Data]:
-    from graphsched.schedulers.known_optima import METHODS
+    from graphsched.schedulers.benchmarks.known_optima import METHODS
 
     asked: dict[str, Options] = {name: {} for name in COMMUNICATING}
     asked["search"] = {"seconds": QUICK_SEARCH_S if quick else SEARCH_S}

@@ -77,7 +77,7 @@ def on_processors(file: GraphFile, count: int) -> Job:
 
 def on_platform(file: GraphFile, platform: Platform, costs: Costs) -> Job:
     """The graph of a file on the devices and links of a platform."""
-    from graphsched.schedulers.candidates import find_candidates
+    from graphsched.schedulers.placing.candidates import find_candidates
 
     used = find_candidates(file.work, platform).used()
     return Job(file.work, _without_dispatch(platform), costs, len(used), _bounds(file.work, platform, costs))

@@ -45,7 +45,7 @@ def check_choice(choice: Choice) -> None:
     Raises:
         ScheduleError: There is none, or it does not.
     """
-    from graphsched.schedulers.options import check_options
+    from graphsched.schedulers.asking.options import check_options
     from graphsched.schedulers.registry import find_scheduler
 
     check_options(choice.name, find_scheduler(choice.name), choice.options)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from graphsched.schedulers.progress import Progress
+    from graphsched.schedulers.asking.progress import Progress
 
 
 @contextlib.contextmanager
@@ -25,7 +25,7 @@ def searches_shown(figure: Callable[[float], str]) -> Iterator[None]:
     from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
-    from graphsched.schedulers.progress import reported_to
+    from graphsched.schedulers.asking.progress import reported_to
 
     columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn()
     bar = Bar(*columns, console=Console(stderr=True), transient=True)

@@ -1,4 +1,11 @@
-"""Schedulers: from a workload, a platform and costs to a placement, one module each.
+"""Schedulers: from a workload, a platform and costs to a placement, one module each; what they share lies in folders.
+
+    asking        options, limits of time, answers held against the workload
+    placing       where and when tasks can run, as list schedulers see it
+    searching     better placements by trying
+    proving       scheduling as a constraint model
+    bounds        times that no plan can beat
+    benchmarks    how fast and how good they are
 
 A scheduler is a pure function ``(work, platform, costs, *, options...) -> Placement``, found by name; one
 with a parameter ``mode`` after the costs is told how the plan is meant to run.

@@ -11,12 +11,12 @@ from graphsched.costs import Costs
 from graphsched.errors import CaptureError, GraphschedError, ScheduleError, ScheduleWarning
 from graphsched.plan import Placement
 from graphsched.platform import Platform
-from graphsched.schedulers.answers import answer_of
-from graphsched.schedulers.lanes import Copies
-from graphsched.schedulers.options import options_of
+from graphsched.schedulers.asking.answers import answer_of
+from graphsched.schedulers.asking.options import options_of
+from graphsched.schedulers.asking.watchdog import within
+from graphsched.schedulers.placing.lanes import Copies
 from graphsched.schedulers.registry import find_scheduler, register
-from graphsched.schedulers.trials import Trial, Trials, best_of
-from graphsched.schedulers.watchdog import within
+from graphsched.schedulers.searching.trials import Trial, Trials, best_of
 from graphsched.workload import Workload
 
 PORTFOLIO = (

@@ -9,10 +9,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from graphsched.costs import Costs
 from graphsched.plan import Placement
 from graphsched.platform import Platform
-from graphsched.schedulers.lanes import Copies
-from graphsched.schedulers.levels import in_grains, levels_above, levels_below, transfer_seconds, typical_seconds
+from graphsched.schedulers.placing.lanes import Copies
+from graphsched.schedulers.placing.levels import (
+    in_grains,
+    levels_above,
+    levels_below,
+    transfer_seconds,
+    typical_seconds,
+)
+from graphsched.schedulers.placing.timetable import Timetable
 from graphsched.schedulers.registry import register
-from graphsched.schedulers.timetable import Timetable
 from graphsched.workload import Workload
 
 

@@ -9,11 +9,11 @@ import numpy as np
 from graphsched.costs import Costs
 from graphsched.plan import Placement
 from graphsched.platform import Platform
-from graphsched.schedulers.lanes import Copies
-from graphsched.schedulers.levels import levels_below, typical_seconds
-from graphsched.schedulers.ready_list import Ready, place_ready
+from graphsched.schedulers.placing.lanes import Copies
+from graphsched.schedulers.placing.levels import levels_below, typical_seconds
+from graphsched.schedulers.placing.ready_list import Ready, place_ready
+from graphsched.schedulers.placing.timetable import Timetable
 from graphsched.schedulers.registry import register
-from graphsched.schedulers.timetable import Timetable
 from graphsched.workload import Workload
 
 

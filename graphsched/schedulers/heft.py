@@ -9,10 +9,10 @@ from graphsched.costs import Costs
 from graphsched.garbage import collector_off
 from graphsched.plan import Placement
 from graphsched.platform import Platform
-from graphsched.schedulers.candidates import Candidates, Devices, find_candidates
-from graphsched.schedulers.durations import Durations, Transfers
-from graphsched.schedulers.forecast import Forecast
-from graphsched.schedulers.lanes import Copies, lane_counts
+from graphsched.schedulers.placing.candidates import Candidates, Devices, find_candidates
+from graphsched.schedulers.placing.durations import Durations, Transfers
+from graphsched.schedulers.placing.forecast import Forecast
+from graphsched.schedulers.placing.lanes import Copies, lane_counts
 from graphsched.schedulers.registry import register
 from graphsched.workload import Task, Workload
 

@@ -9,10 +9,10 @@ from graphsched.costs import Costs
 from graphsched.errors import PlatformError
 from graphsched.plan import Placement
 from graphsched.platform import Platform
-from graphsched.schedulers.lanes import Copies
-from graphsched.schedulers.levels import in_grains, levels_below, transfer_seconds, typical_seconds
+from graphsched.schedulers.placing.lanes import Copies
+from graphsched.schedulers.placing.levels import in_grains, levels_below, transfer_seconds, typical_seconds
+from graphsched.schedulers.placing.timetable import Chance, Timetable
 from graphsched.schedulers.registry import register
-from graphsched.schedulers.timetable import Chance, Timetable
 from graphsched.workload import Task, Workload
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from graphsched.costs import Costs
 from graphsched.plan import Placement
 from graphsched.platform import Platform
-from graphsched.schedulers.lanes import Copies
-from graphsched.schedulers.ready_list import Ready, place_ready
+from graphsched.schedulers.placing.lanes import Copies
+from graphsched.schedulers.placing.ready_list import Ready, place_ready
+from graphsched.schedulers.placing.timetable import Timetable
 from graphsched.schedulers.registry import register
-from graphsched.schedulers.timetable import Timetable
 from graphsched.workload import Workload
 
 

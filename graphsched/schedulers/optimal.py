@@ -9,22 +9,22 @@ from graphsched.costs import Costs
 from graphsched.errors import ScheduleError
 from graphsched.plan import Placement
 from graphsched.platform import Platform
+from graphsched.schedulers.asking.progress import Progress, report
 from graphsched.schedulers.bounds import lower_bound
-from graphsched.schedulers.budget import Budget
-from graphsched.schedulers.candidates import find_candidates
-from graphsched.schedulers.evolution import Schedule, evolve
-from graphsched.schedulers.fastest import Fastest, processors
+from graphsched.schedulers.bounds.fastest import Fastest, processors
 from graphsched.schedulers.heft import heft
-from graphsched.schedulers.identical import Identical, find_identical
-from graphsched.schedulers.identical_model import identical_model
-from graphsched.schedulers.instance import Instance, make_instance
-from graphsched.schedulers.lanes import Copies, lane_counts
-from graphsched.schedulers.list_decoding import by_task
-from graphsched.schedulers.placement_model import placement_model
-from graphsched.schedulers.placement_moves import Candidate, candidate, improve
-from graphsched.schedulers.progress import Progress, report
+from graphsched.schedulers.placing.candidates import find_candidates
+from graphsched.schedulers.placing.lanes import Copies, lane_counts
+from graphsched.schedulers.proving.identical_model import identical_model
+from graphsched.schedulers.proving.placement_model import placement_model
+from graphsched.schedulers.proving.solver import TOLERANCE, Answer, Grid, Limits, check_solver, solve
 from graphsched.schedulers.registry import register
-from graphsched.schedulers.solver import TOLERANCE, Answer, Grid, Limits, check_solver, solve
+from graphsched.schedulers.searching.budget import Budget
+from graphsched.schedulers.searching.evolution import Schedule, evolve
+from graphsched.schedulers.searching.identical import Identical, find_identical
+from graphsched.schedulers.searching.instance import Instance, make_instance
+from graphsched.schedulers.searching.list_decoding import by_task
+from graphsched.schedulers.searching.placement_moves import Candidate, candidate, improve
 from graphsched.workload import Workload
 
 SEARCHED_TASKS, SEARCHES, SEARCHED = 100_000, 200, 0.2

@@ -8,8 +8,8 @@ from itertools import cycle
 from graphsched.costs import Costs
 from graphsched.plan import Placement
 from graphsched.platform import Platform
-from graphsched.schedulers.candidates import Candidates, Devices, assign, find_candidates, spread_over
-from graphsched.schedulers.lanes import Copies, lane_counts, lane_name
+from graphsched.schedulers.placing.candidates import Candidates, Devices, assign, find_candidates, spread_over
+from graphsched.schedulers.placing.lanes import Copies, lane_counts, lane_name
 from graphsched.schedulers.registry import register
 from graphsched.workload import Task, Workload
 

@@ -9,11 +9,11 @@ from graphsched.costs import Costs
 from graphsched.errors import ScheduleError
 from graphsched.plan import Plan, check_capturable
 from graphsched.platform import Platform
-from graphsched.schedulers.answers import answer_of, plan_of
-from graphsched.schedulers.durations import costs_in
-from graphsched.schedulers.options import check_options, described
+from graphsched.schedulers.asking.answers import answer_of, plan_of
+from graphsched.schedulers.asking.options import check_options, described
+from graphsched.schedulers.asking.watchdog import within
+from graphsched.schedulers.placing.durations import costs_in
 from graphsched.schedulers.registry import find_scheduler
-from graphsched.schedulers.watchdog import within
 from graphsched.workload import Workload
 
 MODES = ("eager", "graph", "distributed")

@@ -7,18 +7,18 @@ from collections.abc import Iterator, Sequence
 from graphsched.costs import Costs
 from graphsched.plan import Placement
 from graphsched.platform import Platform
+from graphsched.schedulers.asking.options import options_of
+from graphsched.schedulers.asking.progress import Progress, report
 from graphsched.schedulers.bounds import lower_bound
-from graphsched.schedulers.budget import Budget
-from graphsched.schedulers.candidates import find_candidates
-from graphsched.schedulers.evolution import evolve
-from graphsched.schedulers.identical import Identical, find_identical
-from graphsched.schedulers.instance import Instance, make_instance
-from graphsched.schedulers.lanes import Copies, lane_counts
-from graphsched.schedulers.options import options_of
-from graphsched.schedulers.placement_moves import Candidate, candidate, improve
-from graphsched.schedulers.progress import Progress, report
+from graphsched.schedulers.placing.candidates import find_candidates
+from graphsched.schedulers.placing.lanes import Copies, lane_counts
 from graphsched.schedulers.registry import find_scheduler, register
-from graphsched.schedulers.trials import REFUSED, Trial, Trials, best_of
+from graphsched.schedulers.searching.budget import Budget
+from graphsched.schedulers.searching.evolution import evolve
+from graphsched.schedulers.searching.identical import Identical, find_identical
+from graphsched.schedulers.searching.instance import Instance, make_instance
+from graphsched.schedulers.searching.placement_moves import Candidate, candidate, improve
+from graphsched.schedulers.searching.trials import REFUSED, Trial, Trials, best_of
 from graphsched.workload import Workload
 
 STARTS = (

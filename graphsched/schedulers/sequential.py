@@ -5,8 +5,8 @@ from __future__ import annotations
 from graphsched.costs import Costs
 from graphsched.plan import Placement
 from graphsched.platform import Platform
-from graphsched.schedulers.candidates import Devices, assign, find_candidates
-from graphsched.schedulers.lanes import Copies, lane_name
+from graphsched.schedulers.placing.candidates import Devices, assign, find_candidates
+from graphsched.schedulers.placing.lanes import Copies, lane_name
 from graphsched.schedulers.registry import register
 from graphsched.workload import Task, Workload
 

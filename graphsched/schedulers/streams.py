@@ -10,15 +10,15 @@ from graphsched.errors import ScheduleError
 from graphsched.plan import Lane, Placement
 from graphsched.platform import Platform
 from graphsched.schedulers.bounds import lower_bound
-from graphsched.schedulers.candidates import find_candidates
 from graphsched.schedulers.heft import heft
-from graphsched.schedulers.lane_moves import TOLERANCE, chains_moved, lanes_merged
-from graphsched.schedulers.lane_rules import assigned, placements
-from graphsched.schedulers.lanes import DEFAULT_LANES, Copies
+from graphsched.schedulers.placing.candidates import find_candidates
+from graphsched.schedulers.placing.lanes import DEFAULT_LANES, Copies
 from graphsched.schedulers.registry import Scheduler, register
 from graphsched.schedulers.round_robin import round_robin
+from graphsched.schedulers.searching.lane_moves import TOLERANCE, chains_moved, lanes_merged
+from graphsched.schedulers.searching.lane_rules import assigned, placements
+from graphsched.schedulers.searching.trials import REFUSED, Trial, Trials, best_of, fewest_lanes
 from graphsched.schedulers.sequential import one_stream, sequential
-from graphsched.schedulers.trials import REFUSED, Trial, Trials, best_of, fewest_lanes
 from graphsched.schedulers.wavefront import wavefront
 from graphsched.workload import Workload
 

@@ -16,12 +16,12 @@ from typing import Any
 
 from graphsched.errors import CaptureError, GraphschedError, ScheduleError
 from graphsched.plan import Placement, Plan
-from graphsched.schedulers.answers import answer_of, plan_of
+from graphsched.schedulers.asking.answers import answer_of, plan_of
+from graphsched.schedulers.asking.options import check_options
+from graphsched.schedulers.asking.watchdog import within
+from graphsched.schedulers.benchmarks.samples import Sample, samples
 from graphsched.schedulers.bounds import lower_bound
-from graphsched.schedulers.options import check_options
 from graphsched.schedulers.registry import Scheduler, find_scheduler
-from graphsched.schedulers.samples import Sample, samples
-from graphsched.schedulers.watchdog import within
 from graphsched.simulator import predict
 
 ROUNDING = 1.0 + 1e-9

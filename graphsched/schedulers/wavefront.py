@@ -9,8 +9,8 @@ import networkx as nx
 from graphsched.costs import Costs
 from graphsched.plan import Placement
 from graphsched.platform import Platform
-from graphsched.schedulers.candidates import assign, find_candidates
-from graphsched.schedulers.lanes import Copies
+from graphsched.schedulers.placing.candidates import assign, find_candidates
+from graphsched.schedulers.placing.lanes import Copies
 from graphsched.schedulers.registry import register
 from graphsched.schedulers.round_robin import Rotation, rotation
 from graphsched.workload import Task, Workload

@@ -10,10 +10,10 @@ from collections import deque
 from graphsched.costs import Costs
 from graphsched.plan import Placement
 from graphsched.platform import Platform
-from graphsched.schedulers.candidates import spread_over
-from graphsched.schedulers.lanes import Copies
+from graphsched.schedulers.placing.candidates import spread_over
+from graphsched.schedulers.placing.lanes import Copies
+from graphsched.schedulers.placing.timetable import Timetable
 from graphsched.schedulers.registry import register
-from graphsched.schedulers.timetable import Timetable
 from graphsched.workload import Task, Workload
 
 Worker = tuple[str, int]

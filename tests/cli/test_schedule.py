@@ -237,8 +237,8 @@ def test_a_search_shows_on_a_terminal_how_far_it_is(
     """The scheduler runs on a thread of its own, and is heard all the same."""
     from rich.progress import Progress as Bar
 
+    from graphsched.schedulers.asking.progress import Progress, report
     from graphsched.schedulers.heft import heft
-    from graphsched.schedulers.progress import Progress, report
 
     shown = []
 

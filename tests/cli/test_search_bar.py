@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from graphsched.cli.search_bar import searches_shown
-from graphsched.schedulers.progress import Progress, report
+from graphsched.schedulers.asking.progress import Progress, report
 
 
 class Terminal(io.StringIO):

@@ -26,4 +26,3 @@ def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], FakeCuda]]
     gc.set_threshold(0)
     yield make
     gc.set_threshold(*before)
-

@@ -8,9 +8,9 @@ import math
 import networkx as nx
 
 from graphsched.platform import Platform
-from graphsched.schedulers.fast_clock import FastClock
+from graphsched.schedulers.searching.fast_clock import FastClock
 from graphsched.workload import Workload
-from tests.schedulers.test_fast_clock import instance
+from tests.schedulers.searching.test_fast_clock import instance
 
 
 def shortest(work: Workload, platform: Platform) -> float:

@@ -8,7 +8,7 @@ import networkx as nx
 
 from graphsched.plan import Lane, Plan
 from graphsched.schedulers import schedule
-from graphsched.schedulers.timetable import Timetable
+from graphsched.schedulers.placing.timetable import Timetable
 from graphsched.workload import Workload
 from tests.schedulers.graphs import machine
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from graphsched.costs import Costs
 from graphsched.platform import Device, Platform
-from graphsched.schedulers.candidates import find_candidates
-from graphsched.schedulers.identical import Identical, find_identical
-from graphsched.schedulers.lanes import lane_counts
+from graphsched.schedulers.placing.candidates import find_candidates
+from graphsched.schedulers.placing.lanes import lane_counts
+from graphsched.schedulers.searching.identical import Identical, find_identical
 from graphsched.workload import Workload
 from tests.schedulers.graphs import FREE
 

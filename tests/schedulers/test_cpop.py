@@ -9,8 +9,8 @@ from graphsched.costs import Costs
 from graphsched.plan import Plan
 from graphsched.schedulers import schedule
 from graphsched.schedulers.cpop import critical_path_of, paths_through
-from graphsched.schedulers.levels import levels_above, levels_below, transfer_seconds, typical_seconds
-from graphsched.schedulers.timetable import Timetable
+from graphsched.schedulers.placing.levels import levels_above, levels_below, transfer_seconds, typical_seconds
+from graphsched.schedulers.placing.timetable import Timetable
 from graphsched.workload import Workload
 from tests.schedulers.graphs import MATRIX, add, graph, lanes_of, machine
 from tests.schedulers.papers import THREE, by_paper, timed, topcuoglu

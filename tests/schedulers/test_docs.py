@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from graphsched.schedulers import schedulers
-from graphsched.schedulers.options import options_of
+from graphsched.schedulers.asking.options import options_of
 from graphsched.schedulers.registry import find_scheduler
 
 PAGE = (Path(__file__).parents[2] / "docs" / "schedulers.md").read_text(encoding="utf-8")

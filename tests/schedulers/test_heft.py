@@ -14,10 +14,10 @@ from graphsched.estimates import task_cost
 from graphsched.plan import Plan
 from graphsched.platform import Device, Link, Platform
 from graphsched.schedulers import schedule
-from graphsched.schedulers.candidates import find_candidates
-from graphsched.schedulers.durations import Durations, Transfers
-from graphsched.schedulers.forecast import Forecast
 from graphsched.schedulers.heft import heft, upward_ranks
+from graphsched.schedulers.placing.candidates import find_candidates
+from graphsched.schedulers.placing.durations import Durations, Transfers
+from graphsched.schedulers.placing.forecast import Forecast
 from graphsched.simulator import predict
 from graphsched.workload import Task, Workload
 from tests.schedulers.graphs import MATRIX, add, graph, lanes_of, machine, stub

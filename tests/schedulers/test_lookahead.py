@@ -7,7 +7,7 @@ import networkx as nx
 from graphsched.costs import Costs
 from graphsched.platform import Device, Link, Platform
 from graphsched.schedulers import schedule
-from graphsched.schedulers.timetable import Timetable
+from graphsched.schedulers.placing.timetable import Timetable
 from graphsched.workload import Workload
 from tests.schedulers.graphs import MATRIX, add, lanes_of, machine
 from tests.schedulers.papers import THREE, arabnejad, by_paper, timed, topcuoglu

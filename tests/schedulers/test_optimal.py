@@ -15,16 +15,16 @@ from graphsched.formats.stg import read_stg
 from graphsched.plan import build_plan
 from graphsched.schedulers import lower_bound, schedule
 from graphsched.schedulers import optimal as module
-from graphsched.schedulers.known_optima import packed, threaded
+from graphsched.schedulers.asking.progress import Progress, reported_to
+from graphsched.schedulers.benchmarks.known_optima import packed, threaded
 from graphsched.schedulers.optimal import Solution, find_optimum
-from graphsched.schedulers.progress import Progress, reported_to
 from graphsched.simulator import predict
 from graphsched.workload import Workload
 from tests.schedulers.brute_force import shortest
 from tests.schedulers.graphs import add, dags, graph, machine, workloads
 from tests.schedulers.ideal import makespan
 from tests.schedulers.processors import STG, best_known, processors, random_dag, small_dags
-from tests.schedulers.test_fast_clock import open_machine
+from tests.schedulers.searching.test_fast_clock import open_machine
 
 pytest.importorskip("ortools")
 

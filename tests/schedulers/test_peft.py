@@ -9,7 +9,7 @@ from graphsched.costs import Costs
 from graphsched.platform import Platform
 from graphsched.schedulers import schedule
 from graphsched.schedulers.peft import optimistic_costs
-from graphsched.schedulers.timetable import Timetable
+from graphsched.schedulers.placing.timetable import Timetable
 from graphsched.workload import Workload
 from tests.schedulers.graphs import add, graph, lanes_of, machine
 from tests.schedulers.papers import ARABNEJAD_SECONDS, THREE, arabnejad, by_paper, timed

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from graphsched.errors import PlatformError, ScheduleError
 from graphsched.formats.stg import read_stg
 from graphsched.schedulers import lower_bound, schedule
-from graphsched.schedulers.known_optima import packed
-from graphsched.schedulers.progress import Progress, reported_to
+from graphsched.schedulers.asking.progress import Progress, reported_to
+from graphsched.schedulers.benchmarks.known_optima import packed
 from graphsched.schedulers.search import STARTS, search
 from graphsched.simulator import predict
 from graphsched.workload import Workload

@@ -14,9 +14,10 @@ from graphsched.costs import Costs, TaskCost
 from graphsched.errors import CaptureError, GraphschedError, PlatformError, ScheduleError
 from graphsched.plan import Placement, Plan
 from graphsched.platform import Device, Dispatch, Platform
-from graphsched.schedulers import schedule, streams, trials
+from graphsched.schedulers import schedule, streams
 from graphsched.schedulers.heft import heft
-from graphsched.schedulers.lane_rules import Assigned
+from graphsched.schedulers.searching import trials
+from graphsched.schedulers.searching.lane_rules import Assigned
 from graphsched.simulator import predict
 from graphsched.workload import Workload
 from tests.schedulers.graphs import FREE, MATRIX, dags, graph, lanes_of, machine, relabelled, stub

@@ -12,7 +12,7 @@ from graphsched.errors import CaptureError, ScheduleError
 from graphsched.plan import Placement
 from graphsched.platform import Platform
 from graphsched.schedulers import schedulers, testing
-from graphsched.schedulers.samples import KINDS, samples
+from graphsched.schedulers.benchmarks.samples import KINDS, samples
 from graphsched.schedulers.sequential import one_stream
 from graphsched.schedulers.testing import check_scheduler
 from graphsched.workload import Workload

@@ -1,0 +1,132 @@
+"""Schedulers asked for a placement: what they return is held against the workload, and an error names them."""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, get_args
+
+from graphsched.costs import Costs
+from graphsched.errors import GraphschedError, PlanError, ScheduleError
+from graphsched.plan import Lane, Placement, Plan, build_plan
+from graphsched.platform import Platform
+from graphsched.schedulers.placing.lanes import Copies
+from graphsched.schedulers.registry import Scheduler, takes_mode
+from graphsched.workload import Workload
+
+
+def answer_of(
+    name: str,
+    function: Scheduler,
+    work: Workload,
+    platform: Platform,
+    costs: Costs,
+    mode: str,
+    options: Mapping[str, Any],
+) -> Placement:
+    """What a scheduler says.
+
+    Args:
+        name: What errors call it.
+        function: The scheduler.
+        work: What to run.
+        platform: What to run it on.
+        costs: Costs of its tasks, as tasks take them in `mode`.
+        mode: How the plan is meant to run; told to schedulers that ask for it.
+        options: Options of the scheduler, checked.
+
+    Raises:
+        ScheduleError: It raises what is no error of graphsched, or returns what is no placement of all tasks.
+        GraphschedError: It raises that.
+    """
+    told = {"mode": mode} if takes_mode(function) else {}
+    try:
+        answer = function(work, platform, costs, **told, **options)
+    except (GraphschedError, MemoryError):
+        raise
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        raise ScheduleError(
+            f"scheduler {name!r} failed: {type(error).__name__}: {error} ({where.filename}:{where.lineno}, in "
+            f"{where.name}): mend it, or take another"
+        ) from error
+    return check_answer(name, answer, work)
+
+
+def plan_of(
+    name: str, work: Workload, platform: Platform, costs: Costs, placement: Placement, *, called: str, mode: str
+) -> Plan:
+    """The plan of what scheduler `name` said; `called`: what the plan calls it.
+
+    Raises:
+        ScheduleError: A task may not run where the scheduler put it, or a device has not so many lanes.
+        PlatformError: A link does not exist.
+    """
+    try:
+        return build_plan(work, platform, costs, placement, scheduler=called, mode=mode)
+    except ScheduleError as error:
+        raise ScheduleError(f"scheduler {name!r}: {error}") from error
+
+
+def check_answer(scheduler: str, answer: Any, work: Workload) -> Placement:
+    """The placement that a scheduler returned for `work`, if it is one.
+
+    Raises:
+        ScheduleError: It is none, leaves out or repeats a task, has one before another that it depends on, or names
+            what is not there; the message names the scheduler and the first such task.
+
+    Example:
+        >>> import networkx as nx
+        >>> graph = nx.DiGraph([("a", "b")])
+        >>> nx.set_node_attributes(graph, 1.0, "duration_s")
+        >>> lanes = {"a": "cpu/w0", "b": "cpu/w0"}
+        >>> check_answer("mine", Placement(["b", "a"], lanes), Workload.from_graph(graph))
+        Traceback (most recent call last):
+        graphsched.errors.ScheduleError: scheduler 'mine' has 'b' before 'a', on which it depends: ...
+    """
+    if not isinstance(answer, Placement):
+        raise ScheduleError(f"scheduler {scheduler!r} returned {type(answer).__name__}: a Placement is needed")
+    for wrong in _wrong(answer, work):
+        raise ScheduleError(f"scheduler {scheduler!r} {wrong}")
+    return answer
+
+
+def _wrong(placement: Placement, work: Workload) -> Iterable[str]:
+    """What is wrong with a placement, in words that follow the scheduler's name."""
+    yield from _wrong_order(list(placement.order), work)
+    yield from _wrong_lanes(placement, work)
+    for name in placement.wait_after:
+        if name not in work.graph:
+            yield f"waits after {name!r}, which the workload does not have: name one of its tasks"
+    if placement.copies not in get_args(Copies):
+        yield f"has copies={placement.copies!r}: one of {', '.join(map(repr, get_args(Copies)))} is needed"
+
+
+def _wrong_order(order: list[str], work: Workload) -> Iterable[str]:
+    counts = Counter(order)
+    for name in order:
+        if name not in work.graph:
+            yield f"has {name!r} in its order, which the workload does not have: remove it"
+        elif counts[name] > 1:
+            yield f"has {name!r} {counts[name]} times in its order: each task stands there once"
+    missing = [name for name in work.graph if name not in counts]
+    if missing:
+        yield f"left out {len(missing)} of {len(work.graph)} tasks, the first of them {missing[0]!r}: place them all"
+    place = {name: i for i, name in enumerate(order)}
+    for before, name in work.graph.edges:
+        if place[before] > place[name]:
+            yield f"has {name!r} before {before!r}, on which it depends: its order must be a topological one"
+
+
+def _wrong_lanes(placement: Placement, work: Workload) -> Iterable[str]:
+    for name, lane in placement.lanes.items():
+        if name not in work.graph or work[name].kind != "run":
+            yield f"gave {name!r} a lane, which is no task of kind run: remove it"
+        try:
+            Lane.named(lane)
+        except (PlanError, AttributeError, TypeError):
+            yield f"put {name!r} on {lane!r}: the name of a lane is needed, such as 'cuda:0/s0'"
+    for task in work.tasks:
+        if task.kind == "run" and task.name not in placement.lanes:
+            yield f"gave task {task.name!r} no lane: each task of kind run needs one"

@@ -1,0 +1,1 @@
+"""How fast and how good schedulers are: generated workloads, known optima, another package beside ours."""

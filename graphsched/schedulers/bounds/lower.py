@@ -1,0 +1,93 @@
+"""Times that no plan can beat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from graphsched.costs import Costs
+from graphsched.plan import Plan
+from graphsched.platform import Platform
+from graphsched.schedulers.bounds.fastest import Fastest, processors
+from graphsched.schedulers.bounds.interval import interval_bound
+from graphsched.schedulers.bounds.links import link_bound
+from graphsched.schedulers.bounds.precedence import always_before
+from graphsched.schedulers.placing.candidates import Devices, find_candidates
+from graphsched.workload import Workload
+
+
+def bound_of(plan: Plan) -> float:
+    """Seconds that any plan of the same workload, platform, costs and mode takes at least.
+
+    The largest of `lower_bound` and, where it has one, of what the plan's scheduler has proven (`Plan.bound_s`).
+    """
+    found = lower_bound(plan.work, plan.platform, plan.costs, mode=plan.mode)
+    return found if plan.bound_s is None else max(found, plan.bound_s)
+
+
+def lower_bound(work: Workload, platform: Platform, costs: Costs | None = None, *, mode: str = "eager") -> float:
+    """Seconds that any plan of `work` on `platform` takes at least in `mode`: the largest of the four bounds.
+
+    Not modelled: dispatch, and transfers that a plan could do without.
+
+    Example:
+        >>> import networkx as nx
+        >>> from graphsched.platform import Device
+        >>> graph = nx.DiGraph([("a", "b"), ("a", "c"), ("a", "d")])
+        >>> nx.set_node_attributes(graph, 1.0, "duration_s")
+        >>> two = Platform("two", (Device("cuda:0", "cuda"), Device("cuda:1", "cuda")))
+        >>> lower_bound(Workload.from_graph(graph), two)
+        3.0
+    """
+    return max(
+        critical_path_bound(work, platform, costs, mode=mode),
+        work_bound(work, platform, costs, mode=mode),
+        interval_bound(work, platform, costs, mode=mode),
+        link_bound(work, platform),
+    )
+
+
+def critical_path_bound(
+    work: Workload, platform: Platform, costs: Costs | None = None, *, mode: str = "eager"
+) -> float:
+    """Seconds of the longest path, each task on the device where it is fastest, with no communication.
+
+    Copies that the workload asks for count as nothing. In `mode` ``graph`` tasks take what they take inside a CUDA
+    graph, where that is known.
+    """
+    candidates = find_candidates(work, platform)
+    fastest = Fastest(platform, costs, mode)
+    end_s: dict[str, float] = {}
+    before = always_before(work, candidates)
+    for task in work.tasks:
+        ready = max((end_s[name] for name in before[task.name]), default=0.0)
+        devices = candidates.devices.get(task.name)
+        end_s[task.name] = ready + (fastest.alone_s(task, devices) if devices else 0.0)
+    return max(end_s.values(), default=0.0)
+
+
+def work_bound(work: Workload, platform: Platform, costs: Costs | None = None, *, mode: str = "eager") -> float:
+    """Seconds that the devices need for all tasks if each is always busy and no task waits.
+
+    A task takes up a share of its device: the time it takes beside copies of itself, for each of
+    them, at best (`TaskCost.slowdown`); without a measured curve the whole device. CPU and worker
+    lanes are processors of their own. Tasks that only some devices may run are also bounded by those.
+    Times are those of `mode`, as in `critical_path_bound`.
+
+    Not modelled: cores that CPU and worker lanes share.
+    """
+    candidates = find_candidates(work, platform)
+    fastest = Fastest(platform, costs, mode)
+    shares: dict[Devices, float] = {}
+    for task in work.tasks:
+        if task.kind == "run":
+            devices = candidates.devices[task.name]
+            shares[devices] = shares.get(devices, 0.0) + fastest.share_s(task, devices)
+    sets = dict.fromkeys([*shares, candidates.used()])
+    return max((_bound(within, shares, platform) for within in sets if within), default=0.0)
+
+
+def _bound(within: Devices, shares: Mapping[Devices, float], platform: Platform) -> float:
+    """Work of the tasks that run on devices of `within` only, over the processors there."""
+    inside = set(within)
+    total = sum(seconds for devices, seconds in shares.items() if inside.issuperset(devices))
+    return total / sum(processors(platform, name) for name in within)

@@ -1,0 +1,1 @@
+"""Scheduling as a constraint model, for proofs of what is best."""

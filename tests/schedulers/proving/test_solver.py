@@ -1,0 +1,44 @@
+"""Seconds as units, and limits of the solver."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphsched.errors import ScheduleError
+from graphsched.schedulers.proving.solver import Grid, Limits
+
+SECONDS = st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=20)
+
+
+def test_whole_seconds_and_their_parts_are_exact() -> None:
+    assert Grid.of([1.0, 20.0], 50.0) == Grid(1, True)
+    assert Grid.of([0.1, 0.25], 50.0) == Grid(100, True)
+    assert not Grid.of([0.1, 1 / 3], 50.0).exact
+    assert not Grid.of([1e-9], 1.0).exact
+    assert Grid.of([], 0.0) == Grid(1, True)
+
+
+def test_bounds_in_units() -> None:
+    """A schedule of 2.5 s or more takes 3 units of a second; better than 5 s is 4."""
+    grid = Grid(1, True)
+    assert (grid.least(2.5), grid.least(3.0), grid.better(5.0)) == (3, 3, 4)
+    assert Grid(10, True).least(0.1 + 0.2) == 3
+
+
+@given(seconds=SECONDS)
+def test_units_never_say_more_than_seconds(seconds: list[float]) -> None:
+    """A chain in units is no longer than the chain in seconds, and by little shorter."""
+    whole = sum(seconds)
+    grid = Grid.of(seconds, whole)
+    units = sum(map(grid.units, seconds))
+    assert grid.seconds(units) <= whole * (1 + 1e-9)
+    assert grid.seconds(units) >= whole * (1 - 1e-5)
+    assert grid.better(whole) < whole * grid.per_s
+
+
+@pytest.mark.parametrize("wrong", [{"seconds": -1.0}, {"effort": -1.0}, {"workers": 0}, {"seconds": float("nan")}])
+def test_limits_out_of_range(wrong: dict[str, float]) -> None:
+    with pytest.raises(ScheduleError, match=next(iter(wrong))):
+        Limits(**({"end_s": 0.0, "seconds": 1.0, "effort": None, "workers": 1, "seed": 0} | wrong))  # type: ignore[arg-type]
