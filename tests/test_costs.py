@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphsched.costs import Beside, Costs, Kernel, Multiprocessors, TaskCost, check_seconds
+from graphsched.costs import Beside, CacheStates, Costs, Kernel, Multiprocessors, TaskCost, check_seconds
 from graphsched.errors import CostError, FileFormatError
 
 CURVE = ((1, 1.0), (2, 1.2), (4, 2.0), (8, 5.0))
@@ -51,6 +51,20 @@ def test_seconds_that_are_not(seconds: Any) -> None:
 def test_a_cost_that_makes_no_sense(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(CostError, match=message):
         TaskCost(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"company_s": -1.0}, "company_s of cache states"),
+        ({"written_s": math.nan}, "written_s is nan"),
+        ({"lost_s": math.inf}, "lost_s is inf"),
+        ({"written_s": 2.0, "lost_s": 1.0}, "lost_s is 1.0: no less than written_s, 2.0"),
+    ],
+)
+def test_cache_states_that_make_no_sense(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(CostError, match=message):
+        CacheStates(**wrong)
 
 
 @pytest.mark.parametrize(("k", "slowdown"), [(0, 1), (1, 1), (2, 1.2), (3, 1.6), (4, 2), (6, 3.5), (8, 5), (16, 10)])
@@ -100,7 +114,7 @@ def test_merged_prefers_the_other() -> None:
 
 def test_json_round_trip_in_any_order() -> None:
     full = TaskCost(1e-3, 2e-6, 3, 400, (0.9e-3, 1.1e-3), 20, CURVE, "measured", graph_memory=((5, 1.0), (6, 2.0)))
-    full = replace(full, product_s=3e-4)
+    full = replace(full, product_s=3e-4, cache=CacheStates(-1e-6, 2e-6, 3e-7))
     costs = Costs({("mm", "GPU"): full, ("add", "CPU"): TaskCost(0.1, source="given")})
     turned = Costs(dict(reversed([(key, costs[key]) for key in costs])))
     assert Costs.from_dict(json.loads(json.dumps(costs.to_dict()))) == costs
@@ -142,7 +156,7 @@ def test_kernels_and_pairs_survive_json() -> None:
 
 def test_rows_without_kernels_are_as_they_always_were() -> None:
     (row,) = Costs({("mm", "GPU"): TaskCost(1.0)}).to_dict()
-    assert not {"kernels", "processors", "graph_memory", "product_s", "beside"} & set(row)
+    assert not {"kernels", "processors", "graph_memory", "product_s", "cache", "beside"} & set(row)
 
 
 def test_pairs_come_after_operations_in_order() -> None:

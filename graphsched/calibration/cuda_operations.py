@@ -3,7 +3,9 @@
 Inputs below an eighth of the L2 cache are read again and again, and so come from it, as those that the
 operation before has just made; of larger ones several sets are gone round, so that they come from memory.
 
-Not modelled: a large input that is still in the cache, a small one that no longer is.
+In graphs, inputs that were written just before, or that the cache has lost, are measured too: `graph_states`.
+
+Not modelled: in streams, a large input that is still in the cache, a small one that no longer is.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from graphsched.calibration.cuda_clock import CALL_S, Spinner, elapsed_s, new_st
 from graphsched.calibration.cuda_kernels import launched
 from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_operations import in_graph
+from graphsched.calibration.graph_states import cache_states
 from graphsched.calibration.host_costs import Company, host_costs
 from graphsched.calibration.kernels import multiprocessors
 from graphsched.calibration.sampling import (
@@ -59,6 +62,7 @@ def measure_on_cuda(
         returned_bytes = sum(value.nbytes for value in step.task.outputs)
         host = _host_figures(calls, company, alone_s, returned_bytes)
         in_graphs = in_graph(calls, spinner.device, alone_s, returned_bytes)
+        cache = cache_states(step, spinner.device, alone_s, returned_bytes, len(calls)) if in_graphs else None
         wanted = concurrency and alone_s < CURVE_BELOW_S
         curve = _curve(step, spinner, alone_s, host_s, seen.launches) if wanted else ()
         torch.cuda.synchronize()
@@ -66,7 +70,7 @@ def measure_on_cuda(
     processors = multiprocessors(spinner.device) if seen.kernels else None
     cost = replace(cost, kernels=seen.kernels, processors=processors, graph_tried=True, curve_left_out=not concurrency)
     cost = replace(cost, **host)
-    return replace(cost, graph_s=in_graphs[0][1], graph_memory=in_graphs) if in_graphs else cost
+    return replace(cost, graph_s=in_graphs[0][1], graph_memory=in_graphs, cache=cache) if in_graphs else cost
 
 
 def _host_figures(

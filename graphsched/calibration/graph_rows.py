@@ -73,9 +73,30 @@ def row_of(
         first, placed["before"] = ["before", "all"], f"{name}/s0"
     for k, task in enumerate(names):
         work.task(step, k, name=task, outputs=[], device=name)
-    here = Platform("here", (Device("cpu", "cpu"), Device(name, "cuda")), dispatch=dispatch)
-    plan = build_plan(work, here, None, Placement(first + names, placed), scheduler="calibration")
-    return Program(plan, mode="graph")
+    return _program(work, name, Placement(first + names, placed), dispatch)
+
+
+def sequence_of(calls: Calls, device: int, dispatch: Dispatch = EVENTS) -> Program:
+    """A program in graph mode of these calls on one lane, each once and in their order; the k-th action is the k-th.
+
+    Args:
+        calls: Any.
+        device: Number of the GPU.
+        dispatch: Of its platform: says whether events or stamps time it.
+
+    Raises:
+        TaskFailedError: One of them cannot be captured.
+    """
+    work, step, name = Workload("sequence"), _Step(calls), f"cuda:{device}"
+    names = [f"t{k}" for k in range(len(calls))]
+    for k, task in enumerate(names):
+        work.task(step, k, name=task, outputs=[], device=name)
+    return _program(work, name, Placement(names, dict.fromkeys(names, f"{name}/s0")), dispatch)
+
+
+def _program(work: Workload, device: str, placement: Placement, dispatch: Dispatch) -> Program:
+    here = Platform("here", (Device("cpu", "cpu"), Device(device, "cuda")), dispatch=dispatch)
+    return Program(build_plan(work, here, None, placement, scheduler="calibration"), mode="graph")
 
 
 def replay_of(row: Program, runs: int = RUNS) -> Replay:
@@ -97,6 +118,17 @@ def replay_of(row: Program, runs: int = RUNS) -> Replay:
 def timed_s(row: Program, runs: int = RUNS) -> float:
     """Seconds of a run of `row` with timing events around every call; median."""
     return median([row.time_spans()[2] for _ in range(runs + COLD_RUNS)][COLD_RUNS:])
+
+
+def stamped_spans_s(sequence: Program, runs: int = RUNS) -> list[float]:
+    """Seconds of each action of `sequence`, of which each has stamps, from one to the other; medians."""
+    samples: list[list[float]] = []
+    for _ in range(runs + COLD_RUNS):
+        marks = sequence.time_spans()[0].events
+        read = {mark.memory: mark.memory.read() for mark in marks[0]}
+        times = [[read[mark.memory][mark.place] * 1e-9 for mark in marks[i]] for i in range(len(marks))]
+        samples.append([end - start for start, end in times])
+    return [median(found) for found in zip(*samples[COLD_RUNS:], strict=True)]
 
 
 def tiny_replay(device: int, length: int, lanes: int = 1) -> Replay:

@@ -1,5 +1,6 @@
 """What a task costs on a device: measured alone, given by the user, or estimated."""
 
+from graphsched.costs.cache_states import CacheStates
 from graphsched.costs.checks import check_seconds
 from graphsched.costs.kernels import Kernel, Multiprocessors
 from graphsched.costs.operations import COMPANY_KINDS, Beside, CostSource, TaskCost
@@ -8,6 +9,7 @@ from graphsched.costs.table import Costs
 __all__ = [
     "COMPANY_KINDS",
     "Beside",
+    "CacheStates",
     "CostSource",
     "Costs",
     "Kernel",

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+from graphsched.costs.cache_states import CacheStates
 from graphsched.costs.checks import check_seconds
 from graphsched.costs.kernels import Kernel, Multiprocessors
 from graphsched.errors import CostError
@@ -99,6 +100,7 @@ class TaskCost:
         graph_tried: Whether `graph_s` was to be measured, so that what is unknown stays so.
         curve_left_out: Whether `concurrency` was not to be measured: for a plan with one lane a device.
         host_left_out: Whether what the call costs the host was not to be measured: for a plan that is one CUDA graph.
+        cache: What it takes longer inside a CUDA graph by what caches hold; None: not measured.
     """
 
     device_s: float
@@ -121,6 +123,7 @@ class TaskCost:
     host_left_out: bool = False
     graph_memory: tuple[tuple[int, float], ...] = ()
     product_s: float = 0.0
+    cache: CacheStates | None = None
 
     def __post_init__(self) -> None:
         if self.company_s is not None:

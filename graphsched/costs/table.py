@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from graphsched.costs.cache_states import CacheStates
 from graphsched.costs.kernels import Kernel, Multiprocessors
 from graphsched.costs.operations import Beside, TaskCost
 from graphsched.errors import CostError, FileFormatError
@@ -108,6 +109,8 @@ class Costs:
                 del row["product_s"]
             if not cost.host_left_out:
                 del row["host_left_out"]
+            if cost.cache is None:
+                del row["cache"]
             rows.append({"signature": signature, "model": model} | row)
         for (signature, beside, model), pair in sorted(self._pairs.items()):
             rows.append({"signature": signature, "model": model, "beside": beside} | asdict(pair))
@@ -157,4 +160,5 @@ def _task_cost(content: dict[str, Any]) -> TaskCost:
         made[name] = _points(made.get(name, ()))
     made["kernels"] = tuple(Kernel(**kernel) for kernel in made.get("kernels", ()))
     made["processors"] = Multiprocessors(**made["processors"]) if made.get("processors") else None
+    made["cache"] = CacheStates(**made["cache"]) if made.get("cache") else None
     return TaskCost(**made)

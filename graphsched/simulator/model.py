@@ -27,6 +27,8 @@ class Model:
             says by how much.
         timing: Timing events cost time in the run that spans are taken from.
         blocking: Pageable copies, and results of CPU lanes that a GPU task needs, hold up the thread.
+        cache: Tasks in CUDA graphs take longer or shorter where their inputs were just written, or have left the cache.
+        company: They take longer behind tasks of other kinds.
         pace: Tasks on CPU lanes take as much longer as the yardstick of these does, where it was taken when their costs
             were measured and before the run.
 
@@ -47,6 +49,8 @@ class Model:
     traffic: bool = True
     timing: bool = True
     blocking: bool = True
+    cache: bool = True
+    company: bool = True
     pace: bool = True
 
 

@@ -10,6 +10,7 @@ from graphsched.errors import PlanError
 from graphsched.plan import OUTSIDE, Copy, Plan, segments_of, stamped
 from graphsched.plan.segments import blocks
 from graphsched.platform import CapacityTable, Link
+from graphsched.simulator.cache_states import company_longer_s, inputs_longer_s
 from graphsched.simulator.columns import ALONE, BLOCKS, NEEDS_CPU, NETWORK, SEVERAL, Columns
 from graphsched.simulator.copy_engines import engines_of, rooms
 from graphsched.simulator.durations import Durations
@@ -105,7 +106,17 @@ def _fill_runs(columns: Columns, durations: Durations, plan: Plan, model: Model)
         elif kind == "collective":
             raise PlanError(f"{plan.names[i]!r} is a collective, which cannot be predicted yet")
     _fill_launches(columns, costs, calls=model.dispatch and not graph, several=0 if graph else SEVERAL)
+    if graph and any(cost.cache is not None for cost in costs.values()):
+        _add_states(columns, costs, plan, model)
     return costs
+
+
+def _add_states(columns: Columns, costs: Mapping[int, TaskCost], plan: Plan, model: Model) -> None:
+    """Add what tasks in graphs take longer by what caches hold; none takes less than no time."""
+    inputs_s = inputs_longer_s(plan, costs) if model.cache else {}
+    company_s = company_longer_s(plan, costs) if model.company else {}
+    for i in costs:
+        columns.work_s[i] = max(0.0, columns.work_s[i] + inputs_s.get(i, 0.0) + company_s.get(i, 0.0))
 
 
 def _fill_launches(columns: Columns, costs: Mapping[int, TaskCost], *, calls: bool, several: int) -> None:

@@ -1,0 +1,52 @@
+"""What an operation takes longer or shorter where a GPU's caches hold other things than for a row of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from graphsched.costs.checks import check_seconds
+from graphsched.errors import CostError
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStates:
+    """Seconds of an operation inside a CUDA graph beyond those of the same in a row of its own, each measured alone.
+
+    In a row it reads the same inputs again and again: small ones lie in the cache, large ones do not.
+
+    Attributes:
+        written_s: Where other kernels have just written its inputs: below 0 where these are so large that in a row
+            they come from memory.
+        lost_s: Where the cache holds none of its inputs; no less than `written_s`.
+        company_s: Behind kernels of `COMPANY_KINDS` other kinds, so that its code must be fetched again.
+    """
+
+    written_s: float = 0.0
+    lost_s: float = 0.0
+    company_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_seconds(self.company_s, "company_s of cache states")
+        for name in ("written_s", "lost_s"):
+            if not math.isfinite(getattr(self, name)):
+                raise CostError(f"{name} is {getattr(self, name)!r}: a finite number of seconds is needed")
+        if self.lost_s < self.written_s:
+            raise CostError(f"lost_s is {self.lost_s!r}: no less than written_s, {self.written_s!r}, is needed")
+
+    def inputs_s(self, written: float, lost: float) -> float:
+        """What its inputs make it longer; negative: shorter.
+
+        Args:
+            written: Part of its inputs' bytes that kernels of the graph have written and the cache holds.
+            lost: Part that the cache does not hold. The rest is there since a run before.
+
+        Example:
+            >>> small, large = CacheStates(1.0, 3.0), CacheStates(-4.0, 0.5)
+            >>> small.inputs_s(1.0, 0.0), small.inputs_s(0.5, 0.5), small.inputs_s(0.0, 0.0)
+            (1.0, 2.0, 0.0)
+            >>> large.inputs_s(1.0, 0.0), large.inputs_s(0.0, 0.0), large.inputs_s(0.0, 1.0)
+            (-4.0, -4.0, 0.5)
+        """
+        there = 1.0 - written - lost
+        return written * self.written_s + lost * self.lost_s + there * min(0.0, self.written_s)

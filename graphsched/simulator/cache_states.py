@@ -1,0 +1,152 @@
+"""What tasks in CUDA graphs take longer or shorter by what the GPU's caches hold when they start.
+
+Replays repeat, and each writes every value again. Of an input that the graph writes the lines are there as the last
+kernel left them, unless so many others came since that the cache has lost them; of one that it only reads they may be
+there since the replay before. How many came in between is counted in the order of the plan: a value that is read or
+written brings as many as the cache has not. Code is fetched again behind tasks of other kinds, as the host's calls are
+(`simulator.call_distance`).
+
+Not modelled: lanes that run beside each other, whose actions come in the order of the plan; that an input was read by
+another task since it was written; workspaces; lines that a copy only reads.
+
+Source: counting what came in between is the reuse distance of Mattson et al., Evaluation techniques for storage
+hierarchies, IBM Systems Journal 9 (1970).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from graphsched.costs import COMPANY_KINDS, TaskCost
+from graphsched.plan import Plan
+from graphsched.simulator.call_distance import call_distances
+from graphsched.simulator.host_calls import call_kinds
+
+Sizes = Mapping[str, int]
+"""Bytes of values by name."""
+
+
+class Cache(NamedTuple):
+    """Bytes that a cache holds for sure, and of which it holds none."""
+
+    held: int
+    lost: int
+
+    def lost_of(self, distance: float) -> float:
+        """Part of a value that is lost when so many bytes came since it was used.
+
+        Example:
+            >>> [Cache(100, 300).lost_of(distance) for distance in (50, 200, 400)], Cache(100, 100).lost_of(101)
+            ([0.0, 0.5, 1.0], 1.0)
+        """
+        if distance <= self.held:
+            return 0.0
+        return 1.0 if distance >= self.lost else (distance - self.held) / (self.lost - self.held)
+
+
+@dataclass(slots=True)
+class _Lines:
+    """What one GPU's cache holds of the values of a graph: bytes that came until each was used last."""
+
+    cache: Cache
+    came: float = 0.0
+    used: dict[str, float] = field(default_factory=dict)
+
+    def use(self, values: Sizes) -> float:
+        """Use them; returns the part of their bytes that was lost."""
+        lost = sum(nbytes * self._lost_of(name) for name, nbytes in values.items())
+        self.came += lost
+        self.used.update(dict.fromkeys(values, self.came))
+        return lost / max(1, sum(values.values()))
+
+    def _lost_of(self, name: str) -> float:
+        return self.cache.lost_of(self.came - self.used[name]) if name in self.used else 1.0
+
+
+class _Use(NamedTuple):
+    """What one action on a GPU reads and writes there."""
+
+    action: int
+    reads: Sizes
+    writes: Sizes
+
+
+def inputs_longer_s(plan: Plan, costs: Mapping[int, TaskCost]) -> dict[int, float]:
+    """Seconds by action that tasks take longer for where their inputs are; of those where that was measured.
+
+    Args:
+        plan: In graph mode.
+        costs: Of its tasks on GPUs.
+    """
+    found: dict[int, float] = {}
+    for uses in _uses(plan, costs).values():
+        cache = _cache(costs[use.action] for use in uses if use.action in costs)
+        if cache is not None:
+            written = {name for use in uses for name in use.writes}
+            for action, (fresh, lost) in _parts(uses, cache, written).items():
+                states = costs[action].cache if action in costs else None
+                if states is not None:
+                    found[action] = states.inputs_s(fresh, lost)
+    return found
+
+
+def company_longer_s(plan: Plan, costs: Mapping[int, TaskCost]) -> dict[int, float]:
+    """Seconds by action that tasks take longer behind tasks of other kinds on their GPU, where that was measured."""
+    kinds, actions = call_kinds(plan), _by_device(plan, costs)
+    found: dict[int, float] = {}
+    for mine in actions.values():
+        distances = call_distances([kinds[i] for i in mine], COMPANY_KINDS)
+        for i, distance in zip(mine, distances, strict=True):
+            states = costs[i].cache
+            if states is not None:
+                found[i] = states.company_s * distance / COMPANY_KINDS
+    return found
+
+
+def _parts(uses: Sequence[_Use], cache: Cache, written: set[str]) -> dict[int, tuple[float, float]]:
+    """Of each task's inputs, the part that is there and was written by the graph, and the part that is lost.
+
+    The second of two rounds counts, which finds what the first has left.
+    """
+    lines, parts = _Lines(cache), {}
+    for _ in range(2):
+        for use in uses:
+            lost = lines.use(use.reads)
+            lines.use(use.writes)
+            fresh = sum(nbytes for name, nbytes in use.reads.items() if name in written)
+            parts[use.action] = (1.0 - lost) * fresh / max(1, sum(use.reads.values())), lost
+    return parts
+
+
+def _cache(costs: Iterable[TaskCost]) -> Cache | None:
+    """The cache of a GPU, by the amounts of memory that its operations were measured with."""
+    points = [nbytes for cost in costs if cost.cache is not None for nbytes, _ in cost.graph_memory]
+    return Cache(min(points), max(points)) if points else None
+
+
+def _by_device(plan: Plan, costs: Mapping[int, TaskCost]) -> dict[str, list[int]]:
+    """Tasks on GPUs in the order of the plan, by device."""
+    found: dict[str, list[int]] = {}
+    for i in costs:
+        found.setdefault(plan.lanes[plan.lane_of[i]].device, []).append(i)
+    return found
+
+
+def _uses(plan: Plan, costs: Mapping[int, TaskCost]) -> dict[str, list[_Use]]:
+    """What tasks and copies use, by the GPU that they use it on, in the order of the plan."""
+    devices = _by_device(plan, costs)
+    found: dict[str, list[_Use]] = {device: [] for device in devices}
+    where = {i: device for device, actions in devices.items() for i in actions}
+    values = plan.work.values
+    for i, task in enumerate(plan.tasks):
+        if i in where and task is not None:
+            reads = {read.value.root: values[read.value.root].nbytes for read in task.reads}
+            made = [values[value.root] for value in (*task.outputs, *task.updates)]
+            found[where[i]].append(_Use(i, reads, {value.name: value.nbytes for value in made}))
+        elif i in plan.copies and plan.copies[i].target in found:
+            value = values[plan.copies[i].read.value.root]
+            names = [value.name, *(made.name for made in (task.outputs if task is not None else ()))]
+            found[plan.copies[i].target].append(_Use(i, {}, dict.fromkeys(names, value.nbytes)))
+    return found

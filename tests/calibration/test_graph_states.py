@@ -1,0 +1,158 @@
+"""Operations by the state of caches: which calls are made in which order, and what their seconds show."""
+
+from __future__ import annotations
+
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from graphsched.calibration import graph_states as module
+from graphsched.calibration.graph_rows import STAMPS, sequence_of, stamped_spans_s
+from graphsched.calibration.graph_states import Round, cache_states, sequence_and_places, writing
+from graphsched.costs import COMPANY_KINDS, CacheStates
+from tests.executors.fake_cuda import STAMP_NS, FakeCuda
+
+CACHE = 1000
+SECONDS = {"row": 5e-6, "written": 6.5e-6, "lost": 9e-6, "company": 5.5e-6}
+
+
+def named(name: str) -> Any:
+    return partial(str, name)
+
+
+def names(sequence: list[Any]) -> list[str]:
+    return [call() for call in sequence]
+
+
+def test_a_round_of_one_set() -> None:
+    """The operation, again; inputs written; inputs written and the cache filled; other kinds."""
+    sequence, places = sequence_and_places(
+        [named("op")], [[named("w1"), named("w2")]], named("fill"), [named("o1"), named("o2")], 2
+    )
+    one = ["op", "op", "w1", "w2", "op", "w1", "w2", "fill", "op", "o1", "o2", "op"]
+    assert names(sequence) == one * 2
+    assert places == [Round(1, 4, 8, 11), Round(13, 16, 20, 23)]
+
+
+def test_sets_are_gone_round_and_none_is_in_the_cache_when_a_row_would_not_find_it() -> None:
+    """Of two sets, the one that `row` and `company` read was last used before the cache was filled."""
+    calls, writes = [named("op0"), named("op1")], [[named("w0")], [named("w1")]]
+    sequence, places = sequence_and_places(calls, writes, named("fill"), [named("other")], 2)
+    said = names(sequence)
+    assert said[:11] == ["fill", "op1", "op0", "w0", "op0", "w0", "fill", "op0", "other", "op1", "fill"]
+    for each in places:
+        for place in (each.row, each.company):
+            last = max((k for k in range(place) if said[k] == said[place]), default=-1)
+            assert "fill" in said[last + 1 : place]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool, torch.complex64, torch.bfloat16])
+def test_what_is_written_is_what_was_there(dtype: torch.dtype) -> None:
+    tensor = torch.tensor([[0, 1, 1], [1, 0, 1]]).to(dtype)
+    turned, held = tensor.t(), tensor.clone()
+    (write,) = writing([turned])
+    turned.zero_()
+    write()
+    assert torch.equal(tensor, held)
+
+
+def test_what_overlaps_itself_or_is_empty_is_not_written() -> None:
+    assert writing([torch.ones(1).expand(3), torch.ones(0)]) == []
+
+
+def test_other_kinds_are_as_many_as_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = torch.full
+    monkeypatch.setattr(torch, "full", lambda *args, device, **more: full(*args, **more))
+    calls = module.other_calls(0)
+    assert len({call.func for call in calls}) == len(calls) == COMPANY_KINDS
+    assert all(bool(torch.isfinite(call()).all()) for call in calls)
+
+
+class Played:
+    """A sequence whose calls take what their place in a round says."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, *, cache: int = CACHE, fails: bool = False) -> None:
+        self.sequence: list[Any] = []
+        self.places: list[Round] = []
+        self.fails = fails
+        patch.setattr(module, "cache_bytes", lambda device: cache)
+        patch.setattr(module, "filling", lambda device: named("fill"))
+        patch.setattr(module, "other_calls", lambda device: [named("other")])
+        patch.setattr(module, "sequence_and_places", self._made)
+        patch.setattr(module, "sequence_of", self._program)
+        patch.setattr(module, "stamped_spans_s", self._spans)
+
+    def _made(self, *args: Any) -> tuple[list[Any], list[Round]]:
+        self.sequence, self.places = sequence_and_places(*args)
+        return self.sequence, self.places
+
+    def _program(self, sequence: list[Any], device: int, dispatch: Any) -> Any:
+        assert sequence is self.sequence
+        assert dispatch is STAMPS
+        if self.fails:
+            raise RuntimeError("no capture")
+        return _Opened()
+
+    def _spans(self, program: Any) -> list[float]:
+        seconds = [1e-3] * len(self.sequence)
+        for each in self.places:
+            for name, place in each._asdict().items():
+                seconds[place] = SECONDS[name]
+        return seconds
+
+
+class _Opened:
+    def __enter__(self) -> _Opened:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """It is closed."""
+
+
+def step_of() -> Any:
+    operation = SimpleNamespace(function=torch.neg, args=(), kwargs={})
+    return SimpleNamespace(task=SimpleNamespace(operation=operation), tensors=(torch.ones(3),))
+
+
+def test_states_are_beyond_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    Played(monkeypatch)
+    found = cache_states(step_of(), 0, 1e-5, 4, 2)
+    assert found is not None
+    assert found.written_s == pytest.approx(1.5e-6)
+    assert found.lost_s == pytest.approx(4e-6)
+    assert found.company_s == pytest.approx(0.5e-6)
+
+
+@pytest.mark.parametrize("wrong", [{"cache": 0}, {"fails": True}])
+def test_what_cannot_be_measured_is_not_known(wrong: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    Played(monkeypatch, **wrong)
+    assert cache_states(step_of(), 0, 1e-5, 4, 1) is None
+
+
+def test_long_and_large_ones_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    played = Played(monkeypatch)
+    assert cache_states(step_of(), 0, 1e-3, 4, 1) is None
+    assert cache_states(step_of(), 0, 1e-5, 10**9, 1) is None
+    assert played.sequence == []
+
+
+def test_a_sequence_is_a_plan_with_stamps_around_every_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three calls on one lane: a stamp before and after each, a tick of the clock between two."""
+    fake = FakeCuda(1)
+    fake.install(monkeypatch)
+    log: list[str] = []
+    with sequence_of([partial(log.append, name) for name in "abc"], 0, STAMPS) as program:
+        assert program.plan.names == ["t0", "t1", "t2"]
+        assert {program.plan.lanes[lane].name for lane in program.plan.lane_of} == {"cuda:0/s0"}
+        seconds = stamped_spans_s(program, 3)
+    assert "".join(log) == "abc" * (len(log) // 3)
+    assert seconds == pytest.approx([STAMP_NS * 1e-9] * 3)
+
+
+def test_states_of_rounds_are_medians() -> None:
+    places = [Round(0, 1, 2, 3), Round(4, 5, 6, 7), Round(8, 9, 10, 11)]
+    seconds = [1.0, 2.0, 3.0, 1.5, 1.0, 4.0, 9.0, 1.0, 1.0, 3.0, 4.0, 1.25]
+    assert module.states_of(seconds, places) == CacheStates(2.0, 3.0, 0.25)

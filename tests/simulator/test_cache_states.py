@@ -1,0 +1,139 @@
+"""What tasks in graphs take longer by what caches hold: closed forms on small plans."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from graphsched.costs import CacheStates, Costs, TaskCost
+from graphsched.plan import Plan
+from graphsched.simulator import Model, predict
+from graphsched.simulator.cache_states import Cache, company_longer_s, inputs_longer_s
+from graphsched.workload import TensorSpec, Workload
+from tests.builders import FREE, planned, platform
+
+AT_ONCE = replace(FREE, graph_launch_s=0.0)
+VALUE = TensorSpec((4,))  # 16 bytes
+SMALL = CacheStates(written_s=0.5, lost_s=3.0, company_s=0.25)
+LARGE = CacheStates(written_s=-2.0, lost_s=0.0)
+KEPT, LOST = 1000, 1200
+POINTS = ((KEPT, 8.0), (LOST, 8.0))
+
+
+def costs_of(states: CacheStates | None, points: tuple[tuple[int, float], ...] = POINTS) -> TaskCost:
+    return TaskCost(8.0, graph_s=8.0, graph_memory=points, cache=states)
+
+
+def chain_of(tasks: int, states: CacheStates | None, points: tuple[tuple[int, float], ...] = POINTS) -> Plan:
+    """x ──▶ t0 ──▶ t1 ──▶ …, all negations on one lane."""
+    work = Workload()
+    value = work.input("x", VALUE, device="cuda:0")
+    for k in range(tasks):
+        value = work.task(torch.neg, value, name=f"t{k}")
+    plan = planned(work, platform(dispatch=AT_ONCE), {f"t{k}": "cuda:0/s0" for k in range(tasks)})
+    costs = Costs({(work["t0"].signature, "GPU"): costs_of(states, points)})
+    return replace(plan, costs=costs, mode="graph")
+
+
+def inputs_of(plan: Plan) -> list[float]:
+    assert plan.costs is not None
+    cost = next(iter(plan.costs[key] for key in plan.costs))
+    found = inputs_longer_s(plan, dict.fromkeys(range(len(plan)), cost))
+    return [found[i] for i in range(len(plan))]
+
+
+def test_what_the_graph_writes_is_there_and_an_input_is_as_in_a_row() -> None:
+    """Four values of 16 bytes in a cache of 1,000: t0 reads what is there since the run before."""
+    assert inputs_of(chain_of(3, SMALL)) == [0.0, 0.5, 0.5]
+
+
+def test_large_inputs_are_there_too_whoever_wrote_them() -> None:
+    """In a row they come from memory, which takes 2 s longer."""
+    assert inputs_of(chain_of(3, LARGE)) == [-2.0, -2.0, -2.0]
+
+
+def test_what_a_cache_does_not_hold_is_lost() -> None:
+    """Five values of 16 bytes, a cache of 40: x has left it when t0 reads it again, what was just made has not."""
+    assert inputs_of(chain_of(4, SMALL, ((40, 8.0), (41, 8.0)))) == [3.0, 0.5, 0.5, 0.5]
+
+
+def test_a_cache_loses_part_between_two_sizes() -> None:
+    """Since t2 read x of the replay before, it and t2 brought 32 bytes: half way between 16 and 48."""
+    assert Cache(16, 48).lost_of(32) == 0.5
+    assert inputs_of(chain_of(1, SMALL, ((8, 8.0), (24, 8.0))))[0] < 3.0
+
+
+def test_a_state_is_written_by_its_update() -> None:
+    """w ──▶ t0 (reads), w updated by step: the next replay reads what this one wrote."""
+    work = Workload()
+    w = work.state("w", VALUE, device="cuda:0")
+    work.task(torch.neg, w, name="t0")
+    work.task(torch.Tensor.neg_, w, updates=w, name="step")
+    plan = planned(work, platform(dispatch=AT_ONCE), {"t0": "cuda:0/s0", "step": "cuda:0/s0"})
+    found = inputs_longer_s(replace(plan, mode="graph"), {0: costs_of(SMALL), 1: costs_of(SMALL)})
+    assert found == {0: 0.5, 1: 0.5}
+
+
+def test_a_view_is_what_it_looks_into() -> None:
+    """x ──▶ a ──▶ view ──▶ b: b reads a's bytes, which a wrote."""
+    work = Workload()
+    a = work.task(torch.neg, work.input("x", torch.ones(4), device="cuda:0"), name="a")
+    view = work.task(torch.Tensor.view, a, 2, 2, name="view")
+    work.task(torch.neg, view, name="b")
+    plan = planned(work, platform(dispatch=AT_ONCE), dict.fromkeys(("a", "view", "b"), "cuda:0/s0"))
+    assert inputs_longer_s(replace(plan, mode="graph"), {0: costs_of(SMALL), 2: costs_of(SMALL)}) == {0: 0.0, 2: 0.5}
+
+
+def test_a_copy_writes_where_it_goes() -> None:
+    """a (cuda:0) ──▶ copy ──▶ b (cuda:1): b reads what the copy has just written there."""
+    work = Workload()
+    a = work.task(torch.neg, work.input("x", VALUE, device="cuda:0"), name="a")
+    work.task(torch.neg, a, name="b")
+    plan = planned(work, platform(dispatch=AT_ONCE), {"a": "cuda:0/s0", "b": "cuda:1/s0"})
+    runs = {plan.names.index(name): costs_of(SMALL) for name in ("a", "b")}
+    found = inputs_longer_s(replace(plan, mode="graph"), runs)
+    assert [found[i] for i in runs] == [0.0, 0.5]
+
+
+@pytest.mark.parametrize("kinds", [1, 2, 4])
+def test_company_is_of_other_kinds_since_the_last_of_ones_own(kinds: int) -> None:
+    """Eight tasks that go round so many kinds: each finds kinds - 1 others behind it, of the 12 of the full figure."""
+    work = Workload()
+    x = work.input("x", VALUE, device="cuda:0")
+    functions = (torch.neg, torch.exp, torch.relu, torch.sin)[:kinds]
+    for k in range(8):
+        work.task(functions[k % kinds], x, name=f"t{k}")
+    plan = planned(work, platform(dispatch=AT_ONCE), {f"t{k}": "cuda:0/s0" for k in range(8)})
+    found = company_longer_s(plan, dict.fromkeys(range(8), costs_of(SMALL)))
+    assert list(found.values()) == pytest.approx([0.25 * (kinds - 1) / 12] * 8)
+
+
+def test_each_has_its_switch_and_costs_without_states_are_as_before() -> None:
+    """A chain of three: 24 s alone, 1 s longer for inputs, nothing for company, for all are of one kind."""
+    seconds = {}
+    for name, model in {"all": Model(), "no cache": Model(cache=False), "no company": Model(company=False)}.items():
+        seconds[name] = predict(chain_of(3, SMALL), model=model).makespan_s
+    assert seconds == {"all": 25.0, "no cache": 24.0, "no company": 25.0}
+    assert predict(chain_of(3, None)).makespan_s == 24.0
+    eager = replace(chain_of(3, SMALL), mode="eager")
+    assert predict(eager).makespan_s == predict(replace(chain_of(3, None), mode="eager")).makespan_s
+
+
+def test_company_is_added_in_the_prediction() -> None:
+    """Two kinds in turn, all of one input: each of four tasks takes 0.25 / 12 s longer."""
+    work = Workload()
+    x = work.input("x", VALUE, device="cuda:0")
+    for k in range(4):
+        work.task((torch.neg, torch.exp)[k % 2], x, name=f"t{k}")
+    plan = planned(work, platform(dispatch=AT_ONCE), {f"t{k}": "cuda:0/s0" for k in range(4)})
+    costs = Costs({(work[f"t{k}"].signature, "GPU"): costs_of(SMALL) for k in range(2)})
+    plan = replace(plan, costs=costs, mode="graph")
+    assert predict(plan).makespan_s == pytest.approx(32 + 4 * 0.25 / 12)
+    assert predict(plan, model=Model(company=False)).makespan_s == 32.0
+
+
+def test_none_takes_less_than_no_time() -> None:
+    plan = chain_of(2, CacheStates(written_s=-20.0, lost_s=0.0))
+    assert predict(plan).makespan_s == 0.0
