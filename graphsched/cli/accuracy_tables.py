@@ -61,6 +61,7 @@ def _case_row(case: Figures) -> tuple[str, ...]:
 def _error_rows(data: Figures) -> Iterator[tuple[str, ...]]:
     for group, name in GROUPS.items():
         yield _error_row(name, data[group])
+        yield _error_row(f"{name}, not {NOISY}", data["quiet"][group])
     for kind in KINDS:
         for name, errors in data[f"by_{kind}"].items():
             yield _error_row(f"{kind} {name or NONE}", errors)

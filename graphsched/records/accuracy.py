@@ -72,6 +72,7 @@ def _judged(checked: Sequence[Checked], causes: Sequence[Cause]) -> dict[str, An
         "task_end_error": alone["task_end_error"],
         "gpu_bound": alone,
         **groups,
+        "quiet": quiet_groups(checked),
         "concordant": concordance(checked),
         "regret": regret_of(checked),
         "large_errors": large_errors(checked, causes),
@@ -81,6 +82,12 @@ def _judged(checked: Sequence[Checked], causes: Sequence[Cause]) -> dict[str, An
 
 def _groups(checked: Sequence[Checked]) -> dict[str, Any]:
     return {group: errors_of([c for c in checked if c.group == group]) for group in GROUPS}
+
+
+def quiet_groups(checked: Sequence[Checked]) -> dict[str, Any]:
+    """The groups' errors of cases whose repeats agree within 2 %: what the model is off by where it can be told."""
+    groups = _groups([c for c in checked if not c.noisy])
+    return {"gpu_bound": groups.pop("makespan"), **groups}
 
 
 def large_errors(checked: Sequence[Checked], causes: Sequence[Cause]) -> dict[str, Any]:
@@ -117,6 +124,7 @@ def _row(off: str | None, checked: Sequence[Checked]) -> dict[str, Any]:
         "off": off,
         "gpu_bound": groups.pop("makespan"),
         **groups,
+        "quiet": quiet_groups(checked),
         "concordant": concordance(checked),
         "regret": regret_of(checked),
     }

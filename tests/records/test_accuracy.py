@@ -59,6 +59,18 @@ def test_cases_are_told_apart_by_what_bounds_them(tmp_path):
     assert data["by_experiment"]["exp"]["runs"] == 3
 
 
+def test_noisy_cases_are_left_out_of_figures_of_their_own(tmp_path):
+    """A chain on a GPU, measured twice: 50 % off with a spread of 3 %, right with one of 1 %."""
+    noisy = case_of(chain(3), measured_s=2.0, label="noisy", spread=0.03, setup=EXACT)
+    quiet = case_of(chain(3), measured_s=3.0, label="quiet", spread=0.01, setup=EXACT)
+    save_run(run_of(noisy, quiet), tmp_path)
+    data = accuracy([tmp_path])
+    assert data["gpu_bound"]["makespan_error"]["max"] == pytest.approx(0.5)
+    assert data["quiet"]["gpu_bound"]["runs"] == 1
+    assert data["quiet"]["gpu_bound"]["makespan_error"]["max"] == pytest.approx(0.0)
+    assert data["quiet"]["host_bound"]["runs"] == 0
+
+
 def test_switches_of_the_model_are_passed_on(tmp_path):
     """Two tasks side by side take 2 s when they share the GPU, 1 s when nothing is shared."""
     save_run(run_of(case_of(two(), measured_s=2.0, scheduler="round_robin", lanes=2, setup=EXACT)), tmp_path)
