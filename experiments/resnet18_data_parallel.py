@@ -53,6 +53,8 @@ def resnet18_data_parallel(
     steps: int = 10,
     epochs: int = 0,
     data: str = "",
+    checkpoints: str = "",
+    every: int = 0,
 ) -> Iterator[gs.Case]:
     """Train ResNet-18 on one device and on several, each with a batch of its own.
 
@@ -70,7 +72,9 @@ def resnet18_data_parallel(
 
     With `epochs` nn.DataParallel and graphs are trained from the same parameters on the same images in the same order;
     accuracy and loss are figures, and drawn by epoch. The project comes with 3,072 images to learn from; `data` names a
-    folder with the full set.
+    folder with the full set. In a folder `checkpoints` trainings are kept after each epoch, and after `every` steps of
+    one, and the same command goes on from there. In mode ``distributed`` graphs are trained by all ranks; where
+    torchrun starts these again (``--max-restarts``), they go on too.
 
     Where there is no GPU, nn.DataParallel is plain PyTorch on the CPU, and stands for one device only;
     torch.compile is left out, with a note, where what it needs is missing.
@@ -83,7 +87,7 @@ def resnet18_data_parallel(
     check_known("memory format", memory_formats, MEMORY_FORMATS)
     check_sizes(devices=devices, batch=batch, lr=lr, steps=steps)
     here = platform.accelerators()
-    courses = Courses(epochs)
+    courses = Courses(epochs, Path(checkpoints) if checkpoints else None, every or None)
     _last[:] = [courses]
     possible = _possible(ways, here)
     for used in (here[:count] for count in devices if count <= len(here)):
@@ -95,7 +99,7 @@ def resnet18_data_parallel(
             if "graph" in possible:
                 name, make = MAKERS[memory_format]
                 of_format = dataclasses.replace(setting, make=make)
-                yield step_case(name, of_format, way, bucket_kib, scheduler, courses.by_graph)
+                yield step_case(name, of_format, way, bucket_kib, scheduler, courses.by_graph, courses.by_ranks)
 
 
 def channels_last_resnet18() -> nn.Module:

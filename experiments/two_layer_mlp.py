@@ -97,6 +97,7 @@ def two_layer_mlp(
     grain: str = "operator",
     data: str = "",
     checkpoints: str = "",
+    every: int = 0,
 ) -> Iterator[gs.Case]:
     """Train a two-layer perceptron on one CPU and two GPUs: forward, backward, sums and updates as one graph.
 
@@ -107,15 +108,17 @@ def two_layer_mlp(
     The figures of a case are those of a training on Fashion-MNIST (a part of it, or the full set in the folder `data`)
     in eager mode: loss and accuracy over the last epoch, accuracy on the test images after it, images a second with
     loading and without tests. ``max_abs_difference`` compares all parameters after the first step with those of plain
-    PyTorch on the whole minibatch: rounding is expected. In a folder `checkpoints` trainings are kept after each epoch
-    and where they are interrupted; the same command goes on from there.
+    PyTorch on the whole minibatch: rounding is expected. In a folder `checkpoints` trainings are kept after each epoch,
+    after `every` steps of one and where they are interrupted; the same command goes on from there. In mode
+    ``distributed`` graphs are trained by all ranks, with the CPU of rank 0; where torchrun starts these again
+    (``--max-restarts``), they go on too.
 
     Source: d2l.ai 12.3, figure 1; it prints no times.
     """
     check_sizes(hidden=hidden, batch=batch, lr=lr, epochs=epochs, devices=devices)
     check_known("grain", [grain], GRAINS)
     here = platform.accelerators()
-    run = Perceptron(platform, hidden, batch, lr, epochs, data or None, checkpoints or None)
+    run = Perceptron(platform, hidden, batch, lr, epochs, data or None, checkpoints or None, every or None)
     _last[:] = [(run, None)]
     label = f"plain PyTorch, {counted(here[:1])}"
     yield gs.Case(label, baseline=_plain(run, here[0]), metrics=functools.partial(run.plain_figures, label, here[0]))
@@ -128,7 +131,8 @@ def two_layer_mlp(
         for scheduler in schedulers:
             label = f"{scheduler}, CPU and {counted(used)}"
             figures = functools.partial(_figures, run, label, work, scheduler, number)
-            yield gs.Case(label, work, scheduler=scheduler, metrics=figures)
+            on_ranks = functools.partial(run.rank_figures, label, devices=used)
+            yield gs.Case(label, work, scheduler=scheduler, metrics=figures, on_ranks=on_ranks)
 
 
 def _figures(run: Perceptron, label: str, work: gs.Workload, scheduler: str, number: int) -> dict[str, float]:

@@ -34,7 +34,7 @@ from graphsched.executors.distributed.world import FIRST_LANE_TAG
 from graphsched.files import read_json, write_text
 
 SIZES_BYTES = (1, 1 << 12, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24)
-LARGE_BYTES, TIMES, LARGE_TIMES = 1 << 20, 25, 7
+LARGE_BYTES, TIMES, LARGE_TIMES = 1 << 20, 25, 11
 FEW_BYTES, MANY_BYTES, IN_HOST_BYTES = 1 << 22, 1 << 24, 1 << 26
 MEET_S, WITHIN_S = 120.0, 120.0
 

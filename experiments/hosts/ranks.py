@@ -12,12 +12,16 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from experiments.hosts.namespaces import Hosts, enter
 from experiments.hosts.network import CARD, address
+from graphsched.calibration.cache import cache_folder
 from graphsched.errors import PlatformError
 
 PORT = 29500
+KEEP_MEMORY = {"arena_max": 1, "hugetlb": 1, "mmap_max": 0, "top_pad": 1 << 26, "trim_threshold": 1 << 40}
 USUAL = {
     "OMP_NUM_THREADS": "1",
     "THP_MEM_ALLOC_ENABLE": "1",  # large tensors in large pages: new memory costs the shared cores a quarter
+    # A rank keeps memory that it has had: on a virtual machine, pages that the machine had given back take 3 ns a byte.
+    "GLIBC_TUNABLES": ":".join(f"glibc.malloc.{name}={value}" for name, value in KEEP_MEMORY.items()),
     "TORCH_CPP_LOG_LEVEL": "ERROR",
 }
 OTHERS_END_S = 30.0  # that the others have, once one has failed
@@ -62,7 +66,8 @@ def environments(ranks: Sequence[int]) -> Iterator[tuple[int, Mapping[str, str]]
 def started(hosts: Hosts, ranks: Sequence[int], arguments: Sequence[str]) -> Iterator[list[subprocess.Popen[bytes]]]:
     """``python ARGUMENTS`` once for each rank; those that still run at the end of the context are killed.
 
-    What rank 0 prints is printed; of the others only what they write to standard error is.
+    What rank 0 prints is printed; of the others only what they write to standard error is. Costs that they measure are
+    kept apart from those of other processes, whose memory is new each time.
 
     Raises:
         PlatformError: A host has no rank.
@@ -83,7 +88,7 @@ def started(hosts: Hosts, ranks: Sequence[int], arguments: Sequence[str]) -> Ite
 def _start(name: str, env: Mapping[str, str], arguments: Sequence[str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, *arguments],
-        env={**USUAL, **os.environ, **env},
+        env={**USUAL, **os.environ, "GRAPHSCHED_CACHE": str(cache_folder() / "hosts"), **env},
         stdin=subprocess.DEVNULL,
         stdout=None if env["RANK"] == "0" else subprocess.DEVNULL,
         start_new_session=True,  # Ctrl-C is for the caller, which kills them

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,11 +17,15 @@ from experiments._shared import SEED, threads_of, torch_device
 from experiments.training.central_parameters import central_parameters
 from experiments.training.checkpoints import file_for
 from experiments.training.evaluating import Evaluation
-from experiments.training.loop import Course, Step, train
+from experiments.training.loop import Course, Evaluate, Inputs, Keeping, Step, train
+from experiments.training.on_ranks import RankFile, RankStep
 from experiments.training.results import PlainStep
+from graphsched.executors.distributed import RankProgram
 from graphsched.partition.batches import split
 from models.data import Dataset, batches, load
 from models.mlp import two_layer_mlp
+
+TEST_S = 600.0  # for what rank 0 does alone
 
 
 @dataclass(eq=False)
@@ -33,6 +38,7 @@ class Perceptron:
         batch, lr, epochs: Images a step on all devices together, learning rate, epochs of a training.
         data: A folder with the full set; None: the part that comes with the project.
         checkpoints: A folder to keep trainings in, and to go on from; None: they are not kept.
+        every: Steps between two times that a training is kept within an epoch; None: none.
         courses: Trainings that are over, by label.
     """
 
@@ -43,6 +49,7 @@ class Perceptron:
     epochs: int
     data: str | None = None
     checkpoints: str | None = None
+    every: int | None = None
     courses: dict[str, Course] = field(default_factory=dict)
 
     @functools.cached_property
@@ -78,40 +85,80 @@ class Perceptron:
 
     def figures(self, label: str, plan: gs.Plan, devices: Sequence[str]) -> dict[str, float]:
         """Figures of a training by `plan`, and how far its first step is from plain PyTorch."""
-        images, labels = self.first_batch
-        plain = self.plain(devices[0])
-        plain.submit(input=images, target=labels)
-        with gs.Program(plan) as program:
+        with gs.Program(plan) as program, self._test(devices[0]) as evaluate:
             program.run()
-            after = program.state()
-            worst = max(float((after[name].cpu() - t.cpu()).abs().max()) for name, t in plain.state().items())
+            worst = self._difference(program.state(), devices[0])
             program.reset()
-            return {"max_abs_difference": worst} | self._trained(label, program, devices, shards=len(devices))
+            found = self._trained(label, program, self._parts(devices), evaluate, self._file(label))
+        return {"max_abs_difference": worst} | found
+
+    def rank_figures(self, label: str, plan: gs.Plan, *, devices: Sequence[str]) -> dict[str, float]:
+        """As `figures`, by all ranks of a distributed run, each of which calls this with the same `plan`.
+
+        Test accuracy is counted, and plain PyTorch's step made, on rank 0.
+        """
+        label = f"{label}, distributed"
+        with RankProgram(plan) as program, contextlib.ExitStack() as kept:
+            first, share = program.world.rank == 0, program.world.share
+            test = kept.enter_context(self._test(devices[0])) if first else None
+            step = RankStep(program)
+            program.run()
+            after = step.state()
+            worst = share(self._difference(after, devices[0]) if first else 0.0, TEST_S, "the plain step")
+            program.reset()
+            found = self._trained(
+                label,
+                step,
+                self._parts(devices),
+                lambda states: float(share(test(states) if test else 0.0, TEST_S, "the test accuracy")),
+                RankFile(program, file) if (file := self._file(label)) else None,
+                quiet=not first,
+            )
+        return {"max_abs_difference": worst} | found
 
     def plain_figures(self, label: str, device: str) -> dict[str, float]:
         """Figures of a training in plain PyTorch."""
-        return self._trained(label, self.plain(device), [device])
+        with self._test(device) as evaluate:
+            step = self.plain(device)
+            return self._trained(label, step, lambda x, y: {"input": x, "target": y}, evaluate, self._file(label))
 
-    def _trained(self, label: str, step: Step, devices: Sequence[str], *, shards: int = 0) -> dict[str, float]:
-        """Train with `step`, whose inputs are `shards` parts of the minibatch, or the whole one for 0."""
+    def _parts(self, devices: Sequence[str]) -> Inputs:
+        return lambda images, labels: split({"input": images, "target": labels}, len(devices))
 
-        def inputs(images: Tensor, labels: Tensor) -> dict[str, Tensor]:
-            whole = {"input": images, "target": labels}
-            return split(whole, shards) if shards else whole
+    def _test(self, device: str) -> Evaluation:
+        images, labels = self.dataset.test_images, self.dataset.test_labels
+        return Evaluation(self.network(), images, labels, self.platform, device)
 
-        test = self.dataset.test_images, self.dataset.test_labels
-        with Evaluation(self.network(), *test, self.platform, devices[0]) as evaluate:
-            course = self.courses[label] = train(
-                step,
-                self.dataset,
-                epochs=self.epochs,
-                batch=self.batch,
-                seed=SEED,
-                inputs=inputs,
-                evaluate=evaluate,
-                checkpoint=self._file(label),
-                title=label,
-            )
+    def _difference(self, after: Mapping[str, Tensor], device: str) -> float:
+        """The largest difference of a parameter after the first step from plain PyTorch's on `device`."""
+        images, labels = self.first_batch
+        plain = self.plain(device)
+        plain.submit(input=images, target=labels)
+        return max(float((after[name].cpu() - t.cpu()).abs().max()) for name, t in plain.state().items())
+
+    def _trained(
+        self,
+        label: str,
+        step: Step,
+        inputs: Inputs,
+        evaluate: Evaluate,
+        kept: Keeping | Path | None,
+        *,
+        quiet: bool = False,
+    ) -> dict[str, float]:
+        course = self.courses[label] = train(
+            step,
+            self.dataset,
+            epochs=self.epochs,
+            batch=self.batch,
+            seed=SEED,
+            inputs=inputs,
+            evaluate=evaluate,
+            checkpoint=kept,
+            every=self.every,
+            title=label,
+            quiet=quiet,
+        )
         last = course.history[-1]
         shown = {"loss": last["loss"], "train_accuracy": last["accuracy"], "test_accuracy": last["test_accuracy"]}
         return shown | {"images_per_s": course.images_per_s}

@@ -1,10 +1,12 @@
 """How fast CPU lanes are just now: others on the host's cores take a share of them, and clocks vary.
 
 A small product is made again and again, for as long as what it stands for takes: who computes for less than a slice
-of the system's time does not notice that a core is shared, who computes for longer has part of it.
+of the system's time does not notice that a core is shared, who computes for longer has part of it. No more lanes do so
+at once than the host has cores for: what more of them take from each other is the simulator's to say (`CoreSharing`).
 
-Not modelled: others that come and go faster than the yardstick is taken; memory that they use (the product lies in a
-core's cache); the hand-over to a lane, which takes longer too.
+Not modelled: other hosts: of a plan for several, the pace of the host that takes the yardstick counts for all; others
+that come and go faster than the yardstick is taken; memory that they use (the product lies in a core's cache); the
+hand-over to a lane, which takes longer too.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ SIZE, SIZE_OF_TWO, STEP = 256, 768, 32  # of the product, by one thread and by t
 
 
 class LaneYardstick:
-    """Products on those lanes of a plan that compute on a CPU, on all at once as the plan may.
+    """Products on those lanes of a plan that compute on a CPU, on as many at once as there are cores for.
 
     The lanes' threads are there only while a sample is taken, so that none of them looks for work beside a run.
 
@@ -37,9 +39,10 @@ class LaneYardstick:
     def __init__(self, plan: Plan, row_s: float) -> None:
         """`row_s`: what a run takes, about."""
         self.row_s = min(row_s, LONGEST_ROW_S)
-        names = {lane.name for lane in plan.lanes if lane.kind == "compute" and _on_cpu(plan, lane.device)}
-        self._plan, self._names = plan, names
-        self._threads = max((plan.platform.device(k.device).threads for k in plan.lanes if k.name in names), default=1)
+        computing = [lane for lane in plan.lanes if lane.kind == "compute" and _on_cpu(plan, lane.device)]
+        self._threads = max((plan.platform.device(lane.device).threads for lane in computing), default=1)
+        at_once = max(1, plan.platform.cores // self._threads)
+        self._plan, self._names = plan, {lane.name for lane in computing[:at_once]}
 
     def sample_s(self) -> float:
         """Seconds of a product, mean over the lanes; 0 if the plan computes on no CPU."""

@@ -60,10 +60,11 @@ class CpuLane:
 
 
 def lane_cores(plan: Plan) -> dict[int, int]:
-    """A hardware thread for each lane that computes on a worker, in turn, by lane number.
+    """A hardware thread for each lane that computes on a worker, by lane number.
 
     Left to itself the system may put two lanes that wake together on one core and leave another idle.
-    Lanes of several threads, and those that copy, go where the system puts them.
+    Lanes of several threads, those that copy, and all where there are fewer cores than lanes go where the system puts
+    them: bound to one core, a lane would wait for another while the next core is idle.
     """
     if not hasattr(os, "sched_setaffinity"):
         return {}
@@ -75,7 +76,7 @@ def lane_cores(plan: Plan) -> dict[int, int]:
         and plan.platform.device(lane.device).kind == "worker"
         and plan.platform.device(lane.device).threads == 1
     ]
-    return {number: cores[k % len(cores)] for k, number in enumerate(workers)}
+    return dict(zip(workers, cores, strict=False)) if len(workers) <= len(cores) else {}
 
 
 def cpu_lanes(plan: Plan) -> dict[int, CpuLane]:

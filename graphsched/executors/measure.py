@@ -50,7 +50,7 @@ def execute(
     the run whose makespan is the median. In graph mode each of these follows one like it, unless `warmup` is 0.
     States and torch's random numbers are as before afterwards. Once the repeats have taken `at_most_s` seconds,
     five are enough. `between` is called before the repeats, after every second of them and at the end, all devices
-    idle; where they take less than a millisecond, one that does not count follows each call.
+    idle and no rank at work; where they take less than a millisecond, one that does not count follows each call.
 
     Of several `steps` the makespan is that of all of them, submitted one after another (`Program.submit`) on the same
     inputs, as in ``predict(plan, steps=n)``; one of them takes (T(n) - T(1)) / (n - 1). The spans and
@@ -72,8 +72,8 @@ def execute(
     if (mode or plan.mode) == "distributed":
         if steps > 1:
             raise ScheduleError(f"steps is {steps} in mode 'distributed', which has one at a time: leave it out")
-        sample = partial(_samples, repeats=repeats, at_most_s=at_most_s, between=between)
-        return _execute_on_ranks(plan, inputs or {}, sample, warmup, timeout_s)
+        sample = partial(_samples, repeats=repeats, at_most_s=at_most_s)
+        return _execute_on_ranks(plan, inputs or {}, sample, warmup, timeout_s, between)
     with Program(plan, mode=mode, timeout_s=timeout_s) as program, _random_numbers_kept(), no_collector():
         program.load(inputs or {})
         run = program.time_once if steps == 1 else partial(program.time_steps, steps, inputs or {})
@@ -92,9 +92,10 @@ def execute(
 def _execute_on_ranks(
     plan: Plan,
     inputs: dict[str, Any],
-    sample: Callable[[Callable[[], float]], list[float]],
+    sample: Callable[..., list[float]],
     warmup: int,
     timeout_s: float,
+    between: Callable[[], object] | None,
 ) -> Timeline:
     """`execute` by all processes that torchrun started; each gets the timeline of them all."""
     from graphsched.executors.distributed import RankProgram
@@ -105,7 +106,7 @@ def _execute_on_ranks(
         for _ in range(warmup):
             program.time_once()
         with program.world.telling():  # of what fails between runs, too
-            samples = sample(program.time_once)
+            samples = sample(program.time_once, between=between and partial(program.at_rest, between))
         found = [measured_spans(program) for _ in range(TIMED_RUNS)]
     spans = sorted(found, key=lambda spans: spans.makespan_s)[TIMED_RUNS // 2]
     timeline = Timeline(

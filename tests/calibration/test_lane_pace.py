@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import threading
+from dataclasses import replace
 
 import pytest
 import torch
 
 from graphsched.calibration import lane_pace
 from graphsched.calibration.lane_pace import LONGEST_ROW_S, LaneYardstick, product_s, product_size, small_product
+from graphsched.plan import Plan
 from graphsched.workload import Workload
 from tests.builders import planned, platform, workload
 from tests.executors.programs import WORKERS, by_hand, machine
@@ -27,12 +29,17 @@ def test_a_row_is_as_long_as_it_is_to_be_and_one_product_at_least(
     assert len(calls) == made
 
 
-def test_lanes_make_their_products_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two lanes of one device and one of another: each on its own thread, the mean counts."""
+def three_lanes(cores: int) -> Plan:
+    """a ∥ b ∥ c: two lanes of one device and one of another."""
     work = Workload()
     for name in "abc":
         work.task(torch.neg, work.input(f"{name}/x", torch.ones(1)), name=name)
-    plan = by_hand(work, WORKERS, {"a": "worker:0/w0", "b": "worker:0/w1", "c": "worker:1/w0"})
+    lanes = {"a": "worker:0/w0", "b": "worker:0/w1", "c": "worker:1/w0"}
+    return by_hand(work, replace(WORKERS, cores=cores), lanes)
+
+
+def test_lanes_make_their_products_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each on its own thread; the mean counts."""
     order: list[str] = []
     names: list[str] = []
     seconds = iter((1.0, 2.0, 6.0))
@@ -50,10 +57,34 @@ def test_lanes_make_their_products_at_once(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(lane_pace, "product_s", played)
     monkeypatch.setattr(lane_pace.threading, "Barrier", Gate)
-    assert LaneYardstick(plan, 0.01).sample_s() == 3.0
+    assert LaneYardstick(three_lanes(3), 0.01).sample_s() == 3.0
     assert order == ["at the gate"] * 3 + ["row"] * 3
     assert sorted(names) == [f"graphsched {lane}" for lane in ("worker:0/w0", "worker:0/w1", "worker:1/w0")]
     assert not {t.name for t in threading.enumerate()} & set(names)
+
+
+@pytest.mark.parametrize(("cores", "at_once"), [(1, 1), (2, 2), (64, 3)])
+def test_no_more_lanes_compute_at_once_than_there_are_cores(
+    monkeypatch: pytest.MonkeyPatch, cores: int, at_once: int
+) -> None:
+    """What lanes beyond them take from each other is the simulator's, and would count twice."""
+    lanes: list[str] = []
+    monkeypatch.setattr(lane_pace, "product_s", lambda *_: lanes.append(threading.current_thread().name) or 1.0)
+    assert LaneYardstick(three_lanes(cores), 0.01).sample_s() == 1.0
+    assert len(lanes) == len(set(lanes)) == at_once
+
+
+def test_lanes_of_many_threads_compute_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two lanes of 2 threads on 2 cores; one of 4 threads on 2 cores was measured so."""
+    monkeypatch.setattr(lane_pace, "product_s", lambda *_: lanes.append(threading.current_thread().name) or 1.0)
+    work = Workload()
+    for name in "ab":
+        work.task(torch.neg, work.input(f"{name}/x", torch.ones(1)), name=name)
+    for threads in (2, 4):
+        lanes: list[str] = []
+        here = machine("worker:0", "worker:1", threads={"worker:0": threads, "worker:1": threads})
+        LaneYardstick(by_hand(work, here, {"a": "worker:0/w0", "b": "worker:1/w0"}), 0.0).sample_s()
+        assert lanes == ["graphsched worker:0/w0"]
 
 
 @pytest.mark.parametrize("threads", [1, 2])

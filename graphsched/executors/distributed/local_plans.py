@@ -15,9 +15,9 @@ ROW_KINDS: Mapping[str, ActionKind] = {
     "copy": "copy",
     "send": "collective",
     "receive": "collective",
-    "collective": "wait",
+    "collective": "collective",
 }
-"""What a part is among the actions of a plan: a message occupies a communicator, a barrier the thread."""
+"""What a part is among the actions of a plan; but a barrier, which occupies the thread, is a wait."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class _Localiser:
             self._plan,
             mode="distributed",
             lanes=tuple(self._lanes.values()),
-            kinds=[ROW_KINDS[part.kind] for part in self._parts],
+            kinds=["wait" if part.lane == HOST_LANE else ROW_KINDS[part.kind] for part in self._parts],
             names=[self._name(part) for part in self._parts],
             lane_of=[numbers[part.lane] for part in self._parts],
             waits=[tuple(rows[wait] for wait in part.waits) for part in self._parts],
@@ -101,8 +101,8 @@ class _Localiser:
         if part.kind in ("send", "receive"):
             copy = self._copy(part)
             return copy.source if part.kind == "send" else copy.target
-        device = self._plan.lanes[self._plan.lane_of[part.action]].device
-        return self._names.get(device, device)
+        lane = self._plan.lanes[self._plan.lane_of[part.action]] if part.kind != "collective" else Lane.named(part.lane)
+        return self._names.get(lane.device, lane.device)
 
     def _frees(self, part: Part) -> tuple[str, ...]:
         """The buffers of this rank among those that the plan frees with the action."""

@@ -72,7 +72,8 @@ def merged(
     """The spans of all actions on rank 0's clock; time 0 is when the first rank began.
 
     A copy between ranks begins when both halves have, and ends when it has been received; it is issued by its source. A
-    wait of all ranks ends when the first rank goes on, which is no sooner than the last one has come.
+    wait of all ranks ends when the first rank goes on, which is no sooner than the last one has come. So does a
+    collective, which begins when the last of its ranks has come.
     """
     clocks = [RankClock(*pair) for pair in zip(before, after, strict=True)]
     zero = min(clock.on_rank_0(mine.began_s) for clock, mine in zip(clocks, spans, strict=True))
@@ -82,8 +83,9 @@ def merged(
         columns = {name: on_rank_0(column) if len(parts) else column for name, column in spans[rank].columns.items()}
         for row, part in enumerate(parts):
             if not part.signal:
+                kind = "barrier" if lists.plan.kinds[part.action] == "wait" else part.kind
                 times = {name: float(column[row]) - zero for name, column in columns.items()}
-                _put(found, part.action, part.kind, times)
+                _put(found, part.action, kind, times)
     late_s = clocks[0].on_rank_0(spans[0].began_s) - zero
     uncertainty_s = max(c.uncertainty_s + mine.uncertainty_s for c, mine in zip(clocks, spans, strict=True))
     return Spans(found, seconds + late_s, uncertainty_s)
@@ -95,11 +97,13 @@ def _put(found: dict[str, Seconds], action: int, kind: str, times: dict[str, flo
     if kind in ("run", "copy") or first:
         for name, time in times.items():
             found[name][action] = time
-    elif kind == "collective":
+    elif kind == "barrier":
         found["end"][action] = min(found["end"][action], times["end"])
         found["start"][action] = min(found["start"][action], times["start"])
     else:
         found["start"][action] = max(found["start"][action], times["start"])
+    if kind == "collective":
+        found["end"][action] = min(found["end"][action], times["end"])
     if kind == "receive":
         found["end"][action] = times["end"]
     elif kind == "send":

@@ -1,20 +1,22 @@
-"""Messages of a rank's list as calls of no arguments, over the slots of its buffers.
+"""Messages and collectives of a rank's list as calls of no arguments, over the slots of its buffers.
 
 Bytes travel as they lie in memory, in the layout that a copy of the value has on its target. Between host memories they
 go by Gloo, from the thread of the lane. Between two GPUs they go by NCCL on the stream of the lane, each lane in a
 communicator of its own. Between a GPU and another rank's host they go through this host's memory, and the dispatching
-thread waits.
+thread waits. Collectives have a group of their own for each set of ranks, where they follow one another in plan order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from graphsched.executors.buffers import Buffers, copied, new_tensor
 from graphsched.executors.calls import Call
 from graphsched.executors.distributed.local_plans import LocalPlan
+from graphsched.executors.distributed.meeting import span
 from graphsched.executors.distributed.rank_watch import GRACE_S, RankWatch
-from graphsched.executors.distributed.world import World, lane_tags
+from graphsched.executors.distributed.world import PATIENCE_S, World, lane_tags
 from graphsched.executors.lanes import is_cuda
 from graphsched.plan import Copy
 from graphsched.plan.ranks import Part, RankLists
@@ -60,10 +62,13 @@ class Messages:
         self._world, self._lists, self._local, self._buffers, self._watch = world, lists, local, buffers, watch
         self._tags = lane_tags([part.lane for parts in lists.parts for part in parts])
         make_communicators(world, lists)
+        make_groups(world, lists)
 
     def call(self, row: int) -> Call:
-        """The call of the send or receive in this row of the list."""
+        """The call of the send, receive or collective in this row of the list."""
         part = self._local.parts[row]
+        if part.kind == "collective":
+            return self._collective(part, row)
         if part.signal:
             return self._signal(part)
         copy = self._local.moves[row]
@@ -73,7 +78,7 @@ class Messages:
         return self._send(part, copy) if part.kind == "send" else self._receive(part, copy, name)
 
     def barrier(self, row: int) -> Call:
-        """The call of the collective in this row."""
+        """The call of the wait of all ranks in this row."""
         part = self._local.parts[row]
 
         def wait() -> None:
@@ -106,6 +111,30 @@ class Messages:
 
         return receive
 
+    def _collective(self, part: Part, row: int) -> Call:
+        """By Gloo from the lane's thread, or by NCCL on its stream, which torch makes wait for the communicator's."""
+        plan, task = self._local.plan, self._lists.plan.work[part.name]
+        members = self._lists.places.members[part.action]
+        k, device = members.index(part.rank), plan.lanes[plan.lane_of[row]].device
+        slots, output = self._buffers.slots, self._buffers.slot(task.outputs[k].name)
+        source, spec = self._buffers.slot(plan.buffer(task.reads[k], device)), task.outputs[k].spec
+        group = self._world.groups[group_of(members, device)]
+        assert task.operation is not None
+        assert spec is not None
+        start = STARTED[task.operation.name]
+        told = f"collective {part.name!r} with ranks {', '.join(map(str, members))} on lane {part.lane}"
+
+        def together() -> None:
+            here = new_tensor(spec, device)
+            work = start(slots[source], here, members, group)
+            if is_cuda(device):
+                work.wait()
+            else:
+                self._world.finish(work, members, self._watch.left_s(), told)
+            slots[output] = here
+
+        return together
+
     def _on_stream(self, part: Part, copy: Copy, name: str) -> Call:
         """Torch makes the lane's stream, which is current then, wait for the communicator's."""
         from torch import distributed
@@ -130,6 +159,48 @@ class Messages:
             slots[output] = here
 
         return receive
+
+
+def _all_reduce(given: Any, made: Any, _: Sequence[int], group: Any) -> Any:
+    from torch import distributed
+
+    return distributed.all_reduce(made.copy_(given), group=group, async_op=True)
+
+
+def _all_gather(given: Any, made: Any, members: Sequence[int], group: Any) -> Any:
+    from torch import distributed
+
+    return distributed.all_gather(_by_rank(made, members), given, group=group, async_op=True)
+
+
+def _reduce_scatter(given: Any, made: Any, members: Sequence[int], group: Any) -> Any:
+    from torch import distributed
+
+    return distributed.reduce_scatter(made, _by_rank(given, members), group=group, async_op=True)
+
+
+STARTED: Mapping[str, Callable[[Any, Any, Sequence[int], Any], Any]] = {
+    "all_reduce": _all_reduce,
+    "all_gather": _all_gather,
+    "reduce_scatter": _reduce_scatter,
+}
+"""What starts each collective, from a tensor into one of its result's size; the ranks of a group ascend."""
+
+
+def _by_rank(whole: Any, members: Sequence[int]) -> list[Any]:
+    """The rows of each member, by rank."""
+    parts = whole.tensor_split(len(members))
+    return [parts[members.index(rank)] for rank in sorted(members)]
+
+
+def group_of(members: Sequence[int], device: str) -> tuple[str, tuple[int, ...]]:
+    """What a group of ranks is filed under: the library that serves `device`, and the ranks.
+
+    Example:
+        >>> group_of((2, 0), "worker:1"), group_of((0, 1), "cuda:0")
+        (('gloo', (0, 2)), ('nccl', (0, 1)))
+    """
+    return "nccl" if is_cuda(device) else "gloo", tuple(sorted(members))
 
 
 def told(part: Part, lists: RankLists) -> str:
@@ -163,3 +234,13 @@ def make_communicators(world: World, lists: RankLists) -> None:
         key = part.lane, part.rank, part.peer
         if key not in world.communicators:
             world.communicators[key] = distributed.new_group([part.rank, part.peer], backend="nccl")
+
+
+def make_groups(world: World, lists: RankLists) -> None:
+    """Make a group for each set of ranks that has collectives; as with `make_communicators`, all ranks make all."""
+    from torch import distributed
+
+    for action, members in lists.places.members.items():
+        key = group_of(members, lists.plan.lanes[lists.plan.lane_of[action]].device)
+        if key not in world.groups:
+            world.groups[key] = distributed.new_group(list(key[1]), backend=key[0], timeout=span(PATIENCE_S))

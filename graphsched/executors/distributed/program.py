@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -124,6 +124,16 @@ class RankProgram:
     def time_once(self) -> float:
         """Run once; the makespan in seconds by rank 0's clock, on all ranks. Results stay in the buffers."""
         return self._go(self._calls)
+
+    def at_rest(self, function: Callable[[], object]) -> None:
+        """Call `function`, which may be another one on each rank, once all ranks are done with the run before.
+
+        A rank that has nothing to do meanwhile waits for the next run, without a core.
+        """
+        self.buffers.clear()
+        with self.world.heeding():
+            self.world.barrier(self._timeout_s, lambda: "the rest between two runs")
+        function()
 
     def time_spans(self) -> tuple[Stamps, float, float]:
         """Run once with timing: this rank's stamps and beginning by its own clock, and the makespan."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from graphsched.executors.distributed.bounded_store import BoundedStore
 
@@ -48,6 +48,12 @@ class Pulses:
         if watched != self._rank:
             threading.Thread(target=look, name="graphsched silence", daemon=True).start()
         return over.set
+
+    def silent(self, ranks: Sequence[int]) -> list[int]:
+        """Those of `ranks` that give no sign of life while two would come."""
+        before = [self._pulse_of(rank) for rank in ranks]
+        time.sleep(2 * BEAT_S)
+        return [rank for rank, pulse in zip(ranks, before, strict=True) if self._pulse_of(rank) == pulse]
 
     def _pulse_of(self, rank: int) -> int | None:
         with contextlib.suppress(RuntimeError):

@@ -76,7 +76,7 @@ def _read_in(plan: Plan) -> set[str]:
     """Names of the values that the actions of a rank's `plan` read."""
     found = {copy.read.value.name for copy in plan.copies.values()}
     for i, kind in enumerate(plan.kinds):
-        task = plan.task(i) if kind == "run" else None
+        task = plan.task(i) if kind in ("run", "collective") else None
         if task is not None:
             found.update(read.value.name for read in task.reads)
     return found

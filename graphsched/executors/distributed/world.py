@@ -29,6 +29,7 @@ class World:
         board: Where ranks say why they end.
         failure: What ended a run; no other can follow.
         communicators: Those of NCCL, by lane, sender and receiver.
+        groups: Those of collectives, by library and ranks.
         waits: What ends each thing that this rank does together with others at the moment; the last one first.
     """
 
@@ -44,6 +45,7 @@ class World:
         self.board, self._pulses = Board(store, self.rank, self.size), Pulses(store, self.rank, self.size)
         self.failure: BaseException | None = None
         self.communicators: dict[tuple[str, int, int], Any] = {}
+        self.groups: dict[tuple[str, tuple[int, ...]], Any] = {}
         self.waits: list[Callable[[LostRankError], None]] = []
         self._token, self._ways = _token(), two_ways(timeout_s)
 
@@ -74,6 +76,25 @@ class World:
             start().wait(span(timeout_s))
         except RuntimeError as error:
             raise self._lost(peer, what(), error) from error
+
+    def finish(self, work: Any, members: Sequence[int], timeout_s: float, what: str) -> None:
+        """Wait for a collective of `members` in host memory, which torch has started as `work`.
+
+        Raises:
+            RankError: A member is gone or did not come in time.
+        """
+        try:
+            work.wait(span(timeout_s))
+        except RuntimeError as error:
+            others = [rank for rank in members if rank != self.rank]
+            cause = self.board.cause(HEARD_S)
+            if cause is not None:
+                raise ended_by(cause) from error
+            lost = self._pulses.silent(others) or others
+            if len(lost) == 1:
+                raise self._lost(lost[0], what, error) from error
+            end = "did not come in time" if is_late(error) else f"is gone ({reason_of(error)})"
+            raise LostRankError(f"{what}: one of rank {', '.join(map(str, lost))} {end}", lost[0]) from error
 
     def barrier(self, timeout_s: float, what: Callable[[], str]) -> None:
         """Wait until all ranks are here: in round k each tells the one 2ᵏ further, so that log2 rounds do.
@@ -192,8 +213,10 @@ class World:
         from torch import distributed
 
         irecv: Any = distributed.irecv
-        for way in self._ways:
-            for rank in (rank for rank in range(self.size) if rank != self.rank):
+        everyone = tuple(range(self.size))
+        collective = [(group, ranks) for (library, ranks), group in self.groups.items() if library == "gloo"]
+        for way, members in [*((way, everyone) for way in self._ways), *collective]:
+            for rank in (rank for rank in members if rank != self.rank and self.rank in members):
                 try:
                     irecv(_token(), rank, group=way, tag=ABORT_TAG).wait(span(0.0))
                 except RuntimeError as error:

@@ -19,6 +19,7 @@ from graphsched.executors import execute
 from graphsched.executors.distributed import RankProgram, join, pulses
 from graphsched.executors.distributed.clock_offsets import measure_offsets
 from graphsched.executors.distributed.message_links import measure_messages
+from graphsched.executors.distributed.rank_buffers import RankBuffers
 from graphsched.executors.distributed.termination import in_order
 from graphsched.executors.distributed.world import PATIENCE_S
 from graphsched.kvstore import Builder
@@ -55,6 +56,28 @@ def _run_all(plans: list[Plan]) -> list[Any]:
 def time_plan(rank: int, seed: int, count: int) -> Any:
     timeline = execute(plan_of(seed, count), mode="distributed", repeats=3, warmup=1, timeout_s=20.0)
     return timeline.to_dict()
+
+
+def rest_between_runs(rank: int) -> list[float]:
+    """When rank 0 was free to do something else, and when rank 1, which is slow at that, had cleared its memory."""
+    moments: list[float] = []
+
+    def now() -> None:
+        moments.append(time.perf_counter())
+
+    if rank == 0:
+        execute(plan_of(5, 2), mode="distributed", repeats=2, warmup=0, timeout_s=20.0, between=now)
+        return moments
+    clear = RankBuffers.clear
+
+    def slow(buffers: RankBuffers) -> None:
+        time.sleep(0.1)
+        clear(buffers)
+        now()
+
+    RankBuffers.clear = slow  # type: ignore[method-assign]
+    execute(plan_of(5, 2), mode="distributed", repeats=2, warmup=0, timeout_s=20.0, between=lambda: None)
+    return moments
 
 
 def measure(rank: int) -> Any:

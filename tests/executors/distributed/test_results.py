@@ -46,6 +46,17 @@ def test_offsets_and_messages_are_measured() -> None:
 
 
 @pytest.mark.slow
+def test_what_rank_0_does_between_runs_is_beside_no_work_of_another() -> None:
+    """Before the first run and after the second: rank 1 clears once before it, and once for each run."""
+    ended = on_ranks(jobs.rest_between_runs, 2)
+    assert [rank.error for rank in ended] == ["", ""], [rank.text for rank in ended]
+    free, cleared = ended[0].result, ended[1].result
+    assert len(free) == 2
+    assert free[0] > cleared[0]
+    assert free[1] > cleared[3]
+
+
+@pytest.mark.slow
 def test_all_ranks_get_one_timeline() -> None:
     """Its spans are those of every action, on rank 0's clock; the clocks of one host are one."""
     ended = on_ranks(jobs.time_plan, 3, 5, 3)

@@ -171,6 +171,25 @@ def test_one_rank_that_fails_ends_all_with_its_code(monkeypatch: pytest.MonkeyPa
     assert command_line.main(["run", "--ranks", "1,2", "--", "-c", code]) == 7
 
 
+def test_ranks_keep_memory_and_costs_to_themselves(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Memory that was given back is taken again without a page fault; costs measured so are not for other processes."""
+    monkeypatch.setenv("GRAPHSCHED_CACHE", str(tmp_path))
+    code = f"""
+import resource, torch
+from graphsched.calibration.cache import cache_folder
+assert cache_folder().parts[-2:] == ({tmp_path.name!r}, "hosts")
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(3):
+    x = torch.ones(1 << 24)
+    del x
+before = faults()
+torch.ones(1 << 24)
+assert faults() - before < 30, faults() - before
+"""
+    assert command_line.main(["run", "--ranks", "1", "--", "-c", code]) == 0
+
+
 @pytest.mark.parametrize("netem", [True, False])
 def test_packets_are_delayed_both_ways(netem: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Never sooner; how much later is measured by those who use it. Inside a host there is no delay."""

@@ -1,0 +1,83 @@
+"""Collectives between ranks: their results, spans and failures."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphsched.executors import Program
+from graphsched.timeline import Timeline
+from tests.executors.distributed import collective_jobs
+from tests.executors.distributed.ranks import on_ranks
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_ranks_get_what_one_process_gets(count: int) -> None:
+    """all_reduce, all_gather, reduce_scatter over all ranks, then all_reduce over two: whole numbers, so the same bits.
+
+    x0 ── in0 ──┐                   ┌── end0
+    x1 ── in1 ──┼── each operation  some
+    x2 ── in2 ──┘                   └── end1
+    """
+    with Program(collective_jobs.plan_of_steps(count)) as program:
+        expected = program.run()
+    first, *others = on_ranks(collective_jobs.run_steps, count, count)
+    assert not first.error, first.text
+    for found in first.result:
+        assert found.keys() == expected.keys()
+        for name, array in found.items():
+            assert np.array_equal(array, expected[name].numpy()), name
+    assert [rank.error for rank in others] == [""] * (count - 1)
+
+
+@pytest.mark.multigpu
+def test_ranks_on_gpus_get_the_same_by_nccl() -> None:
+    with Program(collective_jobs.plan_of_steps(2)) as program:
+        expected = program.run()
+    first, second = on_ranks(collective_jobs.run_steps, 2, 2, "cuda", method="spawn")
+    assert (first.error, second.error) == ("", ""), first.text + second.text
+    for found in first.result:
+        assert found.keys() == expected.keys()
+        assert all(np.array_equal(array, expected[name].numpy()) for name, array in found.items())
+
+
+@pytest.mark.slow
+def test_a_collective_has_one_span_on_the_clock_of_rank_0() -> None:
+    """It begins when the last rank has come; what follows it on any rank begins no sooner than it ends."""
+    ended = on_ranks(collective_jobs.time_steps, 3, 3)
+    assert [rank.error for rank in ended] == [""] * 3, [rank.text for rank in ended]
+    plan = collective_jobs.plan_of_steps(3)
+    timeline = Timeline.from_dict(ended[0].result, plan)
+    sums = [i for i, kind in enumerate(plan.kinds) if kind == "collective"]
+    assert len(sums) == 4
+    assert np.isfinite(timeline.start_s).all()
+    assert (timeline.end_s[sums] >= timeline.start_s[sums] - 2 * timeline.clock_uncertainty_s).all()
+
+
+@pytest.mark.slow
+def test_a_rank_that_is_killed_ends_the_others_within_the_time_out() -> None:
+    """y of rank 1 ends its process; rank 0 says whom it waited for, in which collective, on which lane."""
+    first, second = on_ranks(collective_jobs.die, 2)
+    assert second.exit_code == -9
+    assert first.error == "RankError"
+    assert "rank 1" in first.text
+    assert "'sum'" in first.text
+    assert "worker:0/comm" in first.text
+
+
+@pytest.mark.slow
+def test_a_rank_whose_task_raises_ends_the_others_with_its_words() -> None:
+    first, second = on_ranks(collective_jobs.fail, 2)
+    assert second.error == "TaskFailedError"
+    assert first.error == "RankError"
+    assert "'y' failed on lane worker:1/s0" in first.text
+
+
+@pytest.mark.slow
+def test_a_rank_that_does_not_come_is_told_of_by_what_it_is_at() -> None:
+    """All three end within the time-out and some seconds; the one that hangs knows what is not over."""
+    ended = on_ranks(collective_jobs.hang, 3)
+    assert all(rank.error for rank in ended), ended
+    assert any("'y' on lane worker:2/s0" in rank.text for rank in ended), [rank.text for rank in ended]
+    assert any("'sum'" in rank.text for rank in ended[:2])
