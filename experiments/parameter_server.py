@@ -18,7 +18,7 @@ from models.lenet import LeNet
 from models.resnet import resnet18
 
 NETWORKS: Mapping[str, Callable[[], nn.Module]] = {"LeNet": LeNet, "ResNet-18": resnet18}
-STRATEGIES = ("server", "cpu", "sharded", "ring")
+STRATEGIES = ("server", "cpu", "sharded", "ring", "library")
 CENTRAL = ("server", "cpu")
 TEXT_S = {"server": 0.060, "cpu": 0.080, "sharded": 0.015}
 TEXT_MBYTES, TEXT_DEVICES = 160.0, 4
@@ -41,9 +41,10 @@ def parameter_server(
     """Sum gradients on one device, on the CPU, or in shares on all of them; after the backward pass, or beside it.
 
     First the sums alone: of as many bytes as the gradients of `networks` have, and of `mbytes` (10⁶), on one device
-    (``server``), on the ``cpu``, in shares on all devices (``sharded``), and by a ``ring`` for comparison. `blocks`
-    pieces of a gradient (of a ring: for each device) travel alone; with 1 the sum is sent back once all of it is
-    there, as in the text. A real run adds what the busiest device sends, and how far the sums are from plain PyTorch's.
+    (``server``), on the ``cpu``, in shares on all devices (``sharded``), and for comparison by a ``ring`` and by a
+    ``library``: NCCL, as a task in eager and distributed mode. `blocks` pieces of a gradient (of a ring: for each
+    device) travel alone; with 1 the sum is sent back once all of it is there, as in the text. A real run adds what the
+    busiest device sends, and how far the sums are from plain PyTorch's.
 
     Then training steps of the networks `trained`, with `batch` images over all devices: without sums, with one sum of
     all gradients after the backward pass, and with sums of buckets that are ready while earlier layers are still
@@ -141,7 +142,8 @@ def _splits(
     one, *several = bucket_sizes(whole)
     work = data_parallel(whole, setting.devices, reduce=strategy, bucket_bytes=one)
     yield "sums after backward", work, {"buckets": 1.0, "bucket_bytes": float(one)}
-    mode = "graph" if setting.platform.device(setting.devices[0]).kind == "cuda" else "eager"
+    on_gpus = setting.platform.device(setting.devices[0]).kind == "cuda"
+    mode = "graph" if on_gpus and strategy != "library" else "eager"
     best = choose_buckets(whole, setting.devices, platform=setting.platform, reduce=strategy, sizes=several, mode=mode)
     count = best.buckets[best.bucket_bytes]
     figures = {"buckets": float(count), "bucket_bytes": float(best.bucket_bytes)}

@@ -112,8 +112,8 @@ class Timeline:
     def busy_s(self) -> dict[str, float]:
         """Seconds that each lane spends on its actions (runs and copies)."""
         busy = {lane.name: 0.0 for lane in self.plan.lanes}
-        for i, lane in enumerate(self.plan.lane_of):
-            if self.plan.kinds[i] != "wait":
+        for i, kind in enumerate(self.plan.kinds):
+            for lane in self.plan.lanes_of(i) if kind != "wait" else ():
                 busy[self.plan.lanes[lane].name] += float(self.end_s[i] - self.start_s[i])
         return busy
 
@@ -137,7 +137,9 @@ class Timeline:
     def _covered(self, lanes: set[str]) -> list[tuple[float, float]]:
         wanted = {k for k, lane in enumerate(self.plan.lanes) if lane.name in lanes}
         spans = sorted(
-            (float(self.start_s[i]), float(self.end_s[i])) for i, k in enumerate(self.plan.lane_of) if k in wanted
+            (float(self.start_s[i]), float(self.end_s[i]))
+            for i in range(len(self.plan))
+            if not wanted.isdisjoint(self.plan.lanes_of(i))
         )
         merged: list[tuple[float, float]] = []
         for start, end in spans:
@@ -217,9 +219,10 @@ def _predecessors(plan: Plan) -> list[list[int]]:
     last: dict[int, int] = {}
     thread: list[int] = []
     before = []
-    for i, lane in enumerate(plan.lane_of):
-        before.append([*plan.waits[i], *([last[lane]] if lane in last else []), *thread])
-        last[lane] = i
+    for i in range(len(plan)):
+        lanes = plan.lanes_of(i)
+        before.append([*plan.waits[i], *dict.fromkeys(last[lane] for lane in lanes if lane in last), *thread])
+        last.update(dict.fromkeys(lanes, i))
         if plan.kinds[i] == "wait":
             thread = [i]
     return before

@@ -108,6 +108,7 @@ def relevant(work: Workload, platform: Platform, costs: Costs) -> Costs:
     """Those of `costs` that tasks of `work` have on devices of `platform`, in the workload's order."""
     keys: dict[tuple[str, str], None] = {}
     for task in work.tasks:
-        for device in allowed(task, platform):
+        first = task.devices[:1] if task.kind == "collective" else ()
+        for device in (*allowed(task, platform), *map(platform.device, first)):
             keys[task.signature, device.model] = None
     return costs.chosen(keys)

@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from graphsched.calibration.choosing import missing, relevant
+from graphsched.calibration.collectives import measure_collectives, unmeasured_collectives
 from graphsched.calibration.cost_cache import keep_costs, kept_costs
 from graphsched.calibration.cpu_operations import SETS, measure_on_cpu
 from graphsched.calibration.host import host_facts
@@ -73,6 +74,7 @@ def profile(
     check_mode(mode)
     wanted = missing(work, platform, known, mode, concurrency=concurrency)
     known = _with_operations(work, platform, known, wanted, repeats, concurrency, hosts=mode != "graph")
+    known = _with_collectives(work, platform, known, repeats, mode)
     if plan is not None and concurrency:
         known = _with_pairs(replace(plan, costs=known, mode=mode), known)
     return relevant(work, platform, known)
@@ -96,6 +98,21 @@ def _with_operations(
         keep_costs(measured)
         known = known.merged(measured)
     return known
+
+
+def _with_collectives(work: Workload, platform: Platform, known: Costs, repeats: int, mode: str) -> Costs:
+    """`known` and the collectives of `work` that it lacks, which are kept; those of ranks on CPUs are estimated."""
+    wanted = unmeasured_collectives(work, platform, known)
+    if mode == "distributed":
+        wanted = [task for task in wanted if platform.device(task.devices[0]).kind == "cuda"]
+    if not wanted:
+        return known
+    for device in dict.fromkeys(device for task in wanted for device in task.devices):
+        check_is_here(platform, device)
+    with no_collector():
+        measured = measure_collectives(platform, wanted, repeats)
+    keep_costs(measured)
+    return known.merged(measured)
 
 
 def _with_pairs(plan: Plan, known: Costs) -> Costs:

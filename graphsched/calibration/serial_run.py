@@ -12,6 +12,7 @@ from graphsched.calibration.choosing import allowed, needed_for
 from graphsched.errors import GraphschedError, TaskFailedError
 from graphsched.executors.buffers import check_outputs, torch_device
 from graphsched.executors.calls import nested, operation_call
+from graphsched.executors.collectives import in_host_memory
 from graphsched.platform import Platform
 from graphsched.workload import Task, TensorSpec, Value, Workload, fill, returned_tensors
 
@@ -76,6 +77,8 @@ class SerialRun:
         for task in self._tasks:
             if task.kind == "copy":
                 self._values[task.outputs[0].name] = clone(self._value(task.reads[0].value))
+            elif task.kind == "collective":
+                self._add_up(task)
             else:
                 device = self._place(task)
                 tensors = tuple(self._value(r.value).to(torch_device(device)) for r in task.reads)
@@ -85,6 +88,12 @@ class SerialRun:
             for read in task.reads:
                 if self._last[read.value.name] == task.name and read.value.kind == "output":
                     self._values.pop(read.value.name, None)
+
+    def _add_up(self, task: Task) -> None:
+        """A collective, all of whose values lie on one device here."""
+        assert task.operation is not None
+        results = in_host_memory(task.operation.name, [self._value(r.value) for r in task.reads])
+        self._values.update(zip((value.name for value in task.outputs), results, strict=True))
 
     def _place(self, task: Task) -> str:
         devices = allowed(task, self._platform)

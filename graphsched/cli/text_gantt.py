@@ -45,8 +45,8 @@ def _spans(line: Timeline) -> dict[str, list[Block]]:
     """Starts, ends and names on each lane that is used; waits of the thread are left out."""
     plan = line.plan
     found: dict[int, list[Block]] = {k: [] for k in range(len(plan.lanes))}
-    for i, lane in enumerate(plan.lane_of):
-        if plan.kinds[i] != "wait" and line.end_s[i] > line.start_s[i]:
+    for i, kind in enumerate(plan.kinds):
+        for lane in plan.lanes_of(i) if kind != "wait" and line.end_s[i] > line.start_s[i] else ():
             found[lane].append((float(line.start_s[i]), float(line.end_s[i]), plan.names[i]))
     return {plan.lanes[k].name: blocks for k, blocks in found.items() if blocks}
 

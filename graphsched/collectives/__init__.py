@@ -13,7 +13,7 @@ What comes back are values like any other: tasks may read them, and the plan run
 what                each device gets                        algorithms
 =================== ======================================= =========================================================
 `all_reduce`        the sum                                 gather, cpu, server, sharded, ring, rings, tree, halving,
-                                                            hierarchical
+                                                            hierarchical, library
 `reduce`            one: the sum                            direct, ring, tree
 `broadcast`         one device's value                      direct, ring, tree
 `reduce_scatter`    its rows of the sum                     direct, ring
@@ -21,12 +21,13 @@ what                each device gets                        algorithms
 `all_to_all`        its rows of all values                  direct, ring
 =================== ======================================= =========================================================
 
-All take ``algorithm="auto", platform=platform`` too: the way that is predicted to be fastest there.
+``library`` is NCCL's, or Gloo's between ranks on CPUs, as one task: `Workload.collective`. All take ``algorithm="auto",
+platform=platform`` too: the way that is predicted to be fastest there.
 
 Copies within one hop are made by the plan, where a task reads a value of another device; what is passed on further is a
 copy of its own. Only blocks travel that are needed.
 
-Not modelled: collectives of NCCL or Gloo, which may be tasks of their own; devices that join or leave.
+Not modelled: devices that join or leave.
 """
 
 from graphsched.collectives.choosing import Choice

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from graphsched.collectives.direct import central, sharded
 from graphsched.collectives.halving import halving
 from graphsched.collectives.hierarchical import hierarchical
+from graphsched.collectives.library import library
 from graphsched.collectives.members import Members
 from graphsched.collectives.requests import check_blocks, check_known
 from graphsched.collectives.ring import ring, rings
@@ -86,6 +87,10 @@ def _halving(members: Members, values: Sequence[Value], _: Options) -> list[Valu
     return halving(members, values)
 
 
+def _library(members: Members, values: Sequence[Value], _: Options) -> list[Value]:
+    return library(members, values)
+
+
 def _hierarchical(members: Members, values: Sequence[Value], options: Options) -> list[Value]:
     between = options.between or "sharded"
     inner = ALL_REDUCE[between]
@@ -114,9 +119,10 @@ ALL_REDUCE: Mapping[str, Algorithm] = {
     "tree": Algorithm(_tree, ("blocks",), _few),
     "halving": Algorithm(_halving),
     "hierarchical": Algorithm(_hierarchical, ("groups", "between", "blocks")),
+    "library": Algorithm(_library),
 }
 
-BETWEEN = tuple(name for name in ALL_REDUCE if name not in ("cpu", "hierarchical"))
+BETWEEN = tuple(name for name in ALL_REDUCE if name not in ("cpu", "hierarchical", "library"))
 """What may run among groups."""
 
 
@@ -144,12 +150,14 @@ def check_options(algorithm: str, options: Options, devices: Sequence[str]) -> N
 def tried(k: int, groups: Groups) -> Iterator[tuple[str, int | None]]:
     """Algorithms and numbers of blocks that ``auto`` tries; hierarchical where there are groups of several devices.
 
+    Not among them is ``library``, which it tries where it was measured.
+
     Example:
         >>> [name for name, blocks in tried(2, [["cuda:0", "cuda:1"]]) if blocks is None]
         ['gather', 'sharded', 'halving']
     """
     for name, algorithm in ALL_REDUCE.items():
-        if name != "hierarchical":
+        if name not in ("hierarchical", "library"):
             yield from ((name, blocks) for blocks in algorithm.tried(k) or (None,))
-        elif 1 < len(groups) < k:
+        elif name == "hierarchical" and 1 < len(groups) < k:
             yield name, None

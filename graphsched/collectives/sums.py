@@ -9,6 +9,7 @@ from functools import partial
 
 from graphsched.collectives.algorithms import ALL_REDUCE, Groups, Options, check_options, tried
 from graphsched.collectives.choosing import Build, Choice, Way, checked_platform, fastest
+from graphsched.collectives.library import is_measured
 from graphsched.collectives.operations import called, specification
 from graphsched.collectives.requests import (
     check_devices,
@@ -50,6 +51,8 @@ def all_reduce(
     ``tree``         pairs, pairs of pairs, …        ⌈log2 k⌉ n; the same           2 ⌈log2 k⌉    ⌈log2 k⌉ B sums
     ``halving``      pairs, furthest first           2 (k-1)/k n; the same          2 log2 k      log2 k sums and cats
     ``hierarchical`` inside groups, then between     see `collectives.hierarchical`
+    ``library``      as NCCL or Gloo does; on        as NCCL or Gloo does           one task      one of the library
+                     CPU threads 0, 1, …, k-1
     ================ ============================== ============================== ============= ======================
 
     Values have n bytes, in B blocks. Figures of ``ring`` and ``sharded`` hold where k, or the number of blocks, divides
@@ -64,6 +67,7 @@ def all_reduce(
         work: The workload of the values; tasks are added to it.
         values: One on each device, of one shape, type and order of memory.
         algorithm: One of the table; or ``auto``: the one predicted to be fastest alone on `platform`, see `choose`.
+            ``library`` is one collective (`Workload.collective`), for modes ``eager`` and ``distributed``.
         blocks: Pieces that travel alone, so that one is summed while the next is on its way; fewer where there are too
             few elements. Default k with ``server``, ``ring`` and ``rings`` (for each of the two), else 1.
         server: Where ``server`` sums; default the first device.
@@ -93,7 +97,7 @@ def all_reduce(
         >>> sums
         [Value(all_reduce.tree/add/0.0.2: float32[6]), Value(...), Value(...)]
 
-    Not modelled: sums by NCCL, or in the network; a mean (divide in the task that reads the sum).
+    Not modelled: sums in the network; a mean (divide in the task that reads the sum).
     """
     devices = checked_devices(work, values)
     options = Options(blocks, server, groups, between)
@@ -127,7 +131,8 @@ def choose(
     """What ``all_reduce(..., algorithm="auto")`` takes, and what it predicts for all others; adds nothing.
 
     Each algorithm is simulated alone on `platform`, with the numbers of blocks that it may have: k, 2 k and 4 k with
-    ``ring`` and ``rings``, 1 and 4 with others.
+    ``ring`` and ``rings``, 1 and 4 with others. ``library`` is among them where it was measured (`graphsched.profile`
+    does so) and `mode` is ``eager``: an estimate of a library that is not there would win against what is measured.
 
     Raises:
         WorkloadError: As `all_reduce`.
@@ -161,6 +166,8 @@ def _chosen(
     for algorithm, blocks in tried(len(devices), options.groups or ()):
         told = {name: getattr(options, name) for name in ALL_REDUCE[algorithm].takes} | {"blocks": blocks}
         ways[algorithm, blocks] = partial(all_reduce, algorithm=algorithm, **told)
+    if mode == "eager" and is_measured(values, devices, platform, costs):
+        ways["library", None] = partial(all_reduce, algorithm="library")
     return fastest([specification(value) for value in values], devices, ways, platform, costs, mode)
 
 

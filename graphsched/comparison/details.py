@@ -23,7 +23,9 @@ def largest(
     longer = predicted.end_s - predicted.start_s - (measured.end_s - measured.start_s)
     issue_s, late_s = swap.issue_s(), swap.late_s()
     sums = {
-        "compute": _summed(_of(plan, path, "run"), partial(task_group, plan, loaded), lambda i: float(longer[i])),
+        "compute": _summed(
+            _of(plan, path, "run", "collective"), partial(task_group, plan, loaded), lambda i: float(longer[i])
+        ),
         "transfers": _summed(_of(plan, path, "copy"), partial(copy_group, plan, loaded), lambda i: float(longer[i])),
         "dispatch": _summed(range(len(plan)), partial(_issue_group, plan), lambda i: -issue_s[i]),
         "waits": _summed(path, partial(_cause_group, plan), lambda i: -late_s.get(i, 0.0)),
@@ -32,8 +34,8 @@ def largest(
     return {term: _leading(sums[term], value) for term, value in values.items()}
 
 
-def _of(plan: Plan, actions: Iterable[int], kind: str) -> list[int]:
-    return [i for i in actions if plan.kinds[i] == kind]
+def _of(plan: Plan, actions: Iterable[int], *kinds: str) -> list[int]:
+    return [i for i in actions if plan.kinds[i] in kinds]
 
 
 def _summed(actions: Iterable[int], group: Callable[[int], str], seconds: Callable[[int], float]) -> dict[str, float]:

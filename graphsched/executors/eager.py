@@ -15,6 +15,7 @@ from graphsched.executors.buffers import Buffers
 from graphsched.executors.calls import Call, copy_call, failure_of, peer_call, staged_calls, task_call
 from graphsched.executors.carrying import NOTHING, Carry
 from graphsched.executors.clocks import new_event
+from graphsched.executors.collectives import collective_call
 from graphsched.executors.lanes import CpuLane, CudaLane, is_cuda
 from graphsched.executors.ranges import with_ranges
 from graphsched.executors.stamps import Calls, Stamps, stamp
@@ -35,7 +36,8 @@ class EagerCompiler:
 
         self.plan, self.buffers, self.cpu, self.cuda, self.watch = plan, buffers, cpu, cuda, watch
         self._set_stream = torch.cuda.set_stream
-        waited = {j for waits in plan.waits for j in waits}
+        self._behind = behind_collectives(plan)
+        waited = {j for waits in (*plan.waits, *self._behind.values()) for j in waits}
         self.events = {i: new_event() for i in sorted(waited) if plan.lane_of[i] in cuda}
         self.done = {i: threading.Event() for i in range(len(plan)) if plan.lane_of[i] in cpu}
         bodies = {i: self._body(i) for i in range(len(plan)) if plan.kinds[i] != "wait"}
@@ -45,6 +47,9 @@ class EagerCompiler:
     def _body(self, i: int) -> Call:
         plan, lane = self.plan, self.plan.lanes[self.plan.lane_of[i]]
         copy = plan.copies.get(i)
+        if plan.kinds[i] == "collective":
+            lanes = [self.cuda[k] for k in plan.lanes_of(i) if k in self.cuda]
+            return collective_call(plan.work[plan.names[i]], lanes, self.buffers)
         if copy is None:
             task = plan.work[plan.names[i]]
             return task_call(task, lane.device, self.buffers)
@@ -139,7 +144,7 @@ class EagerCompiler:
             partial(stream.wait_event, self.events[j])
             if j in self.events
             else self._host_wait(j, repr(self.plan.names[j]))
-            for j in self.plan.waits[i]
+            for j in (*self.plan.waits[i], *self._behind.get(i, ()))
         ]
 
     def _timing_event(self, _: int) -> Any:
@@ -200,7 +205,7 @@ class EagerCompiler:
 
     def _job_waits(self, i: int) -> list[Call]:
         waits: list[Call] = []
-        for j in self.plan.waits[i]:
+        for j in (*self.plan.waits[i], *self._behind.get(i, ())):
             if j in self.events:  # without polling, which would keep the dispatching thread from the interpreter
                 waits.append(self.events[j].synchronize)
             elif self.plan.lane_of[j] != self.plan.lane_of[i]:
@@ -240,3 +245,18 @@ class EagerCompiler:
 
     def _over(self, i: int) -> bool:
         return self.done[i].is_set() if i in self.done else bool(self.events[i].query())
+
+
+def behind_collectives(plan: Plan) -> dict[int, tuple[int, ...]]:
+    """Of actions on lanes of collectives those that stand before them there and have another first lane.
+
+    A collective is carried out by its first lane; what comes behind it on another one of its lanes waits for it.
+    """
+    found: dict[int, tuple[int, ...]] = {}
+    last: dict[int, int] = {}
+    for i in (i for i, kind in enumerate(plan.kinds) if kind == "collective"):
+        lanes = plan.lanes_of(i)
+        before = dict.fromkeys(last[lane] for lane in lanes if lane in last)
+        found[i] = tuple(j for j in before if plan.lane_of[j] != lanes[0])
+        last.update(dict.fromkeys(lanes, i))
+    return {i: before for i, before in found.items() if before}

@@ -21,7 +21,7 @@ def check_obedience(timeline: Timeline) -> None:
     last: dict[int, int] = {}
     thread: list[int] = []
     for i, lane in enumerate(plan.lane_of):
-        before = [*plan.waits[i], *([last[lane]] if lane in last else []), *thread]
+        before = [*plan.waits[i], *(last[k] for k in plan.lanes_of(i) if k in last), *thread]
         for j in before:
             same = plan.lanes[plan.lane_of[j]].device == plan.lanes[lane].device
             slack = RESOLUTION_S + (0.0 if same else 2 * timeline.clock_uncertainty_s)
@@ -31,6 +31,6 @@ def check_obedience(timeline: Timeline) -> None:
                     f"{plan.names[i]!r} started {(timeline.end_s[j] - started) * 1e6:.1f} µs before "
                     f"{plan.names[j]!r} was over, which it waits for"
                 )
-        last[lane] = i
+        last.update(dict.fromkeys(plan.lanes_of(i), i))
         if plan.kinds[i] == "wait":
             thread = [i]

@@ -36,5 +36,4 @@ def _reads(plan: Plan, i: int) -> Iterator[tuple[Read, str]]:
     if copy is not None:
         yield copy.read, copy.source
     elif task is not None:
-        device = plan.lanes[plan.lane_of[i]].device
-        yield from ((read, device) for read in task.reads)
+        yield from task.reads_on(plan.lanes[plan.lane_of[i]].device)

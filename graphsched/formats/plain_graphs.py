@@ -237,7 +237,7 @@ def graph_of(work: Workload) -> nx.DiGraph:
 def _duration(task: Task) -> Any:
     if task.duration_s is not None:
         return dict(task.duration_s) if isinstance(task.duration_s, Mapping) else task.duration_s
-    if task.kind == "run":
+    if task.kind in ("run", "collective"):
         raise CostError(
             f"task {task.name!r} has no duration: give it one (duration_s=), or export a recorded run, which has "
             "measured ones"

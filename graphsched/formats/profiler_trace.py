@@ -127,7 +127,7 @@ def read_trace(data: Any) -> ProfilerTrace:
         work = [_work(e, base_us) for e in events if e["cat"] in _WORK]
         calls = [_host(e, base_us) for e in events if e["cat"] in _CALLS]
         ranges = [_host(e, base_us) for e in events if e["cat"] == "user_annotation"]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise FileFormatError(f"not a trace of torch's profiler: {type(error).__name__}: {error}") from error
     return ProfilerTrace(
         tuple(sorted(work, key=lambda w: (w.start_s, w.end_s, w.device, w.stream))),

@@ -1,9 +1,12 @@
-"""Files of the Standard Task Graph Set: tasks with processing times and predecessors, no communication.
+"""Files of the Standard Task Graph Set: tasks with processing times and predecessors, with communication or without.
 
 A file is text. Its first line holds the number of tasks without the two dummies, each further line a task: its number,
 its processing time, the number of its predecessors, and these. The first and the last task are dummies of time 0,
 before and after all others. Lines that begin with ``#`` are comments. A file without dummies is read too: its first
 task takes time, and its count is that of all lines.
+
+In graphs with communication each predecessor stands on a line of its own below its task, with the units of time that
+what it passes takes between processors; the first line may hold a number of processors too, and may count the dummies.
 
 Source: T. Tobita, H. Kasahara: A standard task graph set for fair evaluation of multiprocessor scheduling algorithms.
 Journal of Scheduling 5 (5), 2002.
@@ -27,12 +30,13 @@ SHOWN = 40  # characters of a wrong entry that an error quotes
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A line: where it stands, and the task that it describes."""
+    """A line: where it stands, and the task that it describes; `passed` from each predecessor, if that is told."""
 
     where: str
     task: int
     time: float
     before: tuple[int, ...]
+    passed: tuple[int, ...] = ()
 
 
 def read_stg(path: str | Path) -> nx.DiGraph:
@@ -40,7 +44,8 @@ def read_stg(path: str | Path) -> nx.DiGraph:
 
     Returns:
         Nodes are task numbers in the order of the file, the dummies included, with the processing time as attribute
-        ``duration_s``, in the file's own unit; edges have no attributes.
+        ``duration_s``, in the file's own unit. Edges of graphs with communication have ``nbytes``, a byte a unit of
+        time (so links of 1 byte a second take as long as the file says); others have no attributes.
 
     Raises:
         FileFormatError: The file cannot be read, is truncated, holds no task, or a line is wrong: names the line.
@@ -59,10 +64,11 @@ def read_stg(path: str | Path) -> nx.DiGraph:
     if first is None:
         raise FileFormatError(f"{path} is empty: an STG file begins with the number of its tasks")
     where, text = first
-    count = _whole(text, f"{where}: the number of tasks")
+    fields = text.split()
+    count = _whole(fields[0] if len(fields) == 2 else text, f"{where}: the number of tasks")
     if count == 0:
         raise FileFormatError(f"{where}: the graph has 0 tasks: there is nothing to schedule")
-    rows = [_row(where, text) for where, text in lines]
+    rows = [_row(where, text, lines) for where, text in lines]
     _check_count(path, count, rows)
     return _graph(path, rows)
 
@@ -112,7 +118,8 @@ def _lines(path: Path) -> Iterator[tuple[str, str]]:
             yield f"{path}, line {number}", line
 
 
-def _row(where: str, line: str) -> _Row:
+def _row(where: str, line: str, more: Iterator[tuple[str, str]]) -> _Row:
+    """The task of a line; with communication its predecessors stand on the next ones (`more`)."""
     fields = line.split()
     if len(fields) < 3:
         raise FileFormatError(
@@ -121,13 +128,29 @@ def _row(where: str, line: str) -> _Row:
         )
     task = _whole(fields[0], f"{where}: the task's number")
     count = _whole(fields[2], f"{where}: task {task}'s number of predecessors")
+    time = _time(fields[1], f"{where}: the time of task {task}")
+    if len(fields) == 3 and count:
+        pairs = [_passed(task, count, where, next(more, None)) for _ in range(count)]
+        return _Row(where, task, time, tuple(n for n, _ in pairs), tuple(n for _, n in pairs))
     if len(fields) != 3 + count:
         raise FileFormatError(
             f"{where}: task {task} is said to have {count} predecessors, and {len(fields) - 3} are listed: "
             "correct the number, or the line is truncated or holds several tasks"
         )
     before = tuple(_whole(each, f"{where}: a predecessor of task {task}") for each in fields[3:])
-    return _Row(where, task, _time(fields[1], f"{where}: the time of task {task}"), before)
+    return _Row(where, task, time, before)
+
+
+def _passed(task: int, count: int, where: str, line: tuple[str, str] | None) -> tuple[int, int]:
+    """A predecessor of `task` on a line of its own, and the time that what it passes takes."""
+    fields = line[1].split() if line is not None else []
+    if line is None or len(fields) != 2:
+        raise FileFormatError(
+            f"{where}: task {task} is said to have {count} predecessors, and fewer are listed, there or on lines below "
+            "with what they pass: correct the number, or the file is truncated"
+        )
+    before = _whole(fields[0], f"{line[0]}: a predecessor of task {task}")
+    return before, _whole(fields[1], f"{line[0]}: the time of what task {task} is passed")
 
 
 def _whole(text: str, what: str) -> int:
@@ -155,7 +178,8 @@ def _shown(text: str) -> str:
 def _check_count(path: str | Path, count: int, rows: Sequence[_Row]) -> None:
     """Make sure that there are as many tasks as announced; dummies are not counted."""
     dummies = 2 if rows and rows[0].time == 0 and not rows[0].before else 0
-    if len(rows) != count + dummies:
+    all_count = any(row.passed for row in rows) and len(rows) == count
+    if len(rows) != count + dummies and not all_count:
         beside = " and the 2 dummies" if dummies else ""
         raise FileFormatError(
             f"{path}: {count} tasks{beside} are announced, {len(rows)} lines of tasks follow: the file is truncated, "
@@ -177,6 +201,8 @@ def _graph(path: str | Path, rows: Iterable[_Row]) -> nx.DiGraph:
             if graph.has_edge(before, row.task):
                 raise FileFormatError(f"{row.where}: task {row.task} lists its predecessor {before} twice")
             graph.add_edge(before, row.task)
+        for before, passed in zip(row.before, row.passed, strict=False):
+            graph.edges[before, row.task]["nbytes"] = passed
     _check_acyclic(graph, str(path))
     return graph
 

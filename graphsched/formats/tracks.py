@@ -11,7 +11,7 @@ from graphsched.timeline import Timeline
 Look = Literal["compute", "copy", "collective", "wait", "join", "dispatch"]
 
 _LOOKS: dict[str, Look] = {"run": "compute", "copy": "copy", "collective": "collective", "wait": "wait"}
-_LANE_KINDS = ("host", "compute", "h2d", "d2h", "local", "peer")
+_LANE_KINDS = ("host", "compute", "comm", "h2d", "d2h", "local", "peer")
 
 
 @dataclass(frozen=True, slots=True)

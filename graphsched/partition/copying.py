@@ -5,7 +5,7 @@ Not modelled: barriers, and copies that the workload asks for: a traced workload
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,11 +35,11 @@ class Copier:
         source: Workload,
         target: Workload,
         named: Callable[[str], str],
-        device: Callable[[Task], str | None],
+        device: Callable[[Task], str | Sequence[str] | None],
         values: Mapping[str, Value] | None = None,
     ) -> None:
         """`named`: from names in `source` to names in `target`; `device`: where a task runs, and states it is first
-        to use; `values`: what is there already."""
+        to use, which have no home where it may run on several; `values`: what is there already."""
         self.source, self.target = source, target
         self.values: dict[str, Value] = dict(values or {})
         self._named, self._device = named, device
@@ -72,12 +72,12 @@ class Copier:
             attributes["forward"] = self._named(attributes["forward"])
         self.target.graph.nodes[name].update(attributes)
 
-    def _value(self, value: Value, device: str | None) -> Value:
+    def _value(self, value: Value, device: str | Sequence[str] | None) -> Value:
         if value.name not in self.values:
             given: Any = self.source.tensors.get(value.name, value.spec)
             name = self._named(value.name)
             self.values[value.name] = (
-                self.target.state(name, given, device=device)
+                self.target.state(name, given, device=device if isinstance(device, str) else None)
                 if value.kind == "state"
                 else self.target.input(name, given, device=value.device or "cpu")
             )

@@ -51,8 +51,8 @@ def data_parallel(
         devices: One for each replica.
         shards: Rows of each replica; default: as even as can be.
         reduce: How gradients are summed: ``gather`` (one hop, more bytes), ``sharded`` (two hops, fewer bytes),
-            ``server`` (on the first device), ``cpu``, ``ring``, or ``none`` (not at all: replicas then differ); see
-            `partition.reducing`.
+            ``server`` (on the first device), ``cpu``, ``ring``, ``library`` (NCCL's, not in graph mode), or ``none``
+            (not at all: replicas then differ); see `partition.reducing`.
         reduction: What the loss is over its batch: the ``mean`` of the rows, or their ``sum``.
         bucket_bytes: Most bytes of a bucket of several gradients; 0: each gradient alone. Default: 1 MiB, up to which
             a copy between two H200s hardly takes longer than one of a byte (12.4 and 11.0 µs). The best size for a

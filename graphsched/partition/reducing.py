@@ -13,15 +13,17 @@ method      kernels a bucket on each device      bytes that each device receives
 ``server``  1 cat; the first: k-1 sums           1 × bucket; the first: (k-1) ×        2
 ``cpu``     1 cat; the CPU: k-1 sums             1 × bucket; the CPU: k ×              2
 ``ring``    1 cat, k-1 sums of a k-th            2 × (k-1)/k × bucket                  2 (k-1)
+``library`` 1 cat, those of the library          as the library does                   one collective
 ``none``    none                                 nothing                               0
 =========== ==================================== ===================================== =========================
 
 A gradient that is a bucket of its own needs no cat with ``gather``, ``server`` and ``cpu``. Every element is summed in
 the order of replicas, 0 to k-1 (``ring``: part b from replica b+1 on and round to b), in one order for all devices, so
 that all of them get the same bits in every run. With ``none`` replicas go apart, each with its own share of a gradient:
-no training, but what a step takes without sums.
+no training, but what a step takes without sums. ``library`` is NCCL's all-reduce, or Gloo's between ranks on CPUs, in
+their order of additions; not for graph mode.
 
-Not modelled: sums by NCCL, or in the network.
+Not modelled: sums in the network.
 """
 
 from __future__ import annotations
@@ -196,6 +198,24 @@ def _put_together(bucket: Bucket, replica: Replica, blocks: Sequence[Value]) -> 
     return replica.reduce(bucket, "whole", called("cat", list(blocks)), **more)  # type: ignore[no-any-return]
 
 
+def library(bucket: Bucket, replicas: Sequence[Replica]) -> Iterator[None]:
+    """One collective of all devices, see `collectives.library`."""
+    if len(replicas) < 2:
+        yield from gather(bucket, replicas)
+        return
+    own = [_contiguous(bucket, replica) for replica in replicas]
+    yield
+    target, devices = replicas[0].copier.target, [replica.device for replica in replicas]
+    sums = target.collective("all_reduce", own, devices=devices, name=f"{bucket.name}/sum")
+    target.graph.nodes[f"{bucket.name}/sum"].update(module="", phase="reduce")
+    yield
+    for replica, total in zip(replicas, sums, strict=True):
+        if total.spec == bucket.gradients[0].spec:
+            _give(bucket, replica, total)
+        else:
+            replica.take(bucket, total)
+
+
 def none(bucket: Bucket, replicas: Sequence[Replica]) -> Iterator[None]:
     """No sum: every replica has its own gradients."""
     yield
@@ -210,6 +230,7 @@ METHODS: dict[str, Method] = {
     "server": server,
     "cpu": cpu,
     "ring": ring,
+    "library": library,
     "none": none,
 }
 
@@ -219,6 +240,14 @@ def _whole(bucket: Bucket, replica: Replica) -> Value:
     own = replica.gradients(bucket)
     made: Value = own[0] if len(own) == 1 else replica.reduce(bucket, "flat", flat(own))
     return made
+
+
+def _contiguous(bucket: Bucket, replica: Replica) -> Value:
+    """The bucket of a replica as one contiguous value."""
+    whole = _whole(bucket, replica)
+    if whole.spec is None or whole.spec.stride is None:
+        return whole
+    return replica.reduce(bucket, "flat", flat([whole]))  # type: ignore[no-any-return]
 
 
 def _give(bucket: Bucket, replica: Replica, total: Value) -> None:

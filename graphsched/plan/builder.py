@@ -12,7 +12,7 @@ from graphsched.errors import ScheduleError
 from graphsched.garbage import collector_off
 from graphsched.plan.dependencies import Columns, find_homes, reduce_waits, required_actions
 from graphsched.plan.frees import find_frees
-from graphsched.plan.model import HOST_LANE, Copy, Lane, Plan, copy_lane
+from graphsched.plan.model import HOST_LANE, Copy, Lane, Plan, comm_lane, copy_lane
 from graphsched.platform import Platform
 from graphsched.workload import Memory, Read, Task, Value, Workload, ancestors_first
 
@@ -60,6 +60,8 @@ class _Builder:
                 self.columns.add("wait", name, 0)
             elif task.kind == "copy":
                 self.explicit_copy(task)
+            elif task.kind == "collective":
+                self.collective(task)
             else:
                 lane = self.placement.lanes[name]
                 for read in task.reads:
@@ -88,6 +90,12 @@ class _Builder:
         self.platform.link(home, device, memory)
         copy = Copy(read, home, device, memory, task=False)
         self.columns.add("copy", name, self.lane(copy_lane(home, device)), copy)
+
+    def collective(self, task: Task) -> None:
+        for read, device in task.reads_on(""):
+            self.bring(read, device)
+        first, *others = [self.lane(comm_lane(device)) for device in task.devices]
+        self.columns.add("collective", task.name, first, more_lanes=tuple(others))
 
     def explicit_copy(self, task: Task) -> None:
         read, target = task.reads[0], task.outputs[0].device
@@ -151,7 +159,7 @@ def build_plan(
         copies=columns.copies,
         frees=find_frees(work, columns, lanes, homes, clocks),
         homes=homes,
-        more_lanes={},
+        more_lanes=columns.more_lanes,
         bound_s=placement.bound_s,
     )
 
@@ -163,12 +171,27 @@ def _check_placement(work: Workload, platform: Platform, placement: Placement) -
     for task in work.tasks:
         if task.kind == "copy":
             platform.device(str(task.outputs[0].device))
+        elif task.kind == "collective":
+            check_members(task.name, task.devices, platform)
         elif task.kind == "run":
             used[_checked_lane(task, placement.lanes.get(task.name), work, platform)] = None
     for device, lanes in Counter(Lane.named(name).device for name in used).items():
         most = platform.device(device).lanes
         if lanes > most:
             raise ScheduleError(f"{device} has {most} compute lanes, {lanes} are asked for: use fewer")
+
+
+def check_members(name: str, members: Sequence[str], platform: Platform) -> None:
+    """Make sure that the devices of a collective are there, and that one library serves all of them.
+
+    Raises:
+        ScheduleError: Some are GPUs, others are not.
+        PlatformError: One does not exist.
+    """
+    kinds = {device: platform.device(device).kind for device in members}
+    if len({kind == "cuda" for kind in kinds.values()}) > 1:
+        told = ", ".join(f"{device} ({kind})" for device, kind in kinds.items())
+        raise ScheduleError(f"collective {name!r} is on {told}: all must be GPUs, or none of them")
 
 
 def _checked_lane(task: Task, lane: str | None, work: Workload, platform: Platform) -> str:
@@ -191,7 +214,7 @@ def lies_pageable(work: Workload, value: Value) -> bool:
     if value.producer is None:
         return False
     producer = work[value.producer]
-    return producer.kind == "run" or (producer.kind == "copy" and producer.memory != "pinned")
+    return producer.kind != "copy" or producer.memory != "pinned"
 
 
 def allowed_devices(task: Task, platform: Platform, work: Workload) -> tuple[str, ...]:

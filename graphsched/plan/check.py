@@ -9,10 +9,10 @@ import networkx as nx
 
 from graphsched.errors import DeadlockError, PlanError, PlatformError, ScheduleError
 from graphsched.garbage import collector_off
-from graphsched.plan.builder import allowed_devices
-from graphsched.plan.dependencies import Clock, Columns, merge, required_actions
+from graphsched.plan.builder import allowed_devices, check_members
+from graphsched.plan.dependencies import Clock, Columns, end_together, merge, required_actions
 from graphsched.plan.frees import find_buffers
-from graphsched.plan.model import HEAD_LINES, HOST_LANE, Lane, Plan, copy_lane, line_of
+from graphsched.plan.model import HEAD_LINES, HOST_LANE, Lane, Plan, comm_lane, copy_lane, line_of
 from graphsched.workload import Workload
 
 
@@ -57,7 +57,7 @@ def check_tasks(work: Workload, kinds: Sequence[str], names: Sequence[str], firs
         if kinds[i] != expected:
             raise PlanError(f"task {task.name!r} is a {expected}, the plan has a {kinds[i]}", first_line + i)
     for i, kind in enumerate(kinds):
-        if kind == "run" and names[i] not in work.graph:
+        if kind in ("run", "collective") and names[i] not in work.graph:
             raise PlanError(f"the workload has no task {names[i]!r}", first_line + i)
 
 
@@ -88,6 +88,10 @@ def _check_action(plan: Plan, i: int) -> None:
             )
     if kind == "copy":
         _check_copy(plan, i, lane)
+    if kind == "collective":
+        _check_collective(plan, i)
+    elif lane.kind == "comm":
+        raise PlanError(f"{kind} {name!r} is on {lane.name}: only collectives are there", line_of(plan, i))
     for j in plan.waits[i]:
         if plan.kinds[j] == "wait" and j != i:
             raise PlanError(
@@ -95,6 +99,15 @@ def _check_action(plan: Plan, i: int) -> None:
                 "anyway, remove it",
                 line_of(plan, i),
             )
+
+
+def _check_collective(plan: Plan, i: int) -> None:
+    members = plan.work[plan.names[i]].devices
+    check_members(plan.names[i], members, plan.platform)
+    lanes, own = [plan.lanes[k].name for k in plan.lanes_of(i)], [comm_lane(device) for device in members]
+    if lanes != own:
+        text = "+".join(own)
+        raise PlanError(f"collective {plan.names[i]!r} is on {'+'.join(lanes)}: its lanes are {text}", line_of(plan, i))
 
 
 def _check_copy(plan: Plan, i: int, lane: Lane) -> None:
@@ -120,12 +133,12 @@ def _check_deadlock(plan: Plan) -> None:
     graph = nx.DiGraph()
     last: dict[int, int] = {}
     thread = -1
-    for i, lane in enumerate(plan.lane_of):
+    for i in range(len(plan)):
         graph.add_edges_from((j, i) for j in plan.waits[i])
-        for before in (last.get(lane, -1), thread):
+        for before in (*(last.get(lane, -1) for lane in plan.lanes_of(i)), thread):
             if before >= 0:
                 graph.add_edge(before, i)
-        last[lane] = i
+        last.update(dict.fromkeys(plan.lanes_of(i), i))
         if plan.kinds[i] == "wait":
             thread = i
     if not nx.is_directed_acyclic_graph(graph):
@@ -158,10 +171,9 @@ def _check_dependencies(plan: Plan, clocks: Sequence[Clock]) -> None:
 def _check_sources(plan: Plan) -> None:
     """Whatever a task reads on another device than its home must have been copied there before."""
     for i, kind in enumerate(plan.kinds):
-        if kind != "run":
+        if kind not in ("run", "collective"):
             continue
-        device = plan.lanes[plan.lane_of[i]].device
-        for read in plan.work[plan.names[i]].reads:
+        for read, device in plan.work[plan.names[i]].reads_on(plan.lanes[plan.lane_of[i]].device):
             name = plan.buffer(read, device)
             if name != read.value.name and plan.index_of.get(name, i) >= i:
                 raise PlanError(
@@ -182,7 +194,7 @@ def _check_frees(plan: Plan, clocks: Sequence[Clock]) -> None:
             if name in freed:
                 raise PlanError(f"{name!r} is freed twice", line_of(plan, i))
             freed.add(name)
-            if plan.lane_of[i] != buffer.lane:
+            if buffer.lane not in plan.lanes_of(i):
                 lane = plan.lanes[buffer.lane].name
                 raise PlanError(f"{name!r} is freed on another lane than {lane}, which made it", line_of(plan, i))
             blocking = buffer.in_use(clocks[i]) or (buffer.lane, buffer.lasts[buffer.lane])
@@ -192,7 +204,7 @@ def _check_frees(plan: Plan, clocks: Sequence[Clock]) -> None:
 
 
 def _columns(plan: Plan) -> Columns:
-    return Columns(list(plan.kinds), list(plan.names), list(plan.lane_of), dict(plan.copies))
+    return Columns(list(plan.kinds), list(plan.names), list(plan.lane_of), dict(plan.copies), dict(plan.more_lanes))
 
 
 def known(plan: Plan) -> list[Clock]:
@@ -201,12 +213,17 @@ def known(plan: Plan) -> list[Clock]:
     lane_clock = [nothing] * len(plan.lanes)
     thread = nothing
     clocks: list[Clock] = []
+    over: dict[int, Clock] = {}
     for i, lane in enumerate(plan.lane_of):
         clock = merge(lane_clock[lane], thread)
+        for other in plan.more_lanes.get(i, ()):
+            clock = merge(clock, lane_clock[other])
         for j in plan.waits[i]:
-            clock = merge(clock, clocks[j], plan.lane_of[j], j)
+            clock = merge(clock, over.get(j) or clocks[j], plan.lane_of[j], j)
         clocks.append(clock)
         lane_clock[lane] = clock
+        if i in plan.more_lanes:
+            over[i] = end_together(clock, i, plan.lanes_of(i), lane_clock)
         if plan.kinds[i] == "wait":
             thread = clock
     return clocks

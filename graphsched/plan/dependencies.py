@@ -22,11 +22,16 @@ class Columns:
     names: list[str] = field(default_factory=list)
     lane_of: list[int] = field(default_factory=list)
     copies: dict[int, Copy] = field(default_factory=dict)
+    more_lanes: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
-    def add(self, kind: ActionKind, name: str, lane: int, copy: Copy | None = None) -> None:
+    def add(
+        self, kind: ActionKind, name: str, lane: int, copy: Copy | None = None, more_lanes: tuple[int, ...] = ()
+    ) -> None:
         """Append one action."""
         if copy is not None:
             self.copies[len(self.names)] = copy
+        if more_lanes:
+            self.more_lanes[len(self.names)] = more_lanes
         self.kinds.append(kind)
         self.names.append(name)
         self.lane_of.append(lane)
@@ -47,6 +52,9 @@ def find_homes(work: Workload, device_of: Mapping[str, str], platform: Platform)
         platform.device(device)
     readers: dict[str, str] = {}
     for task in work.tasks:
+        if task.kind == "collective":
+            for read, there in task.reads_on(""):
+                readers.setdefault(read.value.name, there)
         if task.kind != "run":
             continue
         here = device_of[task.name]
@@ -58,7 +66,7 @@ def find_homes(work: Workload, device_of: Mapping[str, str], platform: Platform)
                     f"view of it, is placed on {here}: place all of these tasks on one device"
                 )
         for value in task.outputs:
-            homes[value.name] = here
+            homes[value.name] = value.device or here
         for read in task.reads:
             readers.setdefault(read.value.name, here)
     for value in work.values.values():
@@ -88,6 +96,8 @@ def required_actions(
             if copy.read.source is not None:
                 before.append(_find(index, copy.read.source, columns.names[i]))
             copied[copy.read.value.root].append(i)
+        elif kind == "collective":
+            before = _before_collective(work[columns.names[i]], i, homes, columns, index)
         else:
             task = work[columns.names[i]]
             device = lanes[columns.lane_of[i]].device
@@ -103,7 +113,24 @@ def required_actions(
         required.append(sorted(set(before)))
         if kind != "wait":
             tails[columns.lane_of[i]] = i
+            for lane in columns.more_lanes.get(i, ()):
+                tails[lane] = i
     return required
+
+
+def _before_collective(
+    task: Task, i: int, homes: Mapping[str, str], columns: Columns, index: Mapping[str, int]
+) -> list[int]:
+    """What makes or brings the value of each member, and what else the workload puts before them."""
+    before = []
+    for read, device in task.reads_on(""):
+        if homes[read.value.name] != device:
+            before.append(_find(index, f"{read}>{device}", task.name, i))
+        elif read.source is not None:
+            before.append(_find(index, read.source, task.name))
+    return before + [
+        _find(index, name, task.name) for name in task.after if columns.kinds[index.get(name, i)] != "wait"
+    ]
 
 
 def _find(index: Mapping[str, int], name: str, reader: str, limit: int | None = None) -> int:
@@ -145,24 +172,39 @@ def reduce_waits(
     seen = [0] * n_lanes
     waits: list[tuple[int, ...]] = []
     clocks: list[Clock] = []
+    more = columns.more_lanes
+    over: dict[int, Clock] = {}  # of collectives: what is known to be over when they are
     for i, lane in enumerate(columns.lane_of):
         clock = lane_clock[lane]
         if seen[lane] != thread_waits:
             clock, seen[lane] = merge(clock, thread), thread_waits
+        for other in more.get(i, ()):
+            clock = merge(clock, lane_clock[other])
         kept: list[int] = []
         for j in reversed(required[i]):
             other = columns.lane_of[j]
             if (other == lane and columns.kinds[i] != "wait") or clock[other] >= j:
                 continue
             kept.append(j)
-            clock = merge(clock, clocks[j], other, j)
+            clock = merge(clock, over.get(j) or clocks[j], other, j)
         waits.append(tuple(reversed(kept)))
         clocks.append(clock)
         lane_clock[lane] = clock
+        if i in more:
+            over[i] = end_together(clock, i, (lane, *more[i]), lane_clock)
         if columns.kinds[i] == "wait":
             thread, thread_waits = clock, thread_waits + 1
             seen[lane] = thread_waits
     return waits, clocks
+
+
+def end_together(clock: Clock, i: int, lanes: Sequence[int], lane_clock: list[Clock]) -> Clock:
+    """What is known when collective `i`, which started at `clock`, is over; so is it on all its lanes then."""
+    for lane in lanes:
+        clock = merge(clock, clock, lane, i)
+    for lane in lanes:
+        lane_clock[lane] = clock
+    return clock
 
 
 def merge(clock: Clock, other: Clock, lane: int = -1, action: int = -1) -> Clock:

@@ -49,8 +49,10 @@ def find_frees(
     frees: dict[int, tuple[str, ...]] = {}
     for i, lane in enumerate(columns.lane_of):
         ready = waiting.past(lane, clocks[i])
+        for other in columns.more_lanes.get(i, ()):
+            ready += waiting.past(other, clocks[i])
         for buffer in ending.get(i, ()):
-            if buffer.lane != lane:
+            if buffer.lane != lane and buffer.lane not in columns.more_lanes.get(i, ()):
                 waiting.park(buffer, lane, i)
             elif waiting.free(buffer, clocks[i]):
                 ready.append(buffer)
@@ -98,6 +100,8 @@ def find_buffers(work: Workload, columns: Columns, lanes: Sequence[Lane], homes:
             finder.make(name, lane, i)
         elif columns.kinds[i] == "run":
             finder.run(work[name], lanes[lane].device, lane, i)
+        elif columns.kinds[i] == "collective":
+            finder.collective(work[name], (lane, *columns.more_lanes[i]), i)
     staying = finder.staying | {finder.owners[v.name].number for v in work.returned() if v.name in finder.owners}
     return [b for b in finder.buffers if b.number not in staying]
 
@@ -131,6 +135,11 @@ class _Finder:
                 self.make(value.name, lane, i)
             else:
                 self.view(value.name, seen[value.root])
+
+    def collective(self, task: Task, lanes: Sequence[int], i: int) -> None:
+        for lane, (read, device), value in zip(lanes, task.reads_on(""), task.outputs, strict=True):
+            self.use(read.value.name if self.homes[read.value.name] == device else f"{read}>{device}", lane, i)
+            self.make(value.name, lane, i)
 
     def view(self, name: str, into: list[Buffer | None]) -> None:
         """A view into one buffer shares it; where it may be into one of several, all stay."""

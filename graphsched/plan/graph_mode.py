@@ -13,8 +13,13 @@ def check_capturable(plan: Plan) -> None:
     Tasks on a CPU, and copies that pass by pageable memory, run between the graphs: see `segments_of`.
 
     Raises:
-        CaptureError: The plan does nothing on a GPU that a CUDA graph can hold.
+        CaptureError: The plan does nothing on a GPU that a CUDA graph can hold, or has collectives.
     """
+    if "collective" in plan.kinds:
+        raise CaptureError(
+            f"graph mode does not capture collectives yet: {_some(plan.work.collectives)}: run in eager or distributed "
+            "mode, or take another algorithm of graphsched.collectives, which is copies and sums"
+        )
     if any(captured(plan)):
         return
     outside = [name for name, kind in zip(plan.names, plan.kinds, strict=True) if kind != "wait"]

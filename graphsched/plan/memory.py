@@ -173,7 +173,11 @@ class _Walk:
         copy, lane = plan.copies.get(i), plan.lanes[plan.lane_of[i]]
         if name in self.in_place:
             return
-        if copy is None:
+        if plan.kinds[i] == "collective":
+            for value, k in zip(plan.work[name].outputs, plan.lanes_of(i), strict=True):
+                lane = plan.lanes[k]
+                self._results([Held(value.name, value.nbytes, name)], lane.device, (graph, lane.name), name)
+        elif copy is None:
             task = plan.work[name]
             made = [Held(v.name, v.nbytes, name) for v in task.outputs if v.root == v.name]
             made = [held for held in made if held.name not in self.in_place]

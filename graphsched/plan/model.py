@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from graphsched.plan.joins import Join
 
 ActionKind = Literal["run", "copy", "wait", "collective"]
-LaneKind = Literal["compute", "h2d", "d2h", "peer", "local", "host"]
+LaneKind = Literal["compute", "h2d", "d2h", "peer", "local", "comm", "host"]
 
 HOST_LANE = "host/py"
 HEAD_LINES = 5  # lines of a plan's text before the first lane: version, workload, platform, scheduler, 'lanes'
@@ -28,7 +28,8 @@ class Lane:
     """Where actions queue in order: a CUDA stream, a copy stream, a CPU worker.
 
     ``cuda:0/s1`` and ``cpu/w0`` compute; ``cuda:0/h2d`` and ``cuda:0/d2h`` copy from and to the host;
-    ``cuda:0>cuda:1`` copies between devices; ``cuda:0/local`` inside one; ``host/py`` dispatches.
+    ``cuda:0>cuda:1`` copies between devices; ``cuda:0/local`` inside one; ``cuda:0/comm`` takes part in collectives;
+    ``host/py`` dispatches.
 
     Example:
         >>> Lane.named("cuda:0>cuda:1")
@@ -56,7 +57,7 @@ class Lane:
             raise PlanError(f"lane {name!r} is neither 'device/lane' nor 'device>device'")
         if name == HOST_LANE:
             return cls(name, device, "host")
-        return cls(name, device, rest if rest in ("h2d", "d2h", "local") else "compute")  # type: ignore[arg-type]
+        return cls(name, device, rest if rest in ("h2d", "d2h", "local", "comm") else "compute")  # type: ignore[arg-type]
 
 
 def copy_lane(source: str, target: str) -> str:
@@ -73,6 +74,16 @@ def copy_lane(source: str, target: str) -> str:
     if source == "cpu":
         return f"{target}/h2d"
     return f"{source}>{target}"
+
+
+def comm_lane(device: str) -> str:
+    """Name of the lane of its own on which `device` takes part in collectives, one after another.
+
+    Example:
+        >>> comm_lane("cuda:0")
+        'cuda:0/comm'
+    """
+    return f"{device}/comm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +165,7 @@ class Plan:
             index=index,
             kind=self.kinds[index],
             name=self.names[index],
-            lanes=tuple(self.lanes[k] for k in (self.lane_of[index], *self.more_lanes.get(index, ()))),
+            lanes=tuple(self.lanes[k] for k in self.lanes_of(index)),
             waits=self.waits[index],
             frees=self.frees.get(index, ()),
             task=self.task(index),
@@ -166,6 +177,10 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"Plan({self.scheduler}, {len(self)} actions on {len(self.lanes)} lanes of {self.platform.name})"
+
+    def lanes_of(self, index: int) -> tuple[int, ...]:
+        """Numbers of the lanes that an action occupies: one, but for collectives."""
+        return self.lane_of[index], *self.more_lanes.get(index, ())
 
     def task(self, index: int) -> Task | None:
         """The task of an action; None for inserted copies and the scheduler's own waits."""

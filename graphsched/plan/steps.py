@@ -54,9 +54,10 @@ def _uses(plan: Plan) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
     for i, kind in enumerate(plan.kinds):
         if kind == "copy":
             reads.setdefault(plan.copies[i].read.value.root, []).append(i)
-        elif kind == "run" and (task := plan.task(i)) is not None:
+        elif kind in ("run", "collective") and (task := plan.task(i)) is not None:
             device = plan.lanes[plan.lane_of[i]].device
-            for root in dict.fromkeys(r.value.root for r in task.reads if plan.homes[r.value.name] == device):
+            here = (r.value for r, there in task.reads_on(device) if plan.homes[r.value.name] == there)
+            for root in dict.fromkeys(value.root for value in here):
                 reads.setdefault(root, []).append(i)
             for root in dict.fromkeys(v.root for v in task.updates):
                 updaters.setdefault(root, []).append(i)

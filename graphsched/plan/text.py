@@ -38,7 +38,7 @@ def _action_line(plan: Plan, i: int) -> str:
     copy = plan.copies.get(i)
     if copy is not None:
         words += ["from", copy.source, "to", copy.target, copy.memory]
-    words += ["on", plan.lanes[plan.lane_of[i]].name]
+    words += ["on", "+".join(plan.lanes[k].name for k in plan.lanes_of(i))]
     if plan.waits[i]:
         words += ["after", ",".join(plan.names[j] for j in plan.waits[i])]
     if plan.frees.get(i):
@@ -47,7 +47,7 @@ def _action_line(plan: Plan, i: int) -> str:
 
 
 _LINE = re.compile(
-    r"(?P<kind>run|copy|wait) (?P<name>\S+)"
+    r"(?P<kind>run|copy|wait|collective) (?P<name>\S+)"
     r"(?: from (?P<source>\S+) to (?P<target>\S+) (?P<memory>pinned|pageable|fresh))?"
     r" on (?P<lane>\S+)(?: after (?P<after>\S+))?(?: free (?P<free>\S+))?"
 )
@@ -87,7 +87,7 @@ def from_text(text: str, work: Workload, platform: Platform, costs: Costs | None
         copies=columns.copies,
         frees={i: tuple(free.split(",")) for i, row in enumerate(rows) if (free := row.words["free"])},
         homes=_homes(columns, lanes, work, platform),
-        more_lanes={},
+        more_lanes=columns.more_lanes,
     )
     plan.check()
     return plan
@@ -148,12 +148,24 @@ def _read_columns(rows: Sequence[_Row], lanes: Sequence[Lane], work: Workload) -
     reads = {str(r): r for task in work.tasks for r in task.reads}
     columns = Columns()
     for row in rows:
-        if row.words["lane"] not in numbers:
-            raise PlanError(f"lane {row.words['lane']!r} is not listed under 'lanes'", row.number)
+        lane, *more = _read_lanes_of(row, numbers)
         copy = _read_copy(row, work, reads) if row.words["kind"] == "copy" else None
-        columns.add(row.words["kind"], row.words["name"], numbers[row.words["lane"]], copy)  # type: ignore[arg-type]
+        columns.add(row.words["kind"], row.words["name"], lane, copy, tuple(more))  # type: ignore[arg-type]
     check_tasks(work, columns.kinds, columns.names, HEAD_LINES + len(lanes) + 2)
     return columns
+
+
+def _read_lanes_of(row: _Row, numbers: dict[str, int]) -> list[int]:
+    """Numbers of the lanes of an action: one, but for collectives."""
+    lanes = str(row.words["lane"]).split("+") if row.words["kind"] == "collective" else [str(row.words["lane"])]
+    for lane in lanes:
+        if lane not in numbers:
+            raise PlanError(f"lane {lane!r} is not listed under 'lanes'", row.number)
+    if row.words["kind"] == "collective" and len(lanes) < 2:
+        raise PlanError(
+            f"collective {row.words['name']!r} has one lane: 'collective NAME on LANE+LANE' is expected", row.number
+        )
+    return [numbers[lane] for lane in lanes]
 
 
 def _read_copy(row: _Row, work: Workload, reads: dict[str, Read]) -> Copy:

@@ -24,7 +24,8 @@ NBYTES = 1_000_000
 SHARED_LANES = 4
 MOST_KERNELS = 10_000
 MOST_CONTENDED = 100_000
-REPEATS = 5
+FEW_ACTIONS = 10_000
+REPEATS, MORE_REPEATS = 5, 20
 KIB = 1024  # Linux counts a process' memory in these
 PROCESSORS = Multiprocessors(count=132, registers=65536, threads=2048, shared_bytes=233472, blocks=32)
 KERNELS = (
@@ -48,9 +49,9 @@ def bench_simulator(actions: Sequence[int], *, most_contended: int = MOST_CONTEN
     Returns:
         Rows with ``actions``, ``contention``, ``seconds`` of one prediction, ``actions_per_s``,
         ``bare_simpy_events_per_s``: events of one callback each that SimPy handles a second, and ``peak_bytes``: the
-        most memory that this process has taken so far, the plan included. Both times are the least of five (of a
-        plan of more than `MOST_CONTENDED` actions: of one). Rows with contention also have
-        ``sharing_actions_per_s``: of a plan of kernels on four lanes of one GPU (see `shared_kernels`).
+        most memory that this process has taken so far, the plan included. Both times are the least of five, taken in
+        turn (of plans up to `FEW_ACTIONS` of twenty, of more than `MOST_CONTENDED` of one). Rows with contention also
+        have ``sharing_actions_per_s``: of a plan of kernels on four lanes of one GPU (see `shared_kernels`).
 
     Example:
         >>> [(row["actions"], row["contention"]) for row in bench_simulator([64])]
@@ -65,8 +66,8 @@ def bench_simulator(actions: Sequence[int], *, most_contended: int = MOST_CONTEN
 
 
 def _row(plan: Plan, contention: bool) -> dict[str, Any]:
-    repeats = REPEATS if len(plan) <= MOST_CONTENDED else 1
-    bare_s, seconds = _seconds(lambda: _bare_loop(len(plan)), repeats), _seconds(lambda: predict(plan), repeats)
+    repeats = MORE_REPEATS if len(plan) <= FEW_ACTIONS else REPEATS if len(plan) <= MOST_CONTENDED else 1
+    bare_s, seconds = _seconds(repeats, lambda: _bare_loop(len(plan)), lambda: predict(plan))
     row = {
         "actions": len(plan),
         "contention": contention,
@@ -77,7 +78,7 @@ def _row(plan: Plan, contention: bool) -> dict[str, Any]:
     }
     if contention:
         shared = shared_kernels(min(len(plan), MOST_KERNELS))
-        row["sharing_actions_per_s"] = len(shared) / _seconds(lambda: predict(shared), 1)
+        row["sharing_actions_per_s"] = len(shared) / _seconds(1, lambda: predict(shared))[0]
     return row
 
 
@@ -150,14 +151,15 @@ def _platform() -> Platform:
     return Platform("bench", (Device("cpu", "cpu"), *gpus), links, ports)
 
 
-def _seconds(function: Callable[[], object], repeats: int) -> float:
-    """The least of so many times; two of them are not further apart than the host's other work makes them."""
-    times = []
-    for _ in range(repeats):
-        begun = process_time()
-        function()
-        times.append(process_time() - begun)
-    return min(times)
+def _seconds(repeats: int, *functions: Callable[[], object]) -> list[float]:
+    """The least of so many times of each, taken in turn, so that the host's other work slows all alike."""
+    return [min(times) for times in zip(*([_time(f) for f in functions] for _ in range(repeats)), strict=True)]
+
+
+def _time(function: Callable[[], object]) -> float:
+    begun = process_time()
+    function()
+    return process_time() - begun
 
 
 def _bare_loop(events: int) -> None:

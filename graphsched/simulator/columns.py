@@ -5,7 +5,7 @@ Columns are plain lists indexed by action, made once by `simulator.tabulating` a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from graphsched.costs import Beside, TaskCost
@@ -60,6 +60,7 @@ class Columns:
         event_gates: Device of each action of a graph whose timing events pass in turn with those of other lanes.
         event_spacing_s: By such a device, least time from one of them to the next, see `simulator.event_nodes`.
         orders: In distributed mode, the actions that each rank's thread issues, see `simulator.rank_threads`.
+        more_lanes: Further lanes of collectives.
     """
 
     lanes: Lanes
@@ -105,6 +106,7 @@ class Columns:
     event_gates: dict[int, int] = field(default_factory=dict)
     event_spacing_s: dict[int, float] = field(default_factory=dict)
     orders: list[list[int]] = field(default_factory=list)
+    more_lanes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.lane)

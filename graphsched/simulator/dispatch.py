@@ -57,11 +57,11 @@ class LaunchQueue:
     def over(self, launches: int, end: float) -> None:
         """An action's launches are over at `end`."""
         self._open -= 1
-        entry = (end, launches)
-        if self._ends and entry < self._ends[-1]:
-            insort(self._ends, entry)
+        ends, entry = self._ends, (end, launches)
+        if ends and end <= ends[-1][0] and entry < ends[-1]:
+            insort(ends, entry)
         else:
-            self._ends.append(entry)
+            ends.append(entry)
 
     def next_end_s(self, now: float) -> float:
         """First end in the queue that can make room, as known at `now`; `UNKNOWN` if none is."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from graphsched.costs import TaskCost
-from graphsched.estimates import dispatched, task_cost
+from graphsched.estimates import collective_cost, dispatched, task_cost
 from graphsched.plan import Copy, Plan
 from graphsched.plan.joins import CAT
 from graphsched.platform import Device, Link
@@ -25,6 +25,7 @@ class Durations:
     def __init__(self, plan: Plan) -> None:
         """In graph mode, tasks cost what they do inside a CUDA graph that works on so much memory."""
         self._plan, self._graph = plan, plan.mode == "graph"
+        self._known = plan.costs if plan.costs else None  # asked once, since that counts its rows
         self.memory: Counter[str] = memory_of(plan) if self._graph else Counter()
         self._tasks: dict[tuple[object, ...], TaskCost] = {}
         self._links: dict[tuple[str, str, str], Link] = {}
@@ -34,13 +35,13 @@ class Durations:
 
     def task(self, task: Task, device: Device) -> TaskCost:
         """Cost of `task` alone on `device`."""
-        costs, given = self._plan.costs, task.duration_s
+        costs, known, given = self._plan.costs, self._known, task.duration_s
         key: tuple[object, ...]
         if given is None:
             key = (task.signature, device.name)
         elif given == 0.0 and self._plan.mode == "distributed" and CAT in task.signature:
             return self._concatenated(task, device)
-        elif isinstance(given, float) and not (costs and costs.get(task.signature, device.model)):
+        elif isinstance(given, float) and not (known and known.get(task.signature, device.model)):
             key = (given, task.operation is None, device.kind)
         else:
             return self._here(task_cost(task, device, costs), device)
@@ -51,6 +52,13 @@ class Durations:
                 self.estimated[task.name] = None
                 return cost
             self._tasks[key] = cost
+        return cost
+
+    def collective(self, task: Task) -> TaskCost:
+        """Cost of a collective alone."""
+        cost = collective_cost(task, self._plan.platform, self._plan.costs, self._plan.mode)
+        if cost.source == "estimated":
+            self.estimated[task.name] = None
         return cost
 
     def _concatenated(self, task: Task, device: Device) -> TaskCost:

@@ -119,39 +119,35 @@ class Engine:
         if self._kind[i] == WAIT and not inside(self._columns, i):
             self.start_s[i], self.end_s[i] = self.thread.issue_start_s[i], self.thread.issue_end_s[i]
             return
-        start = self._earliest(i)
-        if start >= 0.0:
-            self._begin(i, start)
-            return
-        needed = [j for j in (self._previous[i], *self._waits[i]) if j >= 0 and self.end_s[j] < 0.0]
-        if not needed:  # ready before time 0, by figures put in the place of modelled ones
-            self._begin(i, 0.0)
+        ends = self.end_s
+        waits, previous = self._waits[i], self._previous[i]
+        needed = [j for j in waits if ends[j] < 0.0] if waits else []
+        if previous >= 0 and ends[previous] < 0.0:
+            needed.append(previous)
+        if not needed:  # a start before time 0 comes from figures put in the place of modelled ones
+            self._begin(i, max(0.0, self._earliest(i)))
             return
         self._missing[i] = len(needed)
         for j in needed:
-            self._dependents.setdefault(j, []).append(i)
+            if j in self._dependents:
+                self._dependents[j].append(i)
+            else:
+                self._dependents[j] = [i]
 
     def _earliest(self, i: int) -> float:
-        """Time when action `i` may start; `UNKNOWN` if that hangs on an end not known yet."""
+        """Time when action `i` may start; all ends that it hangs on are known."""
         ends, start = self.end_s, self._ready_s[i]
         waits = self._waits[i]
         if waits:
             lane_of = self._lane
             latency_s = self._latency_s[lane_of[i]] if self._columns.graphs is None else latencies_s(self._columns, i)
             for j in waits:
-                end = ends[j]
-                if end < 0.0:
-                    return UNKNOWN
-                end += latency_s[lane_of[j]]
+                end = ends[j] + latency_s[lane_of[j]]
                 if end > start:
                     start = end
         previous = self._previous[i]
-        if previous >= 0:
-            end = ends[previous]
-            if end < 0.0:
-                return UNKNOWN
-            if end >= start:
-                return end
+        if previous >= 0 and ends[previous] >= start:
+            return ends[previous]
         return start + self._wake_s[self._lane[i]]
 
     def _begin(self, i: int, start: float) -> None:
@@ -208,15 +204,17 @@ class Engine:
 
     def _settle(self, i: int) -> None:
         """Start what waited for the end of action `i`, and what waited for the ends that follow from it."""
-        known = [i]
+        missing, known = self._missing, [i]
         while known:
             for k in self._dependents.pop(known.pop(), ()):
-                self._missing[k] -= 1
-                if not self._missing[k]:
-                    del self._missing[k]
-                    self._begin(k, self._earliest(k))
-                    if self.end_s[k] >= 0.0:
-                        known.append(k)
+                left = missing[k] - 1
+                if left:
+                    missing[k] = left
+                    continue
+                del missing[k]
+                self._begin(k, self._earliest(k))
+                if self.end_s[k] >= 0.0:
+                    known.append(k)
 
     # -- what goes through the clock -------------------------------------------------------------
 
@@ -293,10 +291,13 @@ class Engine:
         needs, full = thread.needs, thread.full
         if self.end_s[needs] >= 0.0 if needs >= 0 else full is not None and full.moves(horizon):
             thread.advance(horizon)
+            full = thread.full
         if self._touched and self._env.peek() > self._env.now:
             self._refresh()
-        if thread.full is not None:
-            self._set_alarm(thread.full.next_end_s(horizon))
+        if full is not None:
+            end = full.next_end_s(horizon)
+            if end >= 0.0:
+                self._set_alarm(end)
 
     def _refresh(self) -> None:
         touched, self._touched = self._touched, {}
@@ -325,10 +326,11 @@ class Engine:
 
     def _set_alarm(self, end: float) -> None:
         """Wake the thread, held up by a full queue, at the first end that may make room, if nothing happens before."""
-        if end >= 0.0:
-            time = max(self._env.now, end - self._gap_s)
-            if time < self._env.peek():
-                Timeout(self._env, time - self._env.now, end).callbacks.append(self._rung)
+        now, time = self._env.now, end - self._gap_s
+        if time < now:
+            time = now
+        if time < self._env.peek():
+            Timeout(self._env, time - now, end).callbacks.append(self._rung)
 
     def _rung(self, event: Any) -> None:
         end = event.value

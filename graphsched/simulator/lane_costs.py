@@ -3,7 +3,7 @@
 A wait between a lane of tasks and one of copies with the host has a latency of its own, as has one between lanes of
 such copies: what follows the work of another engine of the GPU starts later.
 
-Not modelled: lanes of collectives; copies on a lane of tasks.
+Not modelled: streams of its own that the library of a collective uses behind its lanes; copies on a lane of tasks.
 """
 
 from __future__ import annotations

@@ -197,7 +197,8 @@ class Network:
         group = self._groups.pop(token, None)
         if group is None:
             return []
-        over = ended([(a, self._running[a]) for a in group], now)
+        running = self._running
+        over = ended([(a, running[a]) for a in group], now) if len(group) > 1 else list(group)
         for action in over:
             del self._running[action], self._group_of[action]
             for c in self._routes[action].crosses:

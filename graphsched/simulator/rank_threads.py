@@ -1,7 +1,7 @@
 """The dispatching threads of the ranks of a distributed plan: each issues the actions that begin on its rank.
 
 A wait of all ranks is every thread's: each goes on when all that it waits for is over. A copy between two ranks is
-issued by the rank of its source.
+issued by the rank of its source, a collective by all of its ranks: it may start when the last one has.
 
 Not modelled: what the messages of a wait between ranks take, and their signals; issuing a receive; a receiver that is
 late; launch queues that are full. A transfer between ranks takes what the platform's link says, as inside one process.
@@ -35,8 +35,8 @@ def orders_of(plan: Plan) -> list[list[int]]:
     places = find_places(plan)
     orders: list[list[int]] = [[] for _ in range(places.needed)]
     for i, (rank, _) in enumerate(places.ends):
-        for order in orders if rank == EVERYWHERE else orders[rank : rank + 1]:
-            order.append(i)
+        for mine in range(len(orders)) if rank == EVERYWHERE else places.members.get(i, (rank,)):
+            orders[mine].append(i)
     return orders
 
 
@@ -103,9 +103,16 @@ class RankThreads:
         self.queue_of: list[LaunchQueue | None] = [None] * len(columns.lanes.kind)
         self._end_s = end_s
         self._engine_place, self._settle = place, settle
+        self._to_come = {i: 1 + len(more) for i, more in columns.more_lanes.items()}  # ranks of each collective
+        self._ready_s: dict[int, float] = {}
         self._threads = [_OneRank(columns, end_s, self._place, timed, order, self) for order in columns.orders]
 
     def _place(self, i: int) -> None:
+        if i in self._to_come:
+            self._to_come[i] -= 1
+            self.ready_s[i] = self._ready_s[i] = max(self.ready_s[i], self._ready_s.get(i, 0.0))
+            if self._to_come[i]:
+                return
         self._engine_place(i)
         if self._end_s[i] >= 0.0:
             self._settle(i)

@@ -37,7 +37,7 @@ class Readings:
     """
 
     def __init__(self, plan: Plan, columns: Columns, measured: Timeline) -> None:
-        self.runs = [i for i, kind in enumerate(plan.kinds) if kind == "run"]
+        self.runs = [i for i, kind in enumerate(plan.kinds) if kind in ("run", "collective")]
         self.copies = [i for i, kind in enumerate(plan.kinds) if kind == "copy"]
         self._columns, self._dispatch = columns, columns.dispatch
         self._start_s: list[float] = measured.start_s.tolist()

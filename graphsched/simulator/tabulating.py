@@ -36,7 +36,7 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
     Raises:
         CostError: A task has durations for other devices only.
         PlatformError: A link does not exist.
-        PlanError: An action is of a kind that is not simulated yet.
+        PlanError: A task is on a lane where none can be.
     """
     segments = segments_of(plan) if plan.mode == "graph" else None
     dispatch, durations = plan.platform.dispatch, Durations(plan)
@@ -62,6 +62,7 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
         flags=[0] * len(plan),
         resource=[ALONE] * len(plan),
         cores=plan.platform.cores,
+        more_lanes=plan.more_lanes,
     )
     columns.after_s = frees_s(columns, plan)
     costs = _fill_runs(columns, durations, plan, model)
@@ -104,7 +105,8 @@ def _fill_runs(columns: Columns, durations: Durations, plan: Plan, model: Model)
             else:
                 costs[i] = cost
         elif kind == "collective":
-            raise PlanError(f"{plan.names[i]!r} is a collective, which cannot be predicted yet")
+            assert task is not None
+            _fill_collective(columns, i, durations.collective(task), model)
     _fill_launches(columns, costs, calls=model.dispatch and not graph, several=0 if graph else SEVERAL)
     if graph and any(cost.cache is not None for cost in costs.values()):
         _add_states(columns, costs, plan, model)
@@ -117,6 +119,16 @@ def _add_states(columns: Columns, costs: Mapping[int, TaskCost], plan: Plan, mod
     company_s = company_longer_s(plan, costs) if model.company else {}
     for i in costs:
         columns.work_s[i] = max(0.0, columns.work_s[i] + inputs_s.get(i, 0.0) + company_s.get(i, 0.0))
+
+
+def _fill_collective(columns: Columns, i: int, cost: TaskCost, model: Model) -> None:
+    """Times of a collective: a thread makes one call for all of its devices, or hands it to the first of CPU lanes."""
+    columns.work_s[i] = cost.device_s
+    if columns.kind[i] == CPU:
+        columns.call_s[i] = columns.dispatch.handoff_s
+    else:
+        columns.own_s[i] = columns.dispatch.run_s
+        columns.call_s[i] = cost.dispatch_s if model.dispatch else 0.0
 
 
 def _fill_launches(columns: Columns, costs: Mapping[int, TaskCost], *, calls: bool, several: int) -> None:
@@ -248,9 +260,20 @@ def finish(columns: Columns, joins: dict[int, tuple[int, ...]], model: Model) ->
     for i, number in enumerate(lane):
         columns.previous.append(last[number])
         last[number] = i
+        if i in columns.more_lanes:
+            _occupy(columns.more_lanes[i], i, last, joins)
     if columns.graphs is not None:
         columns.next_copy = {columns.previous[i]: i for i in columns.engine_of if columns.previous[i] >= 0}
     if columns.graphs is None:
-        columns.final = [i for i in last if i >= 0 and kind[i] == CUDA and i not in waited]
+        columns.final = [i for i in dict.fromkeys(last) if i >= 0 and kind[i] == CUDA and i not in waited]
     if joins:
         columns.waits = [w + joins.get(i, ()) for i, w in enumerate(waits)]
+
+
+def _occupy(lanes: Sequence[int], i: int, last: list[int], joins: dict[int, tuple[int, ...]]) -> None:
+    """Collective `i` stands behind the last action of each of its further `lanes`, at no cost to the thread."""
+    before = tuple(last[lane] for lane in lanes if last[lane] >= 0)
+    if before:
+        joins[i] = tuple(dict.fromkeys((*joins.get(i, ()), *before)))
+    for lane in lanes:
+        last[lane] = i

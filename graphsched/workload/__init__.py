@@ -1,6 +1,7 @@
 """Workloads: dependency graphs of tasks over tensors."""
 
 from graphsched.workload.builder import Workload, ancestors_first
+from graphsched.workload.collective import CARRIED, Collective, collective_signature
 from graphsched.workload.inference import fill, like, returned_tensors, written_tensors
 from graphsched.workload.signatures import operation_name, signature
 from graphsched.workload.tasks import (
@@ -16,7 +17,9 @@ from graphsched.workload.tasks import (
 )
 
 __all__ = [
+    "CARRIED",
     "ITEM_BYTES",
+    "Collective",
     "Memory",
     "Operation",
     "Read",
@@ -27,6 +30,7 @@ __all__ = [
     "Workload",
     "ancestors_first",
     "check_name",
+    "collective_signature",
     "fill",
     "like",
     "operation_name",

@@ -28,11 +28,17 @@ def from_graph(graph: nx.DiGraph, duration: str, nbytes: str, name: str) -> Work
         task = check_name(str(node))
         given = _duration(task, nodes[node], duration)
         made[node] = _passed(task, adjacency[node], nbytes)
-        before = [(u, made[u].get(node)) for u in graph.predecessors(node)]
-        reads = tuple([Read(v, 0, v.producer) for _, v in before if v])
-        after = tuple([str(u) for u, v in before if v is None])
+        reads, after = [], []
+        for before in graph.predecessors(node):
+            value = made[before].get(node)
+            if value is None:
+                after.append(str(before))
+            else:
+                reads.append(Read(value, 0, value.producer))
         outputs = tuple(made[node].values())
-        tasks.append(Task(task, "run", reads, outputs, (), after, None, f"given {task}", duration_s=given))
+        tasks.append(
+            Task(task, "run", tuple(reads), outputs, (), tuple(after), None, f"given {task}", duration_s=given)
+        )
     work._add_bare(tasks)
     return work
 
@@ -56,17 +62,20 @@ def _duration(task: str, attributes: dict[str, Any], key: str) -> Any:
 
 def _passed(task: str, successors: Mapping[Any, Mapping[str, Any]], key: str) -> dict[Any, Value]:
     """What `task` passes to each successor; edges of no bytes only order."""
-    sizes = [(v, _bytes(task, v, attributes.get(key, 0))) for v, attributes in successors.items()]
-    heavy = [passed for passed in sizes if passed[1]]
+    heavy = []
+    for node, attributes in successors.items():
+        size = attributes.get(key, 0)
+        if type(size) is not int or size < 0:
+            size = _bytes(task, node, size)
+        if size:
+            heavy.append((node, size))
     if len(heavy) == 1:
         return {heavy[0][0]: Value(task, "output", heavy[0][1], None, task, task)}
-    names = [f"{task}.{i}" for i in range(len(heavy))]
-    return {v: Value(own, "output", size, None, task, own) for own, (v, size) in zip(names, heavy, strict=True)}
+    named = [(node, f"{task}.{i}", size) for i, (node, size) in enumerate(heavy)]
+    return {node: Value(name, "output", size, None, task, name) for node, name, size in named}
 
 
 def _bytes(task: str, target: Any, given: Any) -> int:
-    if type(given) is int and given >= 0:
-        return given
     number = given if isinstance(given, (int, float, np.integer, np.floating)) else math.nan
     if not math.isfinite(number) or number < 0:
         raise WorkloadError(f"the edge {task} -> {target} passes {given!r} bytes: a number, 0 or more, is needed")

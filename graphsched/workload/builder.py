@@ -14,6 +14,7 @@ import networkx as nx
 
 from graphsched.costs import check_seconds
 from graphsched.errors import DuplicateNameError, ForeignValueError, SignatureError, WorkloadError
+from graphsched.workload.collective import Collective, collective
 from graphsched.workload.inference import Inferred, infer, like
 from graphsched.workload.signatures import operation_name, signature
 from graphsched.workload.tasks import (
@@ -38,6 +39,7 @@ class Workload:
     Attributes:
         returns_unread: A run returns outputs that no task reads too, not only what is kept.
         source: What it was traced from, see `tracing`; None: it was built by hand.
+        collectives: Names of its tasks of kind ``collective``.
 
     Example:
         >>> import torch
@@ -59,6 +61,7 @@ class Workload:
         self.kept: set[str] = set()
         self.source: Any = None
         self.returns_unread = True
+        self.collectives: list[str] = []
         self._writers: dict[str, list[str]] = {}  # root -> tasks that updated it, in order
         self._readers: dict[str, dict[str, None]] = {}  # root -> tasks that read its present version
         self._barrier: str | None = None
@@ -180,6 +183,43 @@ class Workload:
         memory: Memory = "pinned" if pinned else "fresh" if fresh else "pageable"
         self._add(Task(name, "copy", (read,), (made,), memory=memory))
         return made
+
+    def collective(
+        self,
+        operation: Collective,
+        values: Sequence[Value],
+        *,
+        devices: Sequence[str],
+        name: str | None = None,
+        duration_s: float | Mapping[str, float] | None = None,
+    ) -> tuple[Value, ...]:
+        """Let several devices add up or exchange values by NCCL, or in its place Gloo or a sum in host memory.
+
+        One task of all of them: it begins when every device has its value and ends on all together.
+
+        Args:
+            operation: ``all_reduce`` (the sum, on each), ``all_gather`` (all values one behind the other, on each) or
+                ``reduce_scatter`` (part k of the sum, by rows, on device k).
+            values: One for each device, contiguous, of one shape and type; copied there by the plan where it is not.
+            devices: Who takes part: GPUs, or groups of threads and the host.
+            name: Unique name; default the operation's and a number.
+            duration_s: As of `task`.
+
+        Returns:
+            What each device gets, in their order.
+
+        Raises:
+            DuplicateNameError: The name is taken or not allowed.
+            ForeignValueError: A value is of another workload.
+            WorkloadError: There is no such operation, or values and devices do not fit it.
+
+        Example:
+            >>> work = Workload()
+            >>> given = [work.input(f"x{k}", TensorSpec((6,)), device=f"cuda:{k}") for k in range(2)]
+            >>> work.collective("all_reduce", given, devices=("cuda:0", "cuda:1"), name="sum")
+            (Value(sum.0: float32[6]), Value(sum.1: float32[6]))
+        """
+        return collective(self, operation, values, devices, name, duration_s)
 
     def barrier(self, name: str | None = None) -> None:
         """The dispatching thread waits for all tasks so far before it goes on."""
@@ -433,6 +473,8 @@ class Workload:
             root = read.value.root
             if self.values[root].kind == "state":  # nothing else is ever updated
                 self._readers.setdefault(root, {})[task.name] = None
+        if task.kind == "collective":
+            self.collectives.append(task.name)
         for root in _updated(task):
             self._writers.setdefault(root, []).append(task.name)
             self._readers[root] = {}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
 
 from graphsched.errors import FileFormatError, WorkloadError
 from graphsched.workload.builder import Workload
-from graphsched.workload.tasks import Operation, Read, Task, TensorSpec, Value
+from graphsched.workload.tasks import Memory, Operation, Read, Task, TaskKind, TensorSpec, Value
 
 
 def to_dict(work: Workload) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def from_dict(data: Mapping[str, Any]) -> Workload:
         work = Workload(data["name"])
         for given in data["given"]:
             work._free_name(given["name"])
-            work._new_value(_read_value(given, given["kind"], None))
+            work._new_value(_read_value(given, _one_of(given, "kind", ("input", "state")), None))
         for entry in data["tasks"]:
             work._add(_read_task(entry, work))
         work.kept, work.returns_unread = set(data["kept"]), bool(data.get("returns_unread", True))
@@ -95,11 +95,14 @@ def _read_task(entry: Mapping[str, Any], work: Workload) -> Task:
     operation = None
     if "operation" in entry:
         operation = Operation(entry["operation"], None, flops=int(entry["flops"]))
-    for before in (*entry.get("after", ()), *(source for *_, source in entry.get("reads", ()) if source)):
+    for before in (*entry.get("after", ()), *(source for *_, source in entry.get("reads", ()) if source is not None)):
         work[before]  # stands before it, or this is a KeyError
+    sides = {len(entry.get(key, ())) for key in ("reads", "outputs", "devices")}
+    if entry["kind"] == "collective" and (len(sides) > 1 or min(sides) < 2):
+        raise ValueError(f"collective {entry['name']!r} must have as many reads, outputs and devices, two or more")
     return Task(
         name=work._free_name(entry["name"]),
-        kind=entry["kind"],
+        kind=_one_of(entry, "kind", get_args(TaskKind)),
         reads=tuple(Read(work.values[v], version, source) for v, version, source in entry.get("reads", ())),
         outputs=tuple(_read_value(v, "output", entry["name"]) for v in entry.get("outputs", ())),
         updates=tuple(work.values[v] for v in entry.get("updates", ())),
@@ -107,7 +110,7 @@ def _read_task(entry: Mapping[str, Any], work: Workload) -> Task:
         operation=operation,
         signature=_text(entry, "signature"),
         devices=tuple(_checked_text("devices", device) for device in entry.get("devices", ())),
-        memory=entry.get("memory", "pinned"),
+        memory=_one_of({"memory": "pinned", **entry}, "memory", get_args(Memory)),
         duration_s=entry.get("duration_s"),
     )
 
@@ -116,6 +119,12 @@ def _bytes(number: Any) -> int:
     if int(number) < 0:
         raise ValueError(f"'nbytes' is {number!r}, 0 or more is needed")
     return int(number)
+
+
+def _one_of(entry: Mapping[str, Any], key: str, allowed: Sequence[str]) -> Any:
+    if entry[key] not in allowed:
+        raise ValueError(f"{key!r} is {entry[key]!r}, one of {', '.join(allowed)} is needed")
+    return entry[key]
 
 
 def _text(entry: Mapping[str, Any], key: str) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from graphsched.errors import DuplicateNameError, WorkloadError
 
-TaskKind = Literal["run", "copy", "barrier"]
+TaskKind = Literal["run", "copy", "barrier", "collective"]
 ValueKind = Literal["input", "state", "output"]
 Memory = Literal["pinned", "pageable", "fresh"]
 
@@ -177,14 +177,16 @@ class Task:
 
     Attributes:
         name: Unique in its workload.
-        kind: ``run`` (an operation), ``copy`` (moves a value) or ``barrier`` (the dispatching thread waits).
+        kind: ``run`` (an operation), ``copy`` (moves a value), ``barrier`` (the dispatching thread waits) or
+            ``collective`` (of several devices at once: read and output k are on ``devices[k]``).
         reads: Distinct values read, in order of appearance.
         outputs: Values made.
         updates: Values changed in place (states or views of states); all are also among `reads`.
         after: Tasks that must come before without passing data (write-after-read and -write, barriers).
-        operation: What runs; None for copies, barriers and model-only tasks.
+        operation: What runs; None for copies, barriers and model-only tasks; of a collective its name alone.
         signature: What the measured cost is filed under: operation, constants, shapes, strides, types.
-        devices: Where it may run: device names (``cuda:0``) or kinds (``cuda``); empty: anywhere.
+        devices: Where it may run: device names (``cuda:0``) or kinds (``cuda``); empty: anywhere. Of a collective: who
+            takes part.
         memory: Of a copy: kind of host memory, ``pinned``, ``pageable`` (warm) or ``fresh``.
         duration_s: Given duration in seconds, for all devices or by device name or kind.
     """
@@ -205,6 +207,12 @@ class Task:
     def nbytes(self) -> int:
         """Bytes read and written, each value once."""
         return sum(r.value.nbytes for r in self.reads) + sum(v.nbytes for v in self.outputs)
+
+    def reads_on(self, device: str) -> Iterable[tuple[Read, str]]:
+        """What it reads, and where: on its `device`; a collective on those of its members."""
+        if self.kind == "collective":
+            return zip(self.reads, self.devices, strict=True)
+        return ((read, device) for read in self.reads)
 
     def __repr__(self) -> str:
         return f"Task({self.name}: {self.kind} {self.signature or ''})".replace(" )", ")")

@@ -23,7 +23,7 @@ DTYPES = [
     torch.float64,
     torch.complex64,
 ]
-FREE = ("gather", "cpu", "server", "sharded", "ring", "rings", "tree", "halving")
+FREE = ("gather", "cpu", "server", "sharded", "ring", "rings", "tree", "halving", "library")
 """Algorithms of all_reduce that need no groups."""
 
 

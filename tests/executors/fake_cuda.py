@@ -18,7 +18,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -29,6 +29,7 @@ from graphsched.executors import (
     capture,
     carrying,
     clocks,
+    collectives,
     cuda_graph,
     eager,
     lanes,
@@ -39,6 +40,7 @@ from graphsched.executors import (
 )
 from graphsched.executors.lanes import is_cuda
 from graphsched.plan import Plan
+from graphsched.workload import Collective
 
 Clock = dict[Any, int]
 STAMP_NS = 1000  # from one stamp to the next
@@ -219,11 +221,14 @@ class FakeCuda:
         cpu = torch.device("cpu")
         for module in (buffers, calls):
             patch.setattr(module, "torch_device", lambda name: cpu)
-        for module in (calls, carrying, eager, clocks, cuda_graph, segments, submitting):
+        for module in (calls, carrying, eager, clocks, collectives, cuda_graph, segments, submitting):
             patch.setattr(module, "new_event", lambda timing=False, external=False: Event(self))
         real = buffers.new_tensor
         patch.setattr(buffers, "new_tensor", lambda spec, device, pinned=False: real(spec, device))
-        patch.setattr(calls, "new_tensor", lambda spec, device: real(spec, "cpu"))
+        for module in (calls, collectives):
+            patch.setattr(module, "new_tensor", lambda spec, device: real(spec, "cpu"))
+        for operation in get_args(Collective):
+            patch.setattr(torch.cuda.nccl, operation, partial(self.together, operation), raising=False)
         patch.setattr(calls, "allow_access", lambda source, target: None)
         patch.setattr(calls, "driver_copy", lambda: self.copy_bytes)
         patch.setattr(stamp_kernel, "stamp_launch", lambda device: partial(self.stamp, device))
@@ -359,6 +364,14 @@ class FakeCuda:
         assert self.current[self.device].cuda_stream == stream
         ctypes.memmove(target, source, nbytes)
         self.waits, self.raw_copies = False, self.raw_copies + 1
+
+    def together(self, operation: str, given: list[Any], made: list[Any], streams: list[Stream]) -> None:
+        """NCCL's call for all devices: a kernel on each of their streams."""
+        assert [stream.device.index for stream in streams] == sorted({s.device.index for s in streams})
+        for tensor, result in zip(made, collectives.in_host_memory(operation, given), strict=True):
+            tensor.copy_(result)
+        for stream in streams:
+            stream.step()
 
     def stamp(self, device: int, address: int, stream: tuple[int, int]) -> None:
         """The kernel that writes down the time; a capture runs none."""

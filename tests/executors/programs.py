@@ -10,6 +10,7 @@ from typing import Any
 import networkx as nx
 import torch
 
+from graphsched.executors.collectives import in_host_memory
 from graphsched.plan import Placement, Plan, build_plan
 from graphsched.plan.builder import allowed_devices
 from graphsched.platform import Device, Link, Platform
@@ -195,6 +196,9 @@ class Plain:
             reads = [found[r.value.name] for r in task.reads]
             if task.kind == "copy":
                 found[task.name] = reads[0].clone()
+            elif task.kind == "collective":
+                results = in_host_memory(task.operation.name, reads)
+                found.update(zip((v.name for v in task.outputs), results, strict=True))
             elif task.kind == "run":
                 out = task.operation.function(*fill(task.operation.args, reads), **fill(task.operation.kwargs, reads))
                 results = [] if out is None else [out] if isinstance(out, torch.Tensor) else list(out)

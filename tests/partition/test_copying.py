@@ -43,6 +43,13 @@ def test_attributes_and_devices_come_along() -> None:
     assert other.values["a/0.weight/momentum_buffer"].device == "cuda:1"
 
 
+def test_tasks_on_several_devices_leave_states_without_a_home() -> None:
+    work, other = _step(), gs.Workload("other")
+    Copier(work, other, str, lambda task: ("cuda:0", "cuda:1")).add(work.tasks)
+    assert {task.devices for task in other.tasks} == {("cuda:0", "cuda:1")}
+    assert {value.device for value in other.values.values() if value.kind == "state"} == {None}
+
+
 def test_values_that_are_there_are_used() -> None:
     work, other = _step(), gs.Workload("other")
     shared = other.input("x", torch.ones(6, 4))

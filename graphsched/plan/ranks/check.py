@@ -1,9 +1,9 @@
 """Proof that lists of ranks cannot get stuck and keep every wait of their plan; it knows nothing of how they were made.
 
 `check_ranks` lets every rank do its parts strictly one after another, each message only when both of its ranks have
-come to it and a collective only when all have: the least that any way to run them allows. Ranks that do more at once
-(lanes of their own, sends that end before the receive begins) have all these ways open and more, so that what ends here
-ends there. `check_waits` then follows what must come before what on lanes that do run at once.
+come to it and a collective only when all of its ranks have: the least that any way to run them allows. Ranks that do
+more at once (lanes of their own, sends that end before the receive begins) have all these ways open and more, so that
+what ends here ends there. `check_waits` then follows what must come before what on lanes that do run at once.
 """
 
 from __future__ import annotations
@@ -65,7 +65,8 @@ def _together(lists: RankLists, at: Sequence[int], rank: int) -> list[Part] | No
         return None
     if part.kind in ("run", "copy"):
         return [part]
-    others = [part.peer] if part.kind in ("send", "receive") else [k for k in range(len(lists)) if k != rank]
+    members = lists.places.members.get(part.action, range(len(lists)))
+    others = [part.peer] if part.kind in ("send", "receive") else [k for k in members if k != rank]
     nexts = [other for other in (_next(lists, at, k) for k in others) if other is not None and _meets(part, other)]
     return [part, *nexts] if len(nexts) == len(others) else None
 
@@ -76,8 +77,9 @@ def _next(lists: RankLists, at: Sequence[int], rank: int) -> Part | None:
 
 def _meets(part: Part, other: Part) -> bool:
     """Whether two parts of different ranks are halves of one message, or parts of one collective."""
-    alike = (part.name, part.lane, part.action) == (other.name, other.lane, other.action)
-    return alike and other.kind == HALVES[part.kind] and (part.kind == "collective" or other.peer == part.rank)
+    if (part.name, part.action, other.kind) != (other.name, other.action, HALVES[part.kind]):
+        return False
+    return part.kind == "collective" or (part.lane == other.lane and other.peer == part.rank)
 
 
 def check_waits(lists: RankLists) -> None:
@@ -95,17 +97,18 @@ def check_waits(lists: RankLists) -> None:
     plan, mine = lists.plan, _parts_by_action(lists)
     last: dict[int, int] = {}
     thread: list[int] = []
-    for i, lane in enumerate(plan.lane_of):
+    for i in range(len(plan)):
+        lanes = plan.lanes_of(i)
         if not mine[i]:
             raise PlanError(f"{plan.names[i]!r} is in no rank's list")
         known = 0
         for part in mine[i]:
             known |= ends[part.number] if plan.kinds[i] == "wait" else begins[part.number]
-        for j in (*plan.waits[i], *([last[lane]] if lane in last else []), *thread):
-            over = mine[j] if plan.kinds[j] == "wait" else mine[j][-1:]
+        for j in (*plan.waits[i], *(last[lane] for lane in lanes if lane in last), *thread):
+            over = mine[j] if plan.kinds[j] in ("wait", "collective") else mine[j][-1:]
             if not any(known >> part.number & 1 for part in over):
                 raise PlanError(f"{plan.names[i]!r} may begin before {plan.names[j]!r} is over, which it waits for")
-        last[lane] = i
+        last.update(dict.fromkeys(lanes, i))
         thread = [i] if plan.kinds[i] == "wait" else thread
 
 
@@ -139,6 +142,6 @@ def _known(lists: RankLists) -> tuple[dict[int, int], dict[int, int]]:
             sends = part.kind == "send"  # it may end before the other half begins
             ends[part.number] = (begins[part.number] if sends else shared) | 1 << part.number
             lanes[part.rank, part.lane] = ends[part.number]
-            if part.kind == "collective":
+            if lists.plan.kinds[part.action] == "wait":
                 threads[part.rank] = ends[part.number]
     return begins, ends

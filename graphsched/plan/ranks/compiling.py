@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from graphsched.errors import PlanError, ScheduleError
 from graphsched.plan.model import Plan, line_of
 from graphsched.plan.ranks.lists import NOBODY, Part, PartKind, RankLists
@@ -45,48 +47,63 @@ class _Compiler:
     def __init__(self, plan: Plan, places: Places, ranks: int) -> None:
         self._plan, self._places = plan, places
         self._lists: list[list[Part]] = [[] for _ in range(ranks)]
-        self._over: dict[int, Part] = {}  # by action: the part that is over when the action is
+        self._over: dict[int, dict[int, Part]] = {}  # by action and rank: the parts that are over when the action is
         self._told: dict[tuple[int, int], Part] = {}  # by action and rank: the part there that learns of its end
         self._count = 0
 
     def compile(self) -> RankLists:
         last: dict[int, int] = {}
-        for i, lane in enumerate(self._plan.lane_of):
-            before = [*self._plan.waits[i], *([last[lane]] if lane in last else [])]
+        for i in range(len(self._plan)):
+            lanes = self._plan.lanes_of(i)
+            before = dict.fromkeys([*self._plan.waits[i], *(last[lane] for lane in lanes if lane in last)])
             self._action(i, [j for j in before if self._plan.kinds[j] != "wait"])
-            last[lane] = i
+            last.update(dict.fromkeys(lanes, i))
         return RankLists(self._plan, self._places, self._lists)
 
     def _action(self, i: int, before: list[int]) -> None:
         plan, (source, target) = self._plan, self._places.ends[i]
         lane = plan.lanes[plan.lane_of[i]].name
         if plan.kinds[i] == "collective":
-            raise PlanError(f"{plan.names[i]!r} is a collective, which no rank can carry out yet", line_of(plan, i))
+            self._collective(i, before)
+            return
         if source == EVERYWHERE:
             self._barrier(i, before, lane)
             return
-        waits = self._waits(before, source, target)
+        waits = self._waits(before, (source, target))
         if source == target:
             kind: PartKind = "copy" if i in plan.copies else "run"
-            self._over[i] = self._add(kind, plan.names[i], i, source, NOBODY, lane, waits.get(source, []))
+            self._over[i] = {source: self._add(kind, plan.names[i], i, source, NOBODY, lane, waits.get(source, []))}
             return
         self._add("send", plan.names[i], i, source, target, lane, waits.get(source, []))
-        self._over[i] = self._add("receive", plan.names[i], i, target, source, lane, waits.get(target, []))
+        self._over[i] = {target: self._add("receive", plan.names[i], i, target, source, lane, waits.get(target, []))}
+
+    def _collective(self, i: int, before: list[int]) -> None:
+        """A part on the rank of each lane; it begins when all have come, so what one of them knows, all do then."""
+        plan, ranks = self._plan, self._places.members[i]
+        if len(set(ranks)) < len(ranks):
+            raise PlanError(f"collective {plan.names[i]!r} has two devices on one rank: {ranks}", line_of(plan, i))
+        waits = self._waits(before, ranks)
+        self._over[i] = {
+            rank: self._add("collective", plan.names[i], i, rank, NOBODY, plan.lanes[k].name, waits.get(rank, []))
+            for rank, k in zip(ranks, plan.lanes_of(i), strict=True)
+        }
 
     def _barrier(self, i: int, before: list[int], lane: str) -> None:
         waits: dict[int, list[Part]] = {}
         for j in before:
-            waits.setdefault(self._over[j].rank, []).append(self._over[j])
+            for rank, over in self._over[j].items():
+                waits.setdefault(rank, []).append(over)
         for rank in range(len(self._lists)):
             self._add("collective", self._plan.names[i], i, rank, NOBODY, lane, waits.get(rank, []))
 
-    def _waits(self, before: list[int], source: int, target: int) -> dict[int, list[Part]]:
-        """By rank, parts there whose end means that of all actions `before`; signals are put in where none is."""
+    def _waits(self, before: list[int], ranks: Sequence[int]) -> dict[int, list[Part]]:
+        """By rank of `ranks`, parts there whose end means that of all actions `before`; a signal where none is."""
         found: dict[int, list[Part]] = {}
         for j in before:
             over = self._over[j]
-            here = over if over.rank in (source, target) else self._signal(j, over, source)
-            found.setdefault(here.rank, []).append(here)
+            parts = [over[rank] for rank in dict.fromkeys(ranks) if rank in over]
+            for here in parts or [self._signal(j, next(iter(over.values())), ranks[0])]:
+                found.setdefault(here.rank, []).append(here)
         return found
 
     def _signal(self, j: int, over: Part, rank: int) -> Part:

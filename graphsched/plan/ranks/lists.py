@@ -18,8 +18,9 @@ NOBODY = -1  # in place of a rank or of an action
 class Part:
     """What one rank does of an action.
 
-    An action inside one rank is one part. A copy between two ranks is a ``send`` and a ``receive``. A wait of the
-    dispatching thread is a ``collective`` of all ranks, a barrier. Where an action waits for one of another rank and no
+    An action inside one rank is one part. A copy between two ranks is a ``send`` and a ``receive``. A collective is one
+    on each of its ranks, on that rank's lane. A wait of the dispatching thread is a ``collective`` of all ranks, a
+    barrier. Where an action waits for one of another rank and no
     copy tells it of the end, a message of one element does: a signal, ``a#1`` that action ``a`` is over, for rank 1.
 
     Attributes:

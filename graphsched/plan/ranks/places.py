@@ -8,7 +8,7 @@ time 0; and what is copied to the host stays with the rank that copies it, if no
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from graphsched.plan.model import Copy, Plan
 from graphsched.platform import Platform
@@ -24,18 +24,20 @@ class Places:
     Attributes:
         rank_of: Rank of each device.
         ends: Of each action the rank where it begins (of a copy: its source's) and the one where it is over (its
-            target's); both are `EVERYWHERE` for waits of the dispatching thread.
+            target's); both are `EVERYWHERE` for waits of the dispatching thread, and of a collective its first rank.
+        members: Ranks of each collective, in the order of its lanes.
         holder: Rank whose memory holds each value's own buffer; `EVERYWHERE`: all of them do.
     """
 
     rank_of: Mapping[str, int]
     ends: Sequence[tuple[int, int]]
     holder: Mapping[str, int]
+    members: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def needed(self) -> int:
         """How many ranks the plan needs."""
-        used = [rank for ends in self.ends for rank in ends]
+        used = [rank for ranks in (*self.ends, *self.members.values()) for rank in ranks]
         return max([0, *used, *self.holder.values()]) + 1
 
 
@@ -65,11 +67,12 @@ class _Finder:
         self._rank_of = rank_of_devices(plan.platform)
         self._updated = {value.root for task in plan.work.tasks for value in task.updates}
         self._readers = self._find_readers()
+        self._members: dict[int, tuple[int, ...]] = {}
         self._holder = {v.name: self._given(v) for v in plan.work.values.values() if v.producer is None}
 
     def places(self) -> Places:
         ends = [self._ends(i) for i in range(len(self._plan))]
-        return Places(self._rank_of, ends, self._holder)
+        return Places(self._rank_of, ends, self._holder, self._members)
 
     def _given(self, value: Value) -> int:
         home = self._plan.homes[value.name]
@@ -89,6 +92,10 @@ class _Finder:
             return EVERYWHERE, EVERYWHERE
         rank = self._rank_of[plan.lanes[plan.lane_of[i]].device]
         task = plan.task(i)
+        if plan.kinds[i] == "collective" and task is not None:
+            ranks = self._members[i] = tuple(self._rank_of[device] for device in task.devices)
+            self._holder.update({value.name: k for k, value in zip(ranks, task.outputs, strict=True)})
+            return rank, rank
         self._holder.update({value.name: rank for value in task.outputs} if task else {})
         return rank, rank
 
@@ -110,9 +117,8 @@ class _Finder:
             if kind == "copy":
                 copy = plan.copies[i]
                 found.setdefault(copy.read.value.name, set()).add(self._rank_of[copy.target])
-            elif kind == "run" and (task := plan.task(i)) is not None:
-                device = plan.lanes[plan.lane_of[i]].device
-                for read in task.reads:
+            elif kind in ("run", "collective") and (task := plan.task(i)) is not None:
+                for read, device in task.reads_on(plan.lanes[plan.lane_of[i]].device):
                     if plan.homes[read.value.name] == device:
                         found.setdefault(read.value.name, set()).add(self._rank_of[device])
         return found

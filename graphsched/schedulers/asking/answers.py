@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import traceback
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 from graphsched.costs import Costs
 from graphsched.errors import GraphschedError, PlanError, ScheduleError
 from graphsched.plan import Lane, Placement, Plan, build_plan
 from graphsched.platform import Platform
+from graphsched.schedulers.asking.stand_ins import with_stand_ins, without_stand_ins
 from graphsched.schedulers.placing.lanes import Copies
 from graphsched.schedulers.registry import Scheduler, takes_mode
 from graphsched.workload import Workload
@@ -25,7 +27,7 @@ def answer_of(
     mode: str,
     options: Mapping[str, Any],
 ) -> Placement:
-    """What a scheduler says.
+    """What a scheduler says; it is not asked about collectives, see `asking.stand_ins`.
 
     Args:
         name: What errors call it.
@@ -41,17 +43,18 @@ def answer_of(
         GraphschedError: It raises that.
     """
     told = {"mode": mode} if takes_mode(function) else {}
+    asked = with_stand_ins(work, platform, costs, mode)
     try:
-        answer = function(work, platform, costs, **told, **options)
+        answer = function(asked, platform, costs, **told, **options)
     except (GraphschedError, MemoryError):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         raise ScheduleError(
             f"scheduler {name!r} failed: {type(error).__name__}: {error} ({where.filename}:{where.lineno}, in "
             f"{where.name}): mend it, or take another"
         ) from error
-    return check_answer(name, answer, work)
+    return without_stand_ins(check_answer(name, answer, asked), work)
 
 
 def plan_of(
@@ -94,6 +97,7 @@ def check_answer(scheduler: str, answer: Any, work: Workload) -> Placement:
 
 def _wrong(placement: Placement, work: Workload) -> Iterable[str]:
     """What is wrong with a placement, in words that follow the scheduler's name."""
+    yield from _wrong_kinds(placement)
     yield from _wrong_order(list(placement.order), work)
     yield from _wrong_lanes(placement, work)
     for name in placement.wait_after:
@@ -101,6 +105,19 @@ def _wrong(placement: Placement, work: Workload) -> Iterable[str]:
             yield f"waits after {name!r}, which the workload does not have: name one of its tasks"
     if placement.copies not in get_args(Copies):
         yield f"has copies={placement.copies!r}: one of {', '.join(map(repr, get_args(Copies)))} is needed"
+
+
+def _wrong_kinds(placement: Placement) -> Iterable[str]:
+    """Fields that are not what they should be, so that nothing else can be asked of them."""
+    order, lanes, waits, bound_s = placement.order, placement.lanes, placement.wait_after, placement.bound_s
+    if not isinstance(order, Sequence) or not all(isinstance(name, str) for name in order):
+        yield f"has an order of type {type(order).__name__}: a list of names of tasks is needed"
+    if not isinstance(lanes, Mapping):
+        yield f"has lanes of type {type(lanes).__name__}: a mapping from names of tasks to those of lanes is needed"
+    if not isinstance(waits, Collection) or isinstance(waits, str):
+        yield f"has wait_after={waits!r}: a set of names of tasks is needed"
+    if bound_s is not None and not (isinstance(bound_s, (int, float)) and 0.0 <= bound_s < math.inf):
+        yield f"has bound_s={bound_s!r}: finite seconds, 0 or more, or None are needed"
 
 
 def _wrong_order(order: list[str], work: Workload) -> Iterable[str]:

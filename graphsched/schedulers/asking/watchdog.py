@@ -6,6 +6,7 @@ import contextvars
 import ctypes
 import math
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -52,9 +53,7 @@ def within(limit_s: float | None, name: str, call: Callable[[], Result]) -> Resu
     try:
         work.thread.join(limit_s)
     finally:  # Ctrl-C ends it too
-        over = work.thread.is_alive()
-        if over:
-            _end(work.thread)
+        over = work.end()
     if over:
         raise ScheduleError(
             f"{name} was not done after {limit_s:g} s (time_limit_s): it was ended; allow more time, or leave it out"
@@ -71,6 +70,9 @@ class _Work(Generic[Result]):
     call: Callable[[], Result]
     _results: list[Result] = field(default_factory=list)
     _errors: list[BaseException] = field(default_factory=list)
+    _begun: threading.Event = field(default_factory=threading.Event)
+    _over: bool = False
+    _deciding: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         told = contextvars.copy_context()  # whoever listens to progress listens on that thread too
@@ -78,16 +80,32 @@ class _Work(Generic[Result]):
 
     def _run(self) -> None:
         try:
+            self._begun.set()
+            self._ask()
+            with self._deciding:
+                self._over = True
+            time.sleep(0)  # what was sent before that arrives by now, and not in Python's own code behind
+        except _EndedError:
+            pass
+
+    def _ask(self) -> None:
+        try:
             self._results.append(self.call())
         except BaseException as error:  # handed to the thread that waits
             self._errors.append(error)
+
+    def end(self) -> bool:
+        """End the call if it is not over; whether it was not."""
+        self._begun.wait(GRACE_S)
+        with self._deciding:
+            if self._over:
+                return False
+            ident = ctypes.c_ulong(self.thread.ident or 0)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(_EndedError))
+        self.thread.join(GRACE_S)
+        return True
 
     def result(self) -> Result:
         if self._errors:
             raise self._errors[0]
         return self._results[0]
-
-
-def _end(thread: threading.Thread) -> None:
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(_EndedError))
-    thread.join(GRACE_S)

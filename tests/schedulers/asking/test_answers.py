@@ -39,6 +39,12 @@ def test_a_right_answer() -> None:
     ("answer", "message"),
     [
         (None, "'mine' returned NoneType: a Placement is needed"),
+        (Placement(None, RIGHT.lanes), "'mine' has an order of type NoneType: a list of names"),  # type: ignore[arg-type]
+        (Placement([["a"], "b"], RIGHT.lanes), "'mine' has an order of type list: a list of names"),  # type: ignore[list-item]
+        (Placement(iter("ab"), RIGHT.lanes), "'mine' has an order of type str_"),  # type: ignore[arg-type]
+        (Placement(["a", "b"], None), "'mine' has lanes of type NoneType: a mapping"),  # type: ignore[arg-type]
+        (Placement(["a", "b"], RIGHT.lanes, 5), "'mine' has wait_after=5: a set of names"),  # type: ignore[arg-type]
+        (Placement(["a", "b"], RIGHT.lanes, bound_s=float("nan")), "'mine' has bound_s=nan: finite seconds"),
         (Placement(["a"], RIGHT.lanes), "'mine' left out 1 of 2 tasks, the first of them 'b'"),
         (Placement(["a", "b", "a"], RIGHT.lanes), "'mine' has 'a' 2 times in its order"),
         (Placement(["a", "b", "c"], RIGHT.lanes), "'mine' has 'c' in its order, which the workload does not have"),
@@ -88,6 +94,12 @@ def test_what_a_scheduler_raises() -> None:
     def refuses(work: object, platform: object, costs: object) -> Placement:
         raise CostError("a cost is missing")
 
+    def leaves(work: object, platform: object, costs: object) -> Placement:
+        raise SystemExit(3)
+
+    register("leaves")(leaves)
+    with pytest.raises(ScheduleError, match="scheduler 'leaves' failed: SystemExit: 3"):
+        schedule(WORK, machine(1), scheduler="leaves")
     register("divides")(divides)
     register("refuses")(refuses)
     message = r"scheduler 'divides' failed: ZeroDivisionError: division by zero \(.*test_answers.py:\d+, in divides\)"
