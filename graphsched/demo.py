@@ -13,6 +13,7 @@ from graphsched.platform import Platform
 REPEATS = 5
 GRAPHS = ("diamonds", "random-1")
 SCHEDULERS = ("sequential", "round_robin", "heft")
+RANKED = ("one_stream", "round_robin", "heft", "streams", "auto")
 TRANSFERS = ("from and to the host", "of many sizes")
 
 # Sizes for CPU lanes, and for GPUs. An experiment without an entry is left out, and said to be.
@@ -54,6 +55,10 @@ SIZES: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     "scaling": (
         {"topologies": ("rail_optimised",), "networks": ("ResNet-18",), "gpus": (8, 64, 512)},
         {"topologies": ("rail_optimised",), "networks": ("ResNet-18",), "gpus": (8, 64, 512)},
+    ),
+    "schedulers": (
+        {"networks": ("LeNet", "stencil"), "schedulers": RANKED, "devices": (2,)},
+        {"networks": ("LeNet", "stencil"), "schedulers": RANKED, "devices": (2,), "with_cpu": ()},
     ),
     "random_graphs": (
         {"size": 256, "layers": 4, "width": 4, "seeds": (1,), "cpu_seeds": (), "devices": (2,)},

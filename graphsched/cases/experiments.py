@@ -34,6 +34,7 @@ class Case:
         metrics: Called by a real run only: further measured figures, the unit in each name.
         on_ranks: The same in mode ``distributed``, called by every rank with the plan; rank 0's figures are kept.
         group: Name of what this and other cases do in different ways: the fastest of them is named.
+        optional: Whether a workload that its scheduler refuses is left out with a note, instead of ending the request.
 
     Raises:
         ExperimentError: It has neither or both of `work` and `baseline`, an empty label or an unknown mode.
@@ -50,6 +51,7 @@ class Case:
     metrics: Callable[[], Mapping[str, float]] | None = None
     on_ranks: Callable[[Plan], Mapping[str, float]] | None = None
     group: str = ""
+    optional: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.label, str) or not self.label.strip():

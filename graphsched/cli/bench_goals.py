@@ -92,7 +92,7 @@ def growth(what: str, sizes: Sequence[int], seconds: Sequence[float]) -> dict[st
 def _growths(data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     series = {
         "heft": [(r["tasks"], r["seconds"]) for r in data.get("schedulers", ()) if r["name"] == "heft"],
-        "building workloads": [(r["tasks"], r["seconds"]) for r in data.get("workloads", ())],
+        "building workloads": [(r["tasks"], r["seconds"]) for r in data.get("workloads", ()) if r["graph"] == "random"],
         "simulating": [(r["actions"], r["seconds"]) for r in _uncontended(data.get("simulator", ()))],
     }
     for what, points in series.items():
@@ -119,7 +119,8 @@ def _scheduler_goals(data: Mapping[str, Any]) -> Iterator[Goal]:
             )
     for row in data.get("workloads", ()):
         if row["tasks"] in WORKLOAD_S:
-            yield Goal(f"building and checking {row['tasks']:,} tasks", "s", WORKLOAD_S[row["tasks"]], row["seconds"])
+            name = f"building and checking {row['tasks']:,} tasks, {row['edges']:,} edges"
+            yield Goal(name, "s", WORKLOAD_S[row["tasks"]], row["seconds"])
 
 
 def _simulator_goals(rows: Iterable[Row]) -> Iterator[Goal]:

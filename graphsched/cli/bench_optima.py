@@ -112,8 +112,8 @@ def _schedules(case: KnownCase, asked: Mapping[str, Options]) -> list[_Result]:
 
 
 def _timed(work: Any, platform: Any, name: str, options: Options, bound: float) -> _Result:
-    from graphsched.cli.schedule_runs import WITHOUT_DISPATCH
     from graphsched.schedulers import schedule
+    from graphsched.schedulers.searching.trials import WITHOUT_DISPATCH
     from graphsched.simulator import predict
 
     begin = time.perf_counter()

@@ -59,7 +59,10 @@ def predict(
     params: Parameters = None,
     mode: Mode = "eager",
     cases: CaseFilter = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Also write a Gantt chart and a trace a case here.")] = None,
+    pictures: Annotated[
+        bool, typer.Option(help="With --out: draw a Gantt chart and write a trace for each case.")
+    ] = True,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder to draw into; default: nothing is drawn.")] = None,
     as_json: AsJson = False,
 ) -> int:
     """Predict the timelines of an experiment; measures nothing and needs no GPU."""
@@ -76,13 +79,13 @@ def predict(
         check_folder(out)
     request, left_out = without_refused(Request(found, values, on, costs, chosen))
     outcomes = predict_cases(request)
-    for outcome in outcomes if out is not None else ():
+    for outcome in outcomes if out is not None and pictures else ():
         if outcome.predicted is not None:
             assert out is not None
             number, label, way = outcome.number, outcome.case.label, outcome.case.mode
             draw(out, stem(found.name, number, label, way), title_of(label, way), outcome.predicted, None)
     notes = [*left_out, *platform_notes(on)]
-    show(found.name, on.name, values, outcomes, as_json=as_json, notes=notes)
+    show(found.name, on.name, values, outcomes, as_json=as_json, out=out, notes=notes)
     return 0
 
 
@@ -147,7 +150,7 @@ def _run(
     check_cases(request, MODES)
     outcomes, files = Runner(request, folder, repeats, pictures, on_ranks).run()
     notes = [*left_out, *platform_notes(on)]
-    show(found.name, on.name, values, outcomes, as_json=as_json, files=files, notes=notes)
+    show(found.name, on.name, values, outcomes, as_json=as_json, out=folder, files=files, notes=notes)
     for outcome in outcomes if not as_json else ():
         if outcome.explanation:
             print("\n  ".join((title_of(outcome.case.label, outcome.case.mode), *outcome.explanation)))
@@ -161,17 +164,26 @@ def show(
     outcomes: Sequence[Outcome],
     *,
     as_json: bool,
+    out: Path | None = None,
     files: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> None:
-    """Print the cases of a prediction or run, and the best of each group."""
+    """Print the cases of a prediction or run, and the best of each group; draw how schedulers rank into `out`."""
     from graphsched.cli.best import best_of_groups, in_words
+    from graphsched.cli.ranking import draw_rankings, print_rankings, rankings
 
     figures = [outcome.figures() | {"lower_bound_s": outcome.lower_bound_s} for outcome in outcomes]
-    best = best_of_groups((o.case.group, case) for o, case in zip(outcomes, figures, strict=True))
+    grouped = [(outcome.case.group, case) for outcome, case in zip(outcomes, figures, strict=True)]
+    ranked = rankings(grouped)
+    several = {ranking.group for ranking in ranked}
+    best = best_of_groups((group, case) for group, case in grouped if group not in several)
+    if out is not None and ranked:
+        drawn = draw_rankings(ranked, out, f"{platform}-{experiment}", f"{experiment} on {platform}")
+        files = [*files, *map(str, drawn)]
     if as_json:
         data: dict[str, Any] = {"experiment": experiment, "platform": platform, "parameters": values, "cases": figures}
         data |= {"best": best} if best else {}
+        data |= {"ranking": [ranking.figures() for ranking in ranked]} if ranked else {}
         print_json(data | ({"files": list(files)} if files else {}) | ({"notes": list(notes)} if notes else {}))
         return
     words = " ".join(f"{name}={_text(value)}" for name, value in values.items())
@@ -179,6 +191,7 @@ def show(
     print_figures(figures, title=f"{experiment} on {platform}  {words}".rstrip(), peaks=peaks)
     for group in best:
         print(in_words(group))
+    print_rankings(ranked)
     for note in notes:
         print(f"note: {note}")
     if files:

@@ -19,7 +19,7 @@ from graphsched.cli.ranks import MODE as RANKS_MODE
 from graphsched.cli.ranks import check_ranks, figures_on_ranks, tell_case
 from graphsched.cli.request import SEED, Request
 from graphsched.costs import Costs
-from graphsched.errors import CaptureError, ExecutionError, PlanError, ScheduleError, WorkloadError
+from graphsched.errors import CaptureError, ExecutionError, GraphschedError, PlanError, ScheduleError, WorkloadError
 from graphsched.plan import Plan
 from graphsched.platform import Platform
 from graphsched.quantities import seconds_text
@@ -233,6 +233,14 @@ def make_plan(case: Case, platform: Platform, costs: Costs) -> Plan:
         raise type(error)(f"case {case.label!r}: {error}") from error
 
 
+def plan_of(number: int, case: Case, request: Request) -> Plan:
+    """The plan of a case of `request` with the costs that are known, made once."""
+    key = number, case.mode
+    if key not in request.plans:
+        request.plans[key] = make_plan(case, request.platform, request.costs)
+    return request.plans[key]
+
+
 def measured_plan(case: Case, here: Platform, costs: Costs) -> Plan:
     """The plan of a case at the present speed of the dispatching thread, with measured pairs: see `with_pairs`.
 
@@ -259,7 +267,10 @@ def with_pairs(plan: Plan, platform: Platform) -> Plan:
 
 
 def without_refused(request: Request, ranks: int | None = None) -> tuple[Request, list[str]]:
-    """`request` less the cases that no CUDA graph can hold, or that so many ranks are too few for; a note on each.
+    """`request` less the cases that cannot be, with a note on each.
+
+    Those are cases that no CUDA graph can hold, that so many ranks are too few for, or that are optional and refused by
+    their scheduler.
 
     Args:
         ranks: How many there are, for cases in mode ``distributed``; None: as many as needed.
@@ -269,7 +280,7 @@ def without_refused(request: Request, ranks: int | None = None) -> tuple[Request
     """
     kept, notes = [], []
     for number, case in request.cases:
-        refusal = None if case.is_baseline else _refusal(case, request, ranks)
+        refusal = None if case.is_baseline else _refusal(number, case, request, ranks)
         if refusal is None:
             kept.append((number, case))
         else:
@@ -282,14 +293,18 @@ def without_refused(request: Request, ranks: int | None = None) -> tuple[Request
     return replace(request, cases=kept), told
 
 
-def _refusal(case: Case, request: Request, ranks: int | None) -> str | None:
+def _refusal(number: int, case: Case, request: Request, ranks: int | None) -> str | None:
     """Why a case cannot run in its mode; None if it can."""
     from graphsched.plan.ranks import compile_ranks
 
     try:
-        plan = make_plan(case, request.platform, request.costs) if case.mode in ("graph", RANKS_MODE) else None
+        plan = plan_of(number, case, request) if case.optional or case.mode in ("graph", RANKS_MODE) else None
     except CaptureError as error:
         return str(error)
+    except GraphschedError as error:
+        if not case.optional:
+            raise
+        return str(error) if repr(case.label) in str(error) else f"case {case.label!r}: {error}"
     try:
         if plan is not None and case.mode == RANKS_MODE:
             compile_ranks(plan, ranks)
@@ -304,7 +319,7 @@ def check_cases(request: Request, modes: Sequence[str] = ("eager", "graph")) -> 
     Raises:
         GraphschedError: A scheduler, option, device or link does not exist, or a workload has no code.
     """
-    for _, case in request.cases:
+    for number, case in request.cases:
         if case.work is None:
             continue
         if case.mode not in modes:
@@ -313,7 +328,7 @@ def check_cases(request: Request, modes: Sequence[str] = ("eager", "graph")) -> 
             raise WorkloadError(
                 f"case {case.label!r} has tasks without code (a graph of durations): use predict instead of run"
             )
-        make_plan(case, request.platform, request.costs)
+        plan_of(number, case, request)
 
 
 def predict_cases(request: Request) -> list[Outcome]:
@@ -322,7 +337,7 @@ def predict_cases(request: Request) -> list[Outcome]:
 
     outcomes = []
     for number, case in request.cases:
-        line = None if case.is_baseline else predict(make_plan(case, request.platform, request.costs))
+        line = None if case.is_baseline else predict(plan_of(number, case, request))
         outcomes.append(Outcome(number, case, line, plan=line.plan if line else None))
     return outcomes
 

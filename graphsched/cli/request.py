@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from graphsched.cli.output import say
 from graphsched.costs import Costs
 from graphsched.errors import ExperimentError, FileFormatError, PlatformError
 from graphsched.files import check_folder, read_json
+from graphsched.plan import Plan
 from graphsched.platform import Platform
 
 SEED = 0
@@ -26,6 +27,7 @@ class Request:
         experiment, values: What, with all its parameters.
         platform, costs: On what; costs are those that the platform carries and, for this host, those kept.
         cases: With their numbers among all cases of the experiment, from 1.
+        plans: Of these cases with `costs`, by number and mode, as far as they have been made.
     """
 
     experiment: Experiment
@@ -33,6 +35,7 @@ class Request:
     platform: Platform
     costs: Costs
     cases: Sequence[tuple[int, Case]]
+    plans: dict[tuple[int, str | None], Plan] = field(default_factory=dict)
 
 
 def read_params(texts: Sequence[str] | None) -> dict[str, str]:

@@ -14,14 +14,10 @@ from graphsched.errors import GraphschedError
 from graphsched.formats.graph_files import GraphFile
 from graphsched.formats.plain_graphs import identical, workload_of
 from graphsched.platform import Device, Platform
-from graphsched.simulator import Model
+from graphsched.schedulers.searching.trials import WITHOUT_DISPATCH
 from graphsched.simulator.model import switched
 from graphsched.timeline import Timeline
 from graphsched.workload import Workload
-
-WITHOUT_DISPATCH = Model(
-    dispatch=False, launch_queue=False, waits=False, timing=False, blocking=False, pace=False
-)  # what is left is the tasks' own time, and that of transfers
 
 
 @dataclass(frozen=True, eq=False)

@@ -59,12 +59,15 @@ def sweep(
     from graphsched.cases import find
     from graphsched.cli.sweep_grid import make_grid
     from graphsched.cli.sweep_table import write_table
+    from graphsched.errors import ExperimentError
 
     found = find(experiment)
     table, picture = _outputs(found.name, out, plot)
     grid = make_grid(found, experiment, platform or (), scheduler or (), mode, params)
     rows = _rows(grid, table.with_suffix(".points"), processes or _cores(), fresh=fresh)
     flat = [_flat(point, row) for point in grid.points for row in rows[point.key]]
+    if not flat:
+        raise ExperimentError(f"{experiment}: no case has a prediction, so there is nothing to sweep")
     write_table(flat, table)
     files = [table, *([picture] if _drawn(grid, rows, picture) else [])]
     _show(grid, flat, files, as_json=as_json)

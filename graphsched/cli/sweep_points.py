@@ -29,6 +29,8 @@ from graphsched.platform import Platform
 
 Row = dict[str, Any]
 
+_COLUMNS = ("case", "scheduler", "mode", "predicted_s", "lower_bound_s", "reported_s", "estimated", "error")
+
 
 def kept_rows(folder: Path, point: Point) -> list[Row] | None:
     """The rows of a point that an earlier sweep finished; None: it is to be computed."""
@@ -37,30 +39,54 @@ def kept_rows(folder: Path, point: Point) -> list[Row] | None:
         return None
     try:
         rows: list[Row] = read_json(path)["rows"]
-    except (FileFormatError, KeyError, TypeError):
-        return None  # not ours, or changed by hand
-    return rows
+        ours = all(row.keys() == set(_COLUMNS) for row in rows)
+    except (FileFormatError, KeyError, TypeError, AttributeError):
+        ours = False
+    return rows if ours else None  # not ours, or changed by hand
 
 
 def compute(points: Sequence[Point], folder: Path, processes: int) -> Iterator[tuple[Point, list[Row]]]:
     """The rows of each point, as they are finished; those without errors are kept in `folder`.
 
-    Raises:
-        ExecutionError: A process died.
+    Where a process dies the points that are left have one each, one after the other: so one of them is found, and
+    there is more memory for the rest.
     """
-    if processes == 1 or len(points) == 1:
+    if processes == 1 or len(points) <= 1:
         yield from ((point, compute_point(point, folder)) for point in points)
         return
+    left = dict.fromkeys(points)
+    try:
+        for point, rows in _in_processes(points, folder, processes):
+            del left[point]
+            yield point, rows
+    except BrokenProcessPool:
+        for point in left:
+            yield point, _alone(point, folder)
+
+
+def _alone(point: Point, folder: Path) -> list[Row]:
+    """The rows of a point from a process of its own, which may die."""
+    try:
+        ((_, rows),) = _in_processes([point], folder, 1)
+    except BrokenProcessPool:
+        return [_failed(None, ExecutionError("its process died (out of memory?)"))]
+    return rows
+
+
+def _in_processes(points: Sequence[Point], folder: Path, processes: int) -> Iterator[tuple[Point, list[Row]]]:
+    """The rows of each point, as they are finished.
+
+    Raises:
+        BrokenProcessPool: A process died.
+    """
     context = multiprocessing.get_context("spawn")  # threads of torch do not survive a fork
     with ProcessPoolExecutor(min(processes, len(points)), context, _prepare) as pool:
         try:
             left = {pool.submit(compute_point, point, folder): point for point in points}
             for done in as_completed(left):
                 yield left[done], done.result()
-        except BrokenProcessPool as error:
-            raise ExecutionError(
-                "a process of the sweep died (out of memory?): finished points are kept; go on with fewer --processes"
-            ) from error
+        except BrokenProcessPool:
+            raise
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in multiprocessing.active_children():

@@ -23,11 +23,13 @@ def check_table(path: Path) -> None:
     """Make sure that a table of this name can be written.
 
     Raises:
-        OutputError: The suffix is another one, or Parquet cannot be written here.
+        OutputError: The suffix is another one, it is a folder, or Parquet cannot be written here.
     """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise OutputError(f"cannot write a table {str(path)!r}: its name ends in {' or '.join(SUFFIXES)}")
+    if path.is_dir():
+        raise OutputError(f"cannot write a table {str(path)!r}: there is a folder of this name")
     if suffix == ".parquet":
         _pyarrow("pyarrow")
 

@@ -37,9 +37,18 @@ def concordance(checked: Sequence[Checked]) -> float | None:
 
 def differ(a: Checked, b: Checked) -> bool:
     """Whether the measured times of two cases differ by more than noise."""
-    least = max(SMALLEST_DIFFERENCE, 2 * max(a.case.spread or 0.0, b.case.spread or 0.0))
-    low, high = sorted((a.measured_s, b.measured_s))
-    return high - low > least * low
+    return beyond_noise(a.measured_s, b.measured_s, max(a.case.spread or 0.0, b.case.spread or 0.0))
+
+
+def beyond_noise(one_s: float, other_s: float, spread: float) -> bool:
+    """Whether two measured times, of which `spread` is the larger spread, differ by more than noise.
+
+    Example:
+        >>> beyond_noise(1.0, 1.02, 0.0), beyond_noise(1.0, 1.02, 0.015)
+        (True, False)
+    """
+    low, high = sorted((one_s, other_s))
+    return high - low > max(SMALLEST_DIFFERENCE, 2 * spread) * low
 
 
 @dataclass(frozen=True, eq=False)

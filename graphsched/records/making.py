@@ -79,5 +79,5 @@ def record_baseline(
 def used_costs(plan: Plan) -> Costs:
     """Those of a plan's costs that its tasks are filed under, on the models of its platform's devices."""
     models = list(dict.fromkeys(device.model for device in plan.platform.devices))
-    signatures = dict.fromkeys(task.signature for task in plan.work.tasks if task.kind == "run")
+    signatures = dict.fromkeys(task.signature for task in plan.work.tasks if task.kind in ("run", "collective"))
     return plan.costs.chosen((signature, model) for signature in signatures for model in models)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from types import MappingProxyType
+from typing import Any
 
 from graphsched.costs import Costs
 from graphsched.errors import CaptureError, GraphschedError, ScheduleError, ScheduleWarning
@@ -64,6 +66,7 @@ def auto(
     *,
     schedulers: str | Sequence[str] = PORTFOLIO,
     limit_s: float | None = None,
+    simulations: int | None = None,
     copies: Copies = "own",
 ) -> Placement:
     """The best of what several schedulers say, by the simulator's word; the plan names the one that said it.
@@ -79,6 +82,7 @@ def auto(
         schedulers: Names; default the list schedulers of this package and ``streams`` (`PORTFOLIO`), without
             ``lookahead`` from `LOOKAHEAD_TASKS` tasks on.
         limit_s: Seconds after which each of them is ended; default none.
+        simulations: How many those that simulate may make, told to ``streams``; default theirs.
         copies: Lanes of the copies that the workload asks for, told to those that have this option.
 
     Raises:
@@ -99,7 +103,8 @@ def auto(
         'auto schedulers=one_stream+etf (etf)'
     """
     names = _affordable(work) if schedulers == PORTFOLIO else _names(schedulers)
-    tried = attempts(work, platform, costs, mode, names, limit_s=limit_s, copies=copies)
+    told = {"copies": copies} | ({} if simulations is None else {"simulations": simulations})
+    tried = attempts(work, platform, costs, mode, names, limit_s=limit_s, told=told)
     found = [attempt for attempt in tried if attempt.trial is not None]
     if not found:
         raise _all_failed(tried)
@@ -120,16 +125,20 @@ def attempts(
     names: Sequence[str],
     *,
     limit_s: float | None = None,
-    copies: Copies = "own",
+    told: Mapping[str, Any] = MappingProxyType({}),
 ) -> list[Attempt]:
-    """What each of the schedulers `names` says and what the simulator says to that; see `auto`."""
+    """What each of the schedulers `names` says and what the simulator says to that; see `auto`.
+
+    `told`: options, each told to those that have it.
+    """
     trials = Trials(work, platform, costs, mode, left=0)
-    return [_attempt(trials, name, limit_s, copies) for name in names]
+    return [_attempt(trials, name, limit_s, told) for name in names]
 
 
-def _attempt(trials: Trials, name: str, limit_s: float | None, copies: Copies) -> Attempt:
+def _attempt(trials: Trials, name: str, limit_s: float | None, told: Mapping[str, Any]) -> Attempt:
     function = find_scheduler(name)
-    options = {"copies": copies} if "copies" in options_of(function) else {}
+    known = options_of(function)
+    options = {option: value for option, value in told.items() if option in known}
     ask = partial(answer_of, name, function, trials.work, trials.platform, trials.costs, trials.mode, options)
     try:
         placement = within(limit_s, f"scheduler {name!r}", ask)

@@ -105,12 +105,41 @@ def test_a_changed_experiment_or_platform_is_computed_again(call: Call, chains: 
     assert Path("built.txt").read_text() == "2 2 2 "
 
 
-def test_a_kept_file_that_is_broken_is_computed_again(call: Call, chains: Path) -> None:
+def test_a_finished_sweep_can_be_asked_for_again_in_many_processes(call: Call, chains: Path) -> None:
+    """None is left for them."""
+    call("sweep", "chains", *ONE, "-p", "size=1,2", "--out", "s.csv")
+    again = call("sweep", "chains", "--platform", "two.json", "-p", "size=1,2", "--out", "s.csv", "--processes", 2)
+    assert again.code == 0
+    assert "2 of 2 points are kept" in again.err
+
+
+@pytest.mark.parametrize("content", ['{"rows"', '{"rows": 5}', '{"rows": [5]}', '{"rows": [{"case": "x"}]}', "[]"])
+def test_a_kept_file_that_is_broken_is_computed_again(call: Call, chains: Path, content: str) -> None:
     call("sweep", "chains", *ONE, "--out", "s.csv")
     (kept,) = Path("s.points").iterdir()
-    kept.write_text('{"rows"')
+    kept.write_text(content)
     assert call("sweep", "chains", *ONE, "--out", "s.csv").code == 0
     assert Path("built.txt").read_text() == "2 2 "
+
+
+def test_without_any_prediction_there_is_no_table(call: Call, chains: Path) -> None:
+    """No chains, and what times the code of others has no row."""
+    called = call("sweep", "chains", *ONE, "-p", "lanes=", "--out", "s.csv")
+    assert called.code == 2
+    Path("experiments/chains.py").write_text(EXPERIMENT.replace("for n in lanes:", "for n in ():"))
+    called = call("sweep", "chains", *ONE, "--out", "s.csv")
+    assert called.code == 2
+    assert "no case has a prediction" in called.err
+
+
+@pytest.mark.slow
+def test_a_point_whose_process_dies_hides_no_other(call: Call, chains: Path) -> None:
+    """As where memory is out: found by one process each for those that are left."""
+    dying = EXPERIMENT.replace("if fail:", "if size == 2:\n        __import__('os')._exit(9)\n    if fail:")
+    Path("experiments/chains.py").write_text(dying)
+    called = call("sweep", "chains", "--platform", "two.json", "-p", "size=1,2,3", "--out", "s.csv", "--processes", 2)
+    assert called.code == 1
+    assert [row["error"] for row in table("s.csv")] == ["", "its process died (out of memory?)", ""]
 
 
 def test_an_interrupted_sweep_goes_on_and_ends_as_if_it_had_not_been(
@@ -178,6 +207,7 @@ WRONG: Sequence[tuple[tuple[object, ...], str]] = [
     (("--mode", "eager,fast"), "no mode 'fast'"),
     (("--platform", "two.json,nowhere"), "no platform 'nowhere'"),
     (("--out", "s.txt"), ".csv or .parquet"),
+    (("--out", "folder.csv"), "there is a folder of this name"),
     (("--plot", "s.txt"), "s.txt"),
     (("--processes", 0), "--processes"),
 ]
@@ -187,6 +217,7 @@ WRONG: Sequence[tuple[tuple[object, ...], str]] = [
 def test_a_wrong_request_is_refused_before_anything_is_computed(
     call: Call, chains: Path, words: tuple[object, ...], message: str
 ) -> None:
+    Path("folder.csv").mkdir()
     called = call("sweep", "chains", "--platform", "two.json", *words)
     assert (called.code, called.out) == (2, "")
     assert message in called.err

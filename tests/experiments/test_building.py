@@ -48,6 +48,7 @@ COUNTS = {
     "contention": ("mbytes", "size", "rounds", "blocks", "devices"),
     "random_graphs": ("size", "layers", "width", "devices"),
     "task_bench": ("size", "width", "steps", "devices"),
+    "schedulers": ("devices", "with_cpu", "solver_s"),
     "branches": ("depth", "shrink", "lanes"),
     "metg": ("width", "steps", "size", "windows", "lanes"),
     "symbolic": ("batch", "calls", "repeats"),

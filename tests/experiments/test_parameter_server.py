@@ -64,7 +64,8 @@ def test_sums_are_right_and_bytes_those_of_the_strategy(strategy: str, blocks: i
     devices = WORKERS.accelerators()
     found = measured(summed(devices, 0.012, strategy, blocks), WORKERS, devices)
     sends = {"server": 2, "cpu": 3, "sharded": 4 / 3, "ring": 4 / 3}
-    assert found["busiest_sends_gradients"] == pytest.approx(sends[strategy], rel=0.02)
+    if strategy != "library":  # which sends as it likes
+        assert found["busiest_sends_gradients"] == pytest.approx(sends[strategy], rel=0.02)
     assert found["max_abs_difference"] < 1e-6
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import networkx as nx
 import pytest
@@ -15,6 +16,7 @@ from graphsched.plan import Placement
 from graphsched.platform import Device, Platform
 from graphsched.schedulers import auto as module
 from graphsched.schedulers import register, registry, schedule, schedulers
+from graphsched.schedulers.asking.answers import answer_of
 from graphsched.schedulers.auto import PORTFOLIO, attempts
 from graphsched.simulator import predict
 from graphsched.workload import Workload
@@ -121,6 +123,20 @@ def test_each_is_simulated_in_the_mode_of_the_plan() -> None:
         plan = schedule(WORK, machine(2, cpu=False), scheduler="heft", mode=mode)
         assert found[0].trial is not None
         assert found[0].trial.makespan_s == predict(plan).makespan_s
+
+
+def test_simulations_are_told_to_those_that_have_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`streams` has, `heft` has not; none given, neither is told any."""
+    told: dict[str, object] = {}
+
+    def answer(name: str, function: object, *given: Any) -> Placement:
+        told[name] = dict(given[-1])
+        return answer_of(name, function, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "answer_of", answer)
+    for simulations in ({"simulations": 3}, {}):
+        schedule(WORK, machine(2), scheduler="auto", schedulers=("streams", "heft"), **simulations)
+        assert told == {"streams": {"copies": "own", **simulations}, "heft": {"copies": "own"}}
 
 
 def test_copies_are_told_to_those_that_have_the_option() -> None:
