@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from graphsched.costs import Costs
 from graphsched.errors import ScheduleError
-from graphsched.plan import Placement
+from graphsched.plan import Placement, build_plan
 from graphsched.platform import Platform
 from graphsched.schedulers.asking.progress import Progress, report
 from graphsched.schedulers.bounds import lower_bound
@@ -25,6 +25,8 @@ from graphsched.schedulers.searching.identical import Identical, find_identical
 from graphsched.schedulers.searching.instance import Instance, make_instance
 from graphsched.schedulers.searching.list_decoding import by_task
 from graphsched.schedulers.searching.placement_moves import Candidate, candidate, improve
+from graphsched.schedulers.searching.trials import WITHOUT_DISPATCH
+from graphsched.simulator import predict
 from graphsched.workload import Workload
 
 SEARCHED_TASKS, SEARCHES, SEARCHED = 100_000, 200, 0.2
@@ -64,6 +66,7 @@ def optimal(
     work: Workload,
     platform: Platform,
     costs: Costs,
+    mode: str = "eager",
     *,
     lanes: int = 1,
     seed: int = 0,
@@ -75,24 +78,35 @@ def optimal(
     """The optimum of a small graph, or the best placement found in time, with a bound: see `find_optimum`.
 
     The plan's ``scheduler`` says ``optimal (proven)``, or by what part of its time a better plan on as many lanes could
-    be shorter at most. `Plan.bound_s` is the bound, where more lanes would not help.
+    be shorter at most: of the time that the simulator has for its tasks and copies, which is longer than what the
+    solver reckons with where copies share a capacity, or lanes a device. `Plan.bound_s` is the bound, where more lanes
+    would not help and no operation is faster between others than in a row of its own (`CacheStates`).
     """
     found = find_optimum(
         work, platform, costs, lanes=lanes, seed=seed, seconds=seconds, effort=effort, workers=workers, copies=copies
     )
+    takes_s = max(found.makespan_s, _simulated_s(work, platform, costs, found.placement))
+    least_s = min(takes_s, max(found.bound_s, lower_bound(work, platform, costs, mode=mode)))
+    found = replace(found, makespan_s=takes_s, bound_s=least_s)
     note = "proven" if found.is_proven else f"gap {found.gap:.2%}".replace("%", " %")
-    bound_s = found.bound_s if _all_lanes(work, platform, costs, lanes) else None
+    bound_s = found.bound_s if _holds(work, platform, costs, lanes, mode) else None
     return replace(found.placement, bound_s=bound_s, note=note)
 
 
-def _all_lanes(work: Workload, platform: Platform, costs: Costs, lanes: int) -> bool:
-    """Whether plans on more lanes are no faster: there are no more, or none gains from others on its GPU."""
+def _simulated_s(work: Workload, platform: Platform, costs: Costs, placement: Placement) -> float:
+    """What tasks and copies take by the simulator, with all that they share."""
+    return predict(build_plan(work, platform, costs, placement, scheduler="optimal"), model=WITHOUT_DISPATCH).makespan_s
+
+
+def _holds(work: Workload, platform: Platform, costs: Costs, lanes: int, mode: str) -> bool:
+    """Whether the bound holds for all plans: no more lanes are there, or nobody gains from others or from caches."""
     candidates = find_candidates(work, platform)
-    counts, fastest = lane_counts(platform, candidates.used(), lanes), Fastest(platform, costs, "eager")
+    counts, fastest = lane_counts(platform, candidates.used(), lanes), Fastest(work, platform, costs, mode)
     if any(count < processors(platform, name) for name, count in counts.items()):
         return False
     places = [(work[name], devices) for name, devices in candidates.devices.items()]
-    return all(fastest.share_s(task, devices) == fastest.alone_s(task, devices) for task, devices in places)
+    in_a_row = Fastest(work, platform, costs, "eager")
+    return all({*fastest.shares_s(task, devices)} == {in_a_row.alone_s(task, devices)} for task, devices in places)
 
 
 def find_optimum(
@@ -128,8 +142,8 @@ def find_optimum(
         workers: Threads of the solver.
         copies: Lanes of the copies that the workload asks for.
 
-    Not modelled: dispatch; lanes that share a device; copies that share capacities. A plan that is optimal here may
-    lose to another one in `predict` by what these take.
+    Not modelled: dispatch; lanes that share a device; copies that share capacities; what caches hold. A plan that is
+    optimal here may lose to another one in `predict` by what these take.
 
     Raises:
         ScheduleError: OR-Tools is missing, the graph is too large, or an option is out of its range.

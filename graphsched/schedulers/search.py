@@ -92,7 +92,7 @@ def search(
     counts = lane_counts(platform, find_candidates(work, platform).used(), lanes)
     budget = Budget(_default(work, seconds) if iterations is None else iterations, seconds)
     trials = Trials(work, platform, costs, mode, FINALISTS)
-    enough_s = lower_bound(work, platform, costs)
+    enough_s = lower_bound(work, platform, costs, mode=mode)
     identical = find_identical(work, platform, costs, counts)
     with_lookahead = identical is None and len(work.graph) <= LOOKAHEAD_TASKS
     names = [name for name in STARTS if name != "lookahead" or with_lookahead]

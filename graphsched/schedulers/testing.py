@@ -20,7 +20,7 @@ from graphsched.schedulers.asking.answers import answer_of, plan_of
 from graphsched.schedulers.asking.options import check_options
 from graphsched.schedulers.asking.watchdog import within
 from graphsched.schedulers.benchmarks.samples import Sample, samples
-from graphsched.schedulers.bounds import lower_bound
+from graphsched.schedulers.bounds import bound_of
 from graphsched.schedulers.registry import Scheduler, find_scheduler
 from graphsched.simulator import predict
 
@@ -108,19 +108,20 @@ def _check(asked: _Asked, sample: Sample, renamed: Sample, mode: str) -> None:
         )
     plan = plan_of(asked.name, work, platform, platform.costs, placement, called=asked.name, mode=mode)
     plan.check()
-    _check_prediction(asked, plan, mode)
+    _check_prediction(asked, plan)
 
 
-def _check_prediction(asked: _Asked, plan: Plan, mode: str) -> None:
+def _check_prediction(asked: _Asked, plan: Plan) -> None:
     try:
         makespan_s = predict(plan).makespan_s
     except CaptureError:
         return
-    least_s = lower_bound(plan.work, plan.platform, mode=mode)
+    least_s = bound_of(plan)
     if least_s > makespan_s * ROUNDING:
+        whose = "an error of graphsched, please report it"
         raise ScheduleError(
             f"the plan of scheduler {asked.name!r} is predicted to take {makespan_s:g} s, less than the lower bound of "
-            f"{least_s:g} s: this is an error of graphsched, please report it"
+            f"{least_s:g} s: this is {'what it returned as bound_s' if plan.bound_s == least_s else whose}"
         )
 
 

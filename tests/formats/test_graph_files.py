@@ -110,6 +110,12 @@ def test_many_tasks_in_one_line_are_read(tmp_path: Path) -> None:
         ("g.json", '{"schema": 2, "given": [], "tasks": []}', "schema 2: this version reads schema 1"),
         ("g.json", '{"name": "w", "given": [], "tasks": [], "kept": []}', "0 tasks"),
         ("g.json", '{"given": [], "tasks": [3]}', "not a workload"),
+        (
+            "g.json",
+            '{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 1, "pid": 0, '
+            '"args": {"stream": 1e999, "correlation": 1}}]}',
+            "not a trace of torch's profiler: OverflowError",
+        ),
         ("g.dot", "digraph {", "line 1, column 10"),
         ("g.stg", "", "is empty"),
     ],

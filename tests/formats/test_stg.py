@@ -79,6 +79,47 @@ def test_what_is_wrong_with_a_file(file: Path, text: str, message: str) -> None:
     assert str(raised.value).startswith(str(file))
 
 
+COMMUNICATION = """4 2
+0 0 0
+1 4 1
+  0 0
+2 3 2
+  0 0
+  1 7
+3 0 1
+  2 0
+"""
+
+
+@pytest.mark.parametrize("first", ["4 2", "4", "2"])
+def test_a_graph_with_communication(file: Path, first: str) -> None:
+    """Each predecessor on its own line with 0 or 7 units; the first line counts dummies or not, processors or not.
+
+    ::
+
+        0 ─▶ 1 ─7─▶ 2 ─▶ 3
+    """
+    graph = read(file, COMMUNICATION.replace("4 2", first, 1))
+    assert list(graph.edges(data="nbytes")) == [(0, 1, 0), (0, 2, 0), (1, 2, 7), (2, 3, 0)]
+    assert [graph.nodes[n]["duration_s"] for n in graph] == [0, 4, 3, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (COMMUNICATION.replace("  2 0\n", ""), "line 8: task 3 is said to have 1 predecessors, and fewer are listed"),
+        (COMMUNICATION.replace("  1 7\n", ""), "line 5: task 2 is said to have 2 predecessors, and fewer are listed"),
+        (COMMUNICATION.replace("1 7", "1 -7"), "line 7: the time of what task 2 is passed is '-7'"),
+        (COMMUNICATION.replace("1 7", "9 7"), "line 5: task 2 comes after 9, and there is no such task"),
+        (COMMUNICATION.replace("4 2", "5 2", 1), "5 tasks and the 2 dummies are announced, 4 lines"),
+    ],
+)
+def test_what_is_wrong_with_communication(file: Path, text: str, message: str) -> None:
+    """The line, and what to do."""
+    with pytest.raises(FileFormatError, match=message):
+        read(file, text)
+
+
 def test_a_circle_is_printed_as_a_path(file: Path) -> None:
     """1 ─▶ 2 ─▶ 3 ─▶ 1."""
     with pytest.raises(CycleError, match=r"1 -> 2 -> 3 -> 1|2 -> 3 -> 1 -> 2|3 -> 1 -> 2 -> 3"):

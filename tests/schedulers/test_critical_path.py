@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import networkx as nx
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from graphsched.schedulers import schedule
 from graphsched.workload import Workload
 from tests.schedulers.graphs import graph, lanes_of, machine
 from tests.schedulers.papers import timed
+from tests.schedulers.processors import processors, small_dags
 
 TWO = machine(2, cpu=False)
 
@@ -76,3 +79,30 @@ def test_the_device_is_that_where_the_task_is_over_first() -> None:
     """cuda:1 is idle and slow (9 s): b waits for the 2 s of a, for it is then over at 3."""
     work = graph(a={"cuda:0": 2.0}, b={"cuda:0": 1.0, "cuda:1": 9.0})
     assert lanes_of(schedule(work, TWO, scheduler="critical_path"))["b"] == "cuda:0/s0"
+
+
+def test_from_the_end_where_that_is_shorter() -> None:
+    """Forwards a and d (3 s to the end each) begin, and c is left for the end: 5. Backwards d and b (2 s, then a)
+    begin, then c, then a: in the order of that schedule a and c begin, and all is over at 4.
+
+    ::
+
+        a (1) ─▶ b (2)        c (2)        d (3)
+    """
+    table = timed(schedule(graph([("a", "b")], a=1.0, b=2.0, c=2.0, d=3.0), TWO, scheduler="critical_path"))
+    assert table.makespan_s == 4
+    assert {table.start_s["a"], table.start_s["c"]} == {0}
+
+
+@settings(deadline=None, max_examples=60)
+@given(dag=small_dags(9), count=st.integers(1, 3))
+def test_no_processor_waits_while_a_task_is_ready(dag: nx.DiGraph, count: int) -> None:
+    """Whichever of the two lists it is."""
+    work = Workload.from_graph(dag)
+    found = timed(schedule(work, processors(count), scheduler="critical_path"))
+    spans = [(found.start_s[name], found.end_s[name]) for name in work.graph]
+    for name in work.graph:
+        ready = max((found.end_s[before] for before in work.graph.pred[name]), default=0.0)
+        moments = [ready, *(end for _, end in spans)]
+        for moment in [each for each in moments if ready <= each < found.start_s[name]]:
+            assert sum(start <= moment < end for start, end in spans) == count

@@ -112,9 +112,19 @@ def test_what_is_wrong_is_found(scheduler: object, message: str) -> None:
 
 def test_a_prediction_below_the_bound_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bound that is too high says that graphsched is wrong, not the scheduler."""
-    monkeypatch.setattr(testing, "lower_bound", lambda *work, mode: 1e9)
+    monkeypatch.setattr(testing, "bound_of", lambda plan: 1e9)
     with pytest.raises(ScheduleError, match="less than the lower bound of 1e\\+09 s: this is an error of graphsched"):
         check_scheduler("one_stream", count=1)
+
+
+def test_a_bound_that_a_scheduler_returns_must_hold() -> None:
+    """Here it says that nothing takes less than a day."""
+
+    def boasts(work: Workload, platform: Platform, costs: Costs) -> Placement:
+        return replace(one_stream(work, platform, costs), bound_s=86400.0)
+
+    with pytest.raises(ScheduleError, match="less than the lower bound of 86400 s: this is what it returned"):
+        check_scheduler(boasts, count=2)
 
 
 def test_a_scheduler_may_say_that_no_graph_can_hold_it() -> None:

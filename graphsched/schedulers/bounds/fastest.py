@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from graphsched.costs import Costs, TaskCost
 from graphsched.estimates import task_cost
 from graphsched.platform import Platform
+from graphsched.schedulers.bounds.gpu_share import RESOURCES, Company, Parts
 from graphsched.schedulers.placing.candidates import Devices
 from graphsched.schedulers.placing.durations import costs_in
-from graphsched.workload import Task
+from graphsched.workload import Task, Workload
 
 
 def processors(platform: Platform, name: str) -> int:
@@ -18,40 +19,60 @@ def processors(platform: Platform, name: str) -> int:
     return 1 if device.kind == "cuda" else device.lanes
 
 
+def least_s(cost: TaskCost, mode: str) -> float:
+    """Least seconds of an operation alone: in a CUDA graph with the memory and the caches that suit it best.
+
+    Example:
+        >>> from graphsched.costs import CacheStates
+        >>> cost = TaskCost(8.0, graph_s=5.0, graph_memory=((100, 5.0), (300, 6.0)), cache=CacheStates(-1.0, 2.0))
+        >>> least_s(cost.in_graph(), "graph"), least_s(cost, "eager")
+        (4.0, 8.0)
+    """
+    if mode != "graph":
+        return cost.device_s
+    shorter_s = 0.0 if cost.cache is None else min(0.0, cost.cache.written_s)
+    return max(0.0, min([cost.device_s, *(seconds for _, seconds in cost.graph_memory)]) + shorter_s)
+
+
 class Fastest:
-    """Least seconds of tasks over devices; each distinct operation is looked up once.
+    """Least seconds of the tasks of a workload over devices; each distinct operation is looked up once.
 
     Args:
+        work: Whose tasks.
         platform: Where they may run.
         costs: Of their operations; default those of the platform.
         mode: How a plan is meant to run.
     """
 
-    def __init__(self, platform: Platform, costs: Costs | None, mode: str) -> None:
+    def __init__(self, work: Workload, platform: Platform, costs: Costs | None, mode: str) -> None:
         self._platform = platform
+        self._mode = mode
         self._costs = costs_in(mode, platform.costs if costs is None else costs)
-        self._known: dict[tuple[str, Devices], tuple[float, float]] = {}
+        self._company = Company(self._costs, (task.signature for task in work.tasks if task.kind == "run"))
+        self._known: dict[tuple[str, Devices], tuple[float, Parts]] = {}
         self._first: dict[Devices, Devices] = {}
 
     def alone_s(self, task: Task, devices: Devices) -> float:
         """Least seconds of `task` alone."""
         return self._least(task, devices)[0]
 
-    def share_s(self, task: Task, devices: Devices) -> float:
-        """Least seconds of a whole device (of one CPU or worker lane) that `task` takes up."""
+    def shares_s(self, task: Task, devices: Devices) -> Parts:
+        """Least seconds of each resource of a whole device (of one CPU or worker lane) that `task` takes up."""
         return self._least(task, devices)[1]
 
-    def _least(self, task: Task, devices: Devices) -> tuple[float, float]:
+    def _least(self, task: Task, devices: Devices) -> tuple[float, Parts]:
         key = (task.signature, devices)
         known = self._known.get(key) if task.duration_s is None and task.signature else None
         if known is not None:
             return known
         unlike = devices if isinstance(task.duration_s, Mapping) else self._unlike(devices)
         found = [(d, task_cost(task, self._platform.device(d), self._costs)) for d in unlike]
-        alone = min(cost.device_s for _, cost in found)
-        share = min(cost.device_s * self._share(d, cost) for d, cost in found)
-        self._known[key] = (alone, share)
-        return alone, share
+        seconds = [least_s(cost, self._mode) for _, cost in found]
+        alone = min(seconds)
+        rows = [[s * part for part in self._parts(task, *one)] for s, one in zip(seconds, found, strict=True)]
+        shares = tuple(map(min, zip(*rows, strict=True)))
+        self._known[key] = (alone, shares)
+        return alone, shares
 
     def _unlike(self, devices: Devices) -> Devices:
         """One device of each kind that costs tell apart."""
@@ -62,7 +83,8 @@ class Fastest:
             self._first[devices] = tuple(kinds.values())
         return self._first[devices]
 
-    def _share(self, device: str, cost: TaskCost) -> float:
-        if self._platform.device(device).kind != "cuda":
-            return 1.0
-        return min([1.0, *(slowdown / k for k, slowdown in cost.concurrency if k > 0)])
+    def _parts(self, task: Task, device: str, cost: TaskCost) -> Parts:
+        where = self._platform.device(device)
+        if where.kind != "cuda":
+            return (1.0,) * RESOURCES
+        return self._company.parts(task.signature, where.model, cost, where.lanes)

@@ -46,7 +46,7 @@ def interval_bound(work: Workload, platform: Platform, costs: Costs | None = Non
         4.0
     """
     candidates = find_candidates(work, platform)
-    windows = _windows(work, candidates, Fastest(platform, costs, mode))
+    windows = _windows(work, candidates, Fastest(work, platform, costs, mode))
     sets = [within for within in dict.fromkeys([*candidates.devices.values(), candidates.used()]) if within]
     length_s = windows.length_s
     longer_s = 0.0
@@ -64,14 +64,15 @@ class _Windows:
 
     Attributes:
         devices: Where each may run.
-        seconds, load: How long each takes alone, and the part of a processor that it takes up meanwhile.
+        seconds: How long each takes alone.
+        loads: The part of a processor that it takes up meanwhile, of each resource where these differ.
         first_s, last_s: Its earliest start and its latest end.
         length_s: Of the longest path.
     """
 
     devices: tuple[Devices, ...]
     seconds: Floats
-    load: Floats
+    loads: tuple[Floats, ...]
     first_s: Floats
     last_s: Floats
     length_s: float
@@ -79,12 +80,14 @@ class _Windows:
     @property
     def whole(self) -> bool:
         """Whether all take whole seconds and a processor each, so that the best plan takes whole seconds too."""
-        return bool(np.all(self.seconds == np.floor(self.seconds)) and np.all(self.load == 1.0))
+        full = all(np.all(load == 1.0) for load in self.loads)
+        return bool(full and np.all(self.seconds == np.floor(self.seconds)))
 
     def of(self, chosen: list[int]) -> _Windows:
         """Those of some tasks."""
-        columns = (self.seconds[chosen], self.load[chosen], self.first_s[chosen], self.last_s[chosen])
-        return _Windows(tuple(self.devices[i] for i in chosen), *columns, self.length_s)
+        devices, loads = tuple(self.devices[i] for i in chosen), tuple(load[chosen] for load in self.loads)
+        columns = self.first_s[chosen], self.last_s[chosen]
+        return _Windows(devices, self.seconds[chosen], loads, *columns, self.length_s)
 
     def moments(self, most: int) -> Floats:
         """Where a task may begin or must end: all of these, or `most` of them."""
@@ -106,10 +109,11 @@ def _windows(work: Workload, candidates: Candidates, fastest: Fastest) -> _Windo
             after[earlier] = max(after[earlier], after[name] + alone[name])
     length_s = max((first[name] + alone[name] for name in alone), default=0.0)
     runs = [task for task in tasks if task.kind == "run" and alone[task.name] > 0.0]
+    rows = [[part / alone[t.name] for part in fastest.shares_s(t, found[t.name])] for t in runs]
     return _Windows(
         tuple(found[task.name] for task in runs),
         np.array([alone[task.name] for task in runs]),
-        np.array([fastest.share_s(task, found[task.name]) / alone[task.name] for task in runs]),
+        tuple(np.array(load) for load in dict.fromkeys(zip(*rows, strict=True))),
         np.array([first[task.name] for task in runs]),
         np.array([length_s - after[task.name] for task in runs]),
         length_s,
@@ -133,4 +137,4 @@ def _loads(tasks: _Windows, moments: Floats) -> Iterator[tuple[Floats, Floats]]:
         there = most > 0.0
         parts = np.minimum(most[there, None], np.maximum(ends - latest_start[there, None], 0.0))
         parts = np.minimum(parts, ends - begin)
-        yield tasks.load[there] @ parts, ends - begin
+        yield np.max([load[there] @ parts for load in tasks.loads], axis=0), ends - begin

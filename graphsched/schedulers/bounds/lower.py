@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+from numpy.typing import NDArray
+
 from graphsched.costs import Costs
 from graphsched.plan import Plan
 from graphsched.platform import Platform
 from graphsched.schedulers.bounds.fastest import Fastest, processors
+from graphsched.schedulers.bounds.gpu_share import RESOURCES
 from graphsched.schedulers.bounds.interval import interval_bound
 from graphsched.schedulers.bounds.links import link_bound
 from graphsched.schedulers.bounds.precedence import always_before
 from graphsched.schedulers.placing.candidates import Devices, find_candidates
 from graphsched.workload import Workload
+
+_NOTHING = np.zeros(RESOURCES)
 
 
 def bound_of(plan: Plan) -> float:
@@ -55,7 +61,7 @@ def critical_path_bound(
     graph, where that is known.
     """
     candidates = find_candidates(work, platform)
-    fastest = Fastest(platform, costs, mode)
+    fastest = Fastest(work, platform, costs, mode)
     end_s: dict[str, float] = {}
     before = always_before(work, candidates)
     for task in work.tasks:
@@ -68,26 +74,25 @@ def critical_path_bound(
 def work_bound(work: Workload, platform: Platform, costs: Costs | None = None, *, mode: str = "eager") -> float:
     """Seconds that the devices need for all tasks if each is always busy and no task waits.
 
-    A task takes up a share of its device: the time it takes beside copies of itself, for each of
-    them, at best (`TaskCost.slowdown`); without a measured curve the whole device. CPU and worker
-    lanes are processors of their own. Tasks that only some devices may run are also bounded by those.
+    A task takes up a share of its device (`gpu_share`): of a GPU without measured curves, pairs and kernels all of it.
+    CPU and worker lanes are processors of their own. Tasks that only some devices may run are also bounded by those.
     Times are those of `mode`, as in `critical_path_bound`.
 
     Not modelled: cores that CPU and worker lanes share.
     """
     candidates = find_candidates(work, platform)
-    fastest = Fastest(platform, costs, mode)
-    shares: dict[Devices, float] = {}
+    fastest = Fastest(work, platform, costs, mode)
+    shares: dict[Devices, NDArray[np.float64]] = {}
     for task in work.tasks:
         if task.kind == "run":
             devices = candidates.devices[task.name]
-            shares[devices] = shares.get(devices, 0.0) + fastest.share_s(task, devices)
+            shares[devices] = shares.get(devices, _NOTHING) + fastest.shares_s(task, devices)
     sets = dict.fromkeys([*shares, candidates.used()])
     return max((_bound(within, shares, platform) for within in sets if within), default=0.0)
 
 
-def _bound(within: Devices, shares: Mapping[Devices, float], platform: Platform) -> float:
-    """Work of the tasks that run on devices of `within` only, over the processors there."""
+def _bound(within: Devices, shares: Mapping[Devices, NDArray[np.float64]], platform: Platform) -> float:
+    """Work of the tasks that run on devices of `within` only, over the processors there, of the busiest resource."""
     inside = set(within)
-    total = sum(seconds for devices, seconds in shares.items() if inside.issuperset(devices))
-    return total / sum(processors(platform, name) for name in within)
+    total = sum((seconds for devices, seconds in shares.items() if inside.issuperset(devices)), _NOTHING)
+    return float(total.max()) / sum(processors(platform, name) for name in within)

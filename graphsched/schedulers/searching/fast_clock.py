@@ -76,8 +76,7 @@ class FastClock:
             self.start_s[i] = max(ready, self._idle_s[lane])
             self.end_s[i] = self._idle_s[lane] = self.start_s[i] + seconds
         else:
-            self.end_s[i] = self._moved_s(home, target, ready, seconds)
-            self.start_s[i] = self.end_s[i] - seconds
+            self.start_s[i], self.end_s[i] = self._moved_s(home, target, ready, seconds)
         self._copied_s[need.root] = max(self._copied_s.get(need.root, 0.0), self.end_s[i])
 
     def _compute_lane(self, need: Need, home: int, target: int) -> int:
@@ -117,12 +116,13 @@ class FastClock:
 
     def _sent_s(self, need: Need, home: int, device: int) -> float:
         written = max(self._thread_s, self.end_s[need.source] if need.source >= 0 else 0.0)
-        end = self._there_s[need.key, device] = self._moved_s(home, device, written, need.rows[home][device])
+        _, end = self._moved_s(home, device, written, need.rows[home][device])
+        self._there_s[need.key, device] = end
         self._copied_s[need.root] = max(self._copied_s.get(need.root, 0.0), end)
         return end
 
-    def _moved_s(self, home: int, device: int, ready: float, seconds: float) -> float:
-        """End of a copy that can begin at `ready`: behind the others of its lane, when its engine has time."""
+    def _moved_s(self, home: int, device: int, ready: float, seconds: float) -> tuple[float, float]:
+        """Start and end of a copy that can begin at `ready`: behind others of its lane, when its engine has time."""
         queue, engine = self._tasks.copy_lanes[home][device], self._tasks.engines[home][device]
         start = max(ready, self._queue_s.get(queue, 0.0))
         if engine >= 0 and seconds < math.inf:
@@ -130,7 +130,7 @@ class FastClock:
             start = busy.first_s(start, seconds)
             busy.take(start, seconds)
         end = self._queue_s[queue] = start + seconds
-        return end
+        return start, end
 
     # -- where a task is over first ----------------------------------------------------------------
 

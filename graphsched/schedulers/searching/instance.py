@@ -240,7 +240,9 @@ class _Maker:
         group = self.candidates.group_of_state.get(value.name)
         members = [name for name, k in self.candidates.group_of.items() if k == group]
         reader = members[0] if members else self.first_reader.get(value.name)
-        return Home(device=self.devices.index("cpu")) if reader is None else Home(like=self.number[reader])
+        if reader is not None:
+            return Home(like=self.number[reader])
+        return Home(device=self.devices.index(self.platform.device("cpu").name))  # only copies read it
 
     def _rows_of(self, nbytes: int, memory: Memory) -> Rows:
         """Of copies that a plan inserts: from the host to a GPU by this kind of memory, else by pinned memory."""
@@ -290,5 +292,6 @@ class _Maker:
         return list(groups.values())
 
     def _anchors(self) -> frozenset[int]:
-        states = [value for value in self.work.values.values() if value.kind == "state"]
+        read = {read.value.name: read.value for task in self.work.tasks for read in task.reads}
+        states = [value for value in read.values() if value.kind == "state"]
         return frozenset(home.like for home in map(self._home, states) if home.like >= 0)

@@ -20,6 +20,10 @@ REFUSED = (ScheduleError, PlatformError, CostError)
 UNTIMED = Model(timing=False)
 """Everything but a second simulation with timing events; `makespan_s` is the same."""
 
+WITHOUT_DISPATCH = Model(
+    dispatch=False, launch_queue=False, waits=False, timing=False, blocking=False, pace=False
+)  # what is left is the tasks' own time, and that of transfers
+
 
 @dataclass(frozen=True, eq=False)
 class Trial:

@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from graphsched.costs import Costs, TaskCost
+from graphsched.costs import CacheStates, Costs, TaskCost
 from graphsched.platform import Device, Platform
 from graphsched.schedulers import critical_path_bound, lower_bound, schedule, work_bound
+from graphsched.schedulers.bounds import bound_of
+from graphsched.simulator import predict
 from graphsched.workload import Workload
 from tests.schedulers.graphs import MATRIX, add, graph, machine
 from tests.schedulers.ideal import makespan
@@ -80,6 +82,20 @@ def test_bounds_of_graph_mode_take_what_tasks_take_there() -> None:
     platform = replace(machine(1, cpu=False), costs=found)
     for bound in (critical_path_bound, work_bound, lower_bound):
         assert (bound(work, platform), bound(work, platform, mode="graph")) == (3.0, 1.5)
+
+
+def test_bounds_of_graph_mode_know_caches() -> None:
+    """a ─▶ b ─▶ c: in a row of its own each takes 8 s, behind what has just written its input 2 s less."""
+    work = Workload()
+    value = work.input("x", MATRIX, device="cuda:0")
+    for name in "abc":
+        value = add(work, name, value, duration_s=None)
+    cost = TaskCost(8.0, graph_s=8.0, graph_memory=((1000, 8.0), (1200, 8.5)), cache=CacheStates(-2.0, 0.0))
+    platform = replace(machine(1, cpu=False), costs=Costs({(work["a"].signature, "chip"): cost}))
+    for name in ("one_stream", "search", "optimal"):
+        plan = schedule(work, platform, scheduler=name, mode="graph")
+        assert bound_of(plan) == 18.0 <= predict(plan).makespan_s < 24.0
+    assert lower_bound(work, platform) == 24.0
 
 
 def test_nothing_takes_no_time() -> None:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphsched.costs import Costs
+from graphsched.errors import PlatformError
 from graphsched.plan import Placement, Plan
 from graphsched.platform import Platform
 from graphsched.schedulers.placing.candidates import find_candidates
@@ -151,3 +152,40 @@ def test_an_update_may_pass_a_reader_elsewhere_but_is_dispatched_after_it() -> N
     clock = FastClock(tasks, [0, 1, 2], place)
     assert clock.start_s == [0.0, 300.0, 256.0]  # step waits for the copy of w's 256 bytes alone
     assert tasks.by_start(clock.start_s, [0, 1, 2]) == [0, 1, 2]
+
+
+def test_a_copy_starts_no_earlier_than_what_it_copies() -> None:
+    """a(4) ─▶ z(0) ─▶ copy(0.02): not at 3.9999999999999996, before z, where end less length would be.
+
+    ::
+
+        a ─▶ z ─▶ copy
+    """
+    work, platform = Workload(), open_machine(2)
+    a = add(work, "a", device="cuda:0", duration_s=4.0)
+    work.copy(add(work, "z", a, device="cuda:0", duration_s=0.0), to="cuda:0", name="copy")
+    links = [replace(link, bandwidth_bytes_per_s=MATRIX.nbytes / 0.02) for link in platform.links]
+    tasks = instance(work, replace(platform, links=tuple(links)))
+    clock = FastClock(tasks, [0, 1, 2], [0, 0, FREE])
+    assert clock.start_s == [0.0, 4.0, 4.0]
+    assert tasks.by_start(clock.start_s, [0, 1, 2]) == [0, 1, 2]
+
+
+def test_a_state_that_nobody_reads_needs_no_home() -> None:
+    """Nor a cpu to live on."""
+    work = Workload()
+    work.state("w", MATRIX)
+    add(work, "a")
+    tasks = instance(work, machine(2, cpu=False))
+    assert not tasks.anchors
+    assert tasks.devices == ["cuda:0", "cuda:1"]
+
+
+def test_a_state_that_only_copies_read_lives_on_the_cpu() -> None:
+    """Where there is none that is said, and not that a list lacks it."""
+    work = Workload()
+    work.copy(work.state("w", MATRIX), to="cuda:1", name="copy")
+    tasks = instance(work, machine(2))
+    assert tasks.devices[tasks.needs[0][0].home.device] == "cpu"
+    with pytest.raises(PlatformError, match="no device 'cpu'"):
+        instance(work, machine(2, cpu=False))
