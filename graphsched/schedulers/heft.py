@@ -66,19 +66,19 @@ def upward_ranks(
     """
     devices, group_of = candidates.devices, candidates.group_of
     kinds = _Kinds(work, candidates, counts)
+    of = kinds.of
     successors = dict(work.graph.adjacency())
     means: dict[tuple[int, int], tuple[float, float]] = {}
     ranks: dict[str, float] = {}
     for task in reversed(work.tasks):
         name, below = task.name, 0.0
-        kind, group = kinds.of.get(name, -1), group_of.get(name, -1)
+        kind, group = of.get(name, -1), group_of.get(name, -1)
         for after, edge in successors[name].items():
             length = ranks[after]
             if edge["values"] and after in devices and (group < 0 or group_of.get(after) != group):
-                pair = (kind, kinds.of[after])
-                if pair not in means:
-                    means[pair] = transfers.mean(kinds.where[name], kinds.where[after])
-                mean = means[pair]
+                mean = means.get((kind, of[after]))
+                if mean is None:
+                    mean = means[kind, of[after]] = transfers.mean(kinds.where[name], kinds.where[after])
                 length += mean[0] + edge["nbytes"] * mean[1]
             if length > below:
                 below = length

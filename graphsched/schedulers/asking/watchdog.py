@@ -98,12 +98,12 @@ class _Work(Generic[Result]):
         """End the call if it is not over; whether it was not."""
         self._begun.wait(GRACE_S)
         with self._deciding:
-            if self._over:
-                return False
-            ident = ctypes.c_ulong(self.thread.ident or 0)
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(_EndedError))
+            over = self._over
+            if not over:
+                ident = ctypes.c_ulong(self.thread.ident or 0)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(_EndedError))
         self.thread.join(GRACE_S)
-        return True
+        return not over
 
     def result(self) -> Result:
         if self._errors:

@@ -54,7 +54,7 @@ def find_candidates(work: Workload, platform: Platform) -> Candidates:
             bound[task.name] = states
             devices[task.name] = _with_duration(task, platform, allowed_devices(task, platform, work))
             continue
-        key = task.devices, tuple(task.duration_s) if isinstance(task.duration_s, Mapping) else ()
+        key = task.devices, tuple(task.duration_s) if isinstance(task.duration_s, dict) else ()
         found = known.get(key)
         if found is None:
             found = known[key] = _with_duration(task, platform, allowed_devices(task, platform, work))

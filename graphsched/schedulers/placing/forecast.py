@@ -69,7 +69,10 @@ class Forecast:
         Raises:
             PlatformError: No link brings its values to a device where it may run.
         """
-        ready = max(map(self.end_s.__getitem__, self._before(task.name)), default=0.0)
+        ready = 0.0
+        for before in self._before(task.name):
+            if self.end_s[before] > ready:
+                ready = self.end_s[before]
         if task.kind == "run":
             self._place_run(task, ready)
         elif task.kind == "copy":
@@ -99,9 +102,10 @@ class Forecast:
         best_end, best, start_s, interval = math.inf, -1, 0.0, NO_GAP
         for i, number, slots in lanes:
             at, took = first[i], seconds[i]
-            if at + took > best_end:
+            over = at + took
+            if over > best_end:
                 continue  # no gap there can be better
-            gap = slots.last if at + took > slots.gaps_over_s else slots.find(at, took)
+            gap = slots.last if over > slots.gaps_over_s else slots.find(at, took)
             begin = gap[0]
             start = begin if begin > at else at
             end = start + took
@@ -164,7 +168,7 @@ class Forecast:
     def _settle(self, task: Task, device: str) -> None:
         """Remember what follows from `task` being on `device`."""
         for value in task.outputs:
-            self._homes[value.name] = device
+            self._homes[value.name] = value.device or device
         for read in task.reads if self._free else ():
             if read.value.name in self._free and self._home(read.value) is None:
                 self._open(read.value, device)

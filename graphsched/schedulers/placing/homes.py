@@ -53,7 +53,8 @@ class Homes:
         """Remember what follows from `task` being on `device`; what `forget` needs to forget it."""
         new: list[str | int] = []
         for value in task.outputs:
-            self._keep(value.name, device, new)
+            if value.device is None:
+                self._keep(value.name, device, new)
         for read in task.reads:
             if self.of(read.value) is None:
                 self.open(read.value, device, new)
