@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from graphsched.garbage import collector_off
+from graphsched.garbage import MANY, collector_off
 
 
 @pytest.fixture(autouse=True)
@@ -45,3 +45,27 @@ def test_stays_off_where_it_was() -> None:
     with collector_off():
         pass
     assert not gc.isenabled()
+
+
+@pytest.mark.parametrize(("number", "old"), [(3 * MANY, True), (10, False)])
+def test_many_new_objects_are_old_at_once(number: int, old: bool) -> None:
+    """So that they are not looked through as soon as the collector is on again; few are left as they are."""
+    gc.collect()
+    with collector_off():
+        made = [[k] for k in range(number)]
+    young = {id(thing) for generation in (0, 1) for thing in gc.get_objects(generation)}
+    assert (id(made[0]) not in young) is old
+    assert gc.get_freeze_count() == 0
+
+
+def test_what_a_user_has_frozen_stays_so() -> None:
+    """And nothing else becomes old."""
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        with collector_off():
+            made = [[k] for k in range(2 * MANY)]
+        assert gc.get_freeze_count() >= frozen - 100 > 0
+        assert len(made) == 2 * MANY
+    finally:
+        gc.unfreeze()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import networkx as nx
@@ -14,8 +15,8 @@ from graphsched.schedulers.registry import find_scheduler
 from graphsched.workload import Workload
 
 DEVICES = 8
-REPEATS = 5
-MANY_TASKS = 10_000  # of more than this each is timed once
+FEW_TASKS, MANY_TASKS = 1_000, 10_000
+REPEATS, MORE_REPEATS = 5, 20
 BENCHED = ("sequential", "one_stream", "round_robin", "wavefront", "heft")
 
 
@@ -24,7 +25,8 @@ def bench_schedulers(tasks: Sequence[int]) -> list[dict[str, Any]]:
 
     Returns:
         Rows of ``name``, ``tasks``, ``devices`` and ``seconds``: the time of the scheduler's own function,
-        from workload to placement, the least of five (of more than `MANY_TASKS` tasks: of one).
+        from workload to placement, the least of five (of up to `FEW_TASKS` tasks of twenty, of more than `MANY_TASKS`
+        of one).
 
     Example:
         >>> [row["name"] for row in bench_schedulers([10])]
@@ -35,7 +37,7 @@ def bench_schedulers(tasks: Sequence[int]) -> list[dict[str, Any]]:
     for n in tasks:
         work = Workload.from_graph(random_graph(n), name=f"random{n}")
         for name in BENCHED:
-            repeats = REPEATS if n <= MANY_TASKS else 1
+            repeats = MORE_REPEATS if n <= FEW_TASKS else REPEATS if n <= MANY_TASKS else 1
             seconds = min(_timed(name, work, platform) for _ in range(repeats))
             rows.append({"name": name, "tasks": n, "devices": DEVICES, "seconds": seconds})
     return rows
@@ -45,30 +47,45 @@ def bench_workloads(tasks: Sequence[int]) -> list[dict[str, Any]]:
     """Seconds that building workloads of so many tasks from bare graphs takes.
 
     Returns:
-        Rows of ``tasks``, ``edges`` and ``seconds``: the least of five times of `Workload.from_graph`, which checks
-        names, durations and sizes, and that there is no cycle.
+        Rows of ``graph`` (``tree``: each task has one parent and one duration; ``random``: see `random_graph`),
+        ``tasks``, ``edges`` and ``seconds``: the least of five times of `Workload.from_graph`, which checks names,
+        durations and sizes, and that there is no cycle.
 
     Example:
-        >>> [(row["tasks"], row["edges"]) for row in bench_workloads([10])]
-        [(10, 18)]
+        >>> [(row["graph"], row["tasks"], row["edges"]) for row in bench_workloads([10])]
+        [('tree', 10, 9), ('random', 10, 18)]
     """
     rows = []
     for n in tasks:
-        graph = random_graph(n)
-        times = []
-        for _ in range(REPEATS):
-            begin = time.process_time()
-            Workload.from_graph(graph)
-            times.append(time.process_time() - begin)
-        rows.append({"tasks": n, "edges": graph.number_of_edges(), "seconds": min(times)})
+        for name, make in (("tree", random_tree), ("random", random_graph)):
+            graph = make(n)
+            seconds = min(_seconds(partial(Workload.from_graph, graph)) for _ in range(REPEATS))
+            rows.append({"graph": name, "tasks": n, "edges": graph.number_of_edges(), "seconds": seconds})
     return rows
 
 
 def _timed(name: str, work: Workload, platform: Platform) -> float:
     scheduler = find_scheduler(name)
+    return _seconds(lambda: scheduler(work, platform, platform.costs))
+
+
+def _seconds(function: Callable[[], object]) -> float:
+    """Seconds of the processor, since those of a host that has other work differ."""
     begin = time.process_time()
-    scheduler(work, platform, platform.costs)
+    function()
     return time.process_time() - begin
+
+
+def random_tree(tasks: int, seed: int = 0) -> nx.DiGraph:
+    """A random tree: each task has one of the 50 before it as its parent, and one duration for all devices."""
+    random_of = random.Random(seed)
+    graph = nx.DiGraph()
+    for i in range(tasks):
+        graph.add_node(f"t{i}", duration_s=random_of.uniform(1e-4, 1e-3))
+        if i:
+            parent = random_of.randrange(max(0, i - 50), i)
+            graph.add_edge(f"t{parent}", f"t{i}", nbytes=random_of.randint(1_000, 50_000_000))
+    return graph
 
 
 def random_graph(tasks: int, seed: int = 0) -> nx.DiGraph:

@@ -8,7 +8,7 @@ import networkx as nx
 import pytest
 
 from graphsched.schedulers.benchmarks import peer as peer
-from graphsched.schedulers.benchmarks.speed import bench_schedulers, bench_workloads, random_graph
+from graphsched.schedulers.benchmarks.speed import bench_schedulers, bench_workloads, random_graph, random_tree
 
 
 def test_rows() -> None:
@@ -30,8 +30,18 @@ def test_graph_is_the_same_every_time() -> None:
 def test_rows_of_workloads() -> None:
     """Tasks and edges are those of the graph."""
     rows = bench_workloads([5, 20])
-    assert [(r["tasks"], r["edges"]) for r in rows] == [(n, random_graph(n).number_of_edges()) for n in (5, 20)]
+    found = [(r["graph"], r["tasks"], r["edges"]) for r in rows]
+    random = {n: random_graph(n).number_of_edges() for n in (5, 20)}
+    assert found == [("tree", 5, 4), ("random", 5, random[5]), ("tree", 20, 19), ("random", 20, random[20])]
     assert all(r["seconds"] > 0 for r in rows)
+
+
+def test_tree() -> None:
+    """Each task but the first has one parent, and one duration."""
+    graph = random_tree(60)
+    assert nx.is_arborescence(graph)
+    assert all(isinstance(seconds, float) for _, seconds in graph.nodes(data="duration_s"))
+    assert nx.utils.graphs_equal(graph, random_tree(60))
 
 
 def test_a_peer_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
