@@ -165,11 +165,18 @@ def _started(pid: int) -> str:
 
 def _remove(names: Sequence[str]) -> None:
     """Remove namespaces, with all that is in them; not to be interrupted."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    try:
+    with uninterrupted():
         for name in names:
             if (NAMESPACES / name).exists():
                 subprocess.run(("ip", "netns", "delete", name), capture_output=True, check=False)
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[set[int]]:
+    """Signals that end a run wait until the end of the context; gives the mask before, for processes started in it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield {int(number) for number in before}
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from experiments.hosts.namespaces import Hosts, enter
+from experiments.hosts.namespaces import Hosts, enter, uninterrupted
 from experiments.hosts.network import CARD, address
 from graphsched.calibration.cache import cache_folder
 from graphsched.errors import PlatformError
@@ -76,7 +76,8 @@ def started(hosts: Hosts, ranks: Sequence[int], arguments: Sequence[str]) -> Ite
     processes: list[subprocess.Popen[bytes]] = []
     try:
         for host, env in environments(ranks):
-            processes.append(_start(hosts.names[host], env, arguments))
+            with uninterrupted() as mask:  # else one that has just been started would be known to nobody
+                processes.append(_start(hosts.names[host], env, arguments, mask))
         yield processes
     finally:
         for process in processes:
@@ -85,14 +86,18 @@ def started(hosts: Hosts, ranks: Sequence[int], arguments: Sequence[str]) -> Ite
             process.wait()
 
 
-def _start(name: str, env: Mapping[str, str], arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+def _start(name: str, env: Mapping[str, str], arguments: Sequence[str], mask: set[int]) -> subprocess.Popen[bytes]:
+    def inside() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        enter(name)
+
     return subprocess.Popen(
         [sys.executable, *arguments],
         env={**USUAL, **os.environ, "GRAPHSCHED_CACHE": str(cache_folder() / "hosts"), **env},
         stdin=subprocess.DEVNULL,
         stdout=None if env["RANK"] == "0" else subprocess.DEVNULL,
         start_new_session=True,  # Ctrl-C is for the caller, which kills them
-        preexec_fn=lambda: enter(name),
+        preexec_fn=inside,
     )
 
 

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -136,6 +137,28 @@ def test_a_set_whose_maker_was_killed_is_removed_and_others_are_not(killed: list
         assert there(others) == others
         alive.kill()
     assert sorted(remove_stale()) == sorted(others)
+
+
+def test_a_rank_that_is_being_started_when_ctrl_c_comes_is_ended_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The signal comes between the start of a rank and its place in the list of those to end."""
+    begun: list[subprocess.Popen[bytes]] = []
+    start = ranks._start
+
+    def interrupted(*args: Any) -> subprocess.Popen[bytes]:
+        begun.append(start(*args))
+        os.kill(os.getpid(), signal.SIGINT)
+        return begun[-1]
+
+    monkeypatch.setattr(ranks, "_start", interrupted)
+    waiting = ["-c", "import time; time.sleep(60)"]
+    with made(Network(1)) as hosts, pytest.raises(KeyboardInterrupt), ranks.started(hosts, [1], waiting):
+        pass
+    assert begun[0].returncode == -signal.SIGKILL
+
+
+def test_ranks_can_be_interrupted() -> None:
+    code = "import signal, sys; sys.exit(len(signal.pthread_sigmask(signal.SIG_BLOCK, [])))"
+    assert command_line.main(["run", "--ranks", "1", "--", "-c", code]) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
