@@ -79,13 +79,15 @@ def predict(
         check_folder(out)
     request, left_out = without_refused(Request(found, values, on, costs, chosen))
     outcomes = predict_cases(request)
+    files: list[str] = []
     for outcome in outcomes if out is not None and pictures else ():
         if outcome.predicted is not None:
             assert out is not None
             number, label, way = outcome.number, outcome.case.label, outcome.case.mode
-            draw(out, stem(found.name, number, label, way), title_of(label, way), outcome.predicted, None)
+            name, title = stem(found.name, number, label, way), title_of(label, way)
+            files += map(str, draw(out, name, title, outcome.predicted, None))
     notes = [*left_out, *platform_notes(on)]
-    show(found.name, on.name, values, outcomes, as_json=as_json, out=out, notes=notes)
+    show(found.name, on.name, values, outcomes, as_json=as_json, out=out, files=files, notes=notes)
     return 0
 
 
@@ -195,7 +197,7 @@ def show(
     for note in notes:
         print(f"note: {note}")
     if files:
-        say(f"written: {files[0]} and {len(files) - 1} pictures and traces beside it")
+        say(f"written: {files[0]} and {len(files) - 1} more beside it")
 
 
 def print_figures(figures: Sequence[dict[str, Any]], *, title: str, peaks: Sequence[int | None] = ()) -> None:

@@ -254,6 +254,7 @@ def test_several_modes_in_one_go(call, here):
         "mixed-1-cuda-0.png",
         "mixed-2-cpu.png",
     ]
+    assert {here / name for name in data["files"]} == set((here / "pictures").iterdir())
     trace = json.loads((here / "pictures" / "mixed-1-cuda-0-graph.perfetto.json").read_text())
     assert trace["otherData"]["title"] == "cuda:0, graph mode"
 
