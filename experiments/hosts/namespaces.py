@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,17 +169,28 @@ def _remove(names: Sequence[str]) -> None:
     with uninterrupted():
         for name in names:
             if (NAMESPACES / name).exists():
-                subprocess.run(("ip", "netns", "delete", name), capture_output=True, check=False)
+                command = ("ip", "netns", "delete", name)
+                subprocess.run(command, capture_output=True, check=False, start_new_session=True)  # not for Ctrl-C
 
 
 @contextlib.contextmanager
-def uninterrupted() -> Iterator[set[int]]:
-    """Signals that end a run wait until the end of the context; gives the mask before, for processes started in it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+def uninterrupted() -> Iterator[None]:
+    """Signals that end a run wait until the end of the context.
+
+    A mask would not do: it is the thread's, and the kernel hands a signal to any thread that does not block it.
+    """
+    if threading.current_thread() is not threading.main_thread():  # no handler runs elsewhere
+        yield
+        return
+    came: list[int] = []
+    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in SIGNALS}
     try:
-        yield {int(number) for number in before}
+        yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: was not set from Python
+        for seen in came[:1]:
+            signal.raise_signal(seen)
 
 
 def run(*command: str) -> None:

@@ -76,8 +76,8 @@ def started(hosts: Hosts, ranks: Sequence[int], arguments: Sequence[str]) -> Ite
     processes: list[subprocess.Popen[bytes]] = []
     try:
         for host, env in environments(ranks):
-            with uninterrupted() as mask:  # else one that has just been started would be known to nobody
-                processes.append(_start(hosts.names[host], env, arguments, mask))
+            with uninterrupted():  # else one that has just been started would be known to nobody
+                processes.append(_start(hosts.names[host], env, arguments))
         yield processes
     finally:
         for process in processes:
@@ -86,18 +86,14 @@ def started(hosts: Hosts, ranks: Sequence[int], arguments: Sequence[str]) -> Ite
             process.wait()
 
 
-def _start(name: str, env: Mapping[str, str], arguments: Sequence[str], mask: set[int]) -> subprocess.Popen[bytes]:
-    def inside() -> None:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        enter(name)
-
+def _start(name: str, env: Mapping[str, str], arguments: Sequence[str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, *arguments],
         env={**USUAL, **os.environ, "GRAPHSCHED_CACHE": str(cache_folder() / "hosts"), **env},
         stdin=subprocess.DEVNULL,
         stdout=None if env["RANK"] == "0" else subprocess.DEVNULL,
         start_new_session=True,  # Ctrl-C is for the caller, which kills them
-        preexec_fn=inside,
+        preexec_fn=lambda: enter(name),
     )
 
 

@@ -6,6 +6,7 @@ import importlib.util
 import math
 import time
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -158,10 +159,26 @@ def solve(model: Any, groups: dict[str, list[Any]], limits: Limits) -> Answer:
     parameters.random_seed = limits.seed
     for name, value in PROPAGATION.items():
         setattr(parameters, name, value)
-    status = solver.solve(model)
+    status = _interruptible(solver, model)
     assert status != cp_model.MODEL_INVALID, model.validate()
     if status == cp_model.INFEASIBLE:
         return Answer(None, None)
     solved = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
     values = {name: [solver.value(v) for v in variables] for name, variables in groups.items()} if solved else None
     return Answer(values, solver.best_objective_bound)
+
+
+def _interruptible(solver: Any, model: Any) -> int:
+    """Run the solver so that Ctrl-C ends it and is then raised as ever.
+
+    The solver's own way of catching it would hide it from the caller, and leave the process without Python's handler.
+    """
+    solver.parameters.catch_sigint_signal = False
+    with ThreadPoolExecutor(1) as pool:
+        status = pool.submit(solver.solve, model)
+        try:
+            return int(status.result())
+        finally:
+            while not status.done():
+                solver.stop_search()
+                wait([status], timeout=0.05)

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,17 @@ import pytest
 
 from experiments.hosts import __main__ as command_line
 from experiments.hosts import namespaces, ranks
-from experiments.hosts.namespaces import CHECKOUT, NAMESPACES, Hosts, enter, has_netem, made, remove_stale, why_not
+from experiments.hosts.namespaces import (
+    CHECKOUT,
+    NAMESPACES,
+    Hosts,
+    enter,
+    has_netem,
+    made,
+    remove_stale,
+    uninterrupted,
+    why_not,
+)
 from experiments.hosts.network import Network, address
 from graphsched.errors import ExecutionError
 
@@ -139,6 +150,15 @@ def test_a_set_whose_maker_was_killed_is_removed_and_others_are_not(killed: list
     assert sorted(remove_stale()) == sorted(others)
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Ctrl-C raises, whoever started the tests and ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_a_rank_that_is_being_started_when_ctrl_c_comes_is_ended_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """The signal comes between the start of a rank and its place in the list of those to end."""
     begun: list[subprocess.Popen[bytes]] = []
@@ -159,6 +179,27 @@ def test_a_rank_that_is_being_started_when_ctrl_c_comes_is_ended_too(monkeypatch
 def test_ranks_can_be_interrupted() -> None:
     code = "import signal, sys; sys.exit(len(signal.pthread_sigmask(signal.SIG_BLOCK, [])))"
     assert command_line.main(["run", "--ranks", "1", "--", "-c", code]) == 0
+
+
+@pytest.mark.usefixtures("ctrl_c")
+def test_a_signal_waits_whichever_thread_gets_it() -> None:
+    """Another thread, which blocks nothing, sends Ctrl-C to the process in the middle of the block."""
+    done = []
+
+    def interrupted() -> None:
+        with uninterrupted():
+            other = threading.Thread(target=os.kill, args=(os.getpid(), signal.SIGINT))
+            other.start()
+            other.join()
+            time.sleep(0.01)
+            done.append("all")
+        done.append("too much")
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert done == ["all"]
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,3 +45,49 @@ def test_units_never_say_more_than_seconds(seconds: list[float]) -> None:
 def test_limits_out_of_range(wrong: dict[str, float]) -> None:
     with pytest.raises(ScheduleError, match=next(iter(wrong))):
         Limits(**({"end_s": 0.0, "seconds": 1.0, "effort": None, "workers": 1, "seed": 0} | wrong))  # type: ignore[arg-type]
+
+
+SEARCH = """
+import threading, time, os, signal
+from graphsched.schedulers.proving.solver import Limits, solve
+from ortools.sat.python import cp_model
+
+def crossing(tasks):
+    model = cp_model.CpModel()
+    starts = [model.new_int_var(0, 10**6, "") for _ in range(tasks)]
+    spans = [model.new_fixed_size_interval_var(s, 1000 + 37 * i * i % 911, "") for i, s in enumerate(starts)]
+    model.add_cumulative(spans, [1 + i % 7 for i in range(tasks)], 11)
+    end = model.new_int_var(0, 10**7, "")
+    model.add_max_equality(end, [span.end_expr() for span in spans])
+    model.minimize(end)
+    return model, {"start": starts}
+
+def limits(seconds):
+    return Limits(time.perf_counter() + seconds, seconds, None, 1, 0)
+
+solve(*crossing(3), limits(10.0))
+"""
+INTERRUPTED = """
+try:
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    began = time.perf_counter()
+    solve(*crossing(200), limits(60.0))
+except KeyboardInterrupt:
+    print("raised", time.perf_counter() - began < 20)
+"""
+AFTERWARDS = """
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(1)
+except KeyboardInterrupt:
+    print("raised True")
+"""
+
+
+@pytest.mark.parametrize("then", [INTERRUPTED, AFTERWARDS])
+def test_ctrl_c_is_raised_while_the_solver_runs_and_afterwards(then: str) -> None:
+    """The solver's own handler would hide it, and its end would leave the process to be killed by the next."""
+    pytest.importorskip("ortools")
+    code = f"import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n{SEARCH}{then}"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False)
+    assert (found.stdout, found.stderr) == ("raised True\n", "")
