@@ -118,13 +118,14 @@ def two_layer_mlp(
     check_sizes(hidden=hidden, batch=batch, lr=lr, epochs=epochs, devices=devices)
     check_known("grain", [grain], GRAINS)
     here = platform.accelerators()
+    counts = sorted(count for count in devices if count <= len(here))
+    if not counts:
+        return  # no case: an error that names the parameters
     run = Perceptron(platform, hidden, batch, lr, epochs, data or None, checkpoints or None, every or None)
     _last[:] = [(run, None)]
     label = f"plain PyTorch, {counted(here[:1])}"
     yield gs.Case(label, baseline=_plain(run, here[0]), metrics=functools.partial(run.plain_figures, label, here[0]))
-    for number in sorted(devices):
-        if number > len(here):
-            continue
+    for number in counts:
         used = here[:number]
         work = run.workload(used, grain)
         _last[:] = [(run, work)]

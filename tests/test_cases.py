@@ -187,7 +187,8 @@ def test_no_cases_and_things_that_are_no_cases_are_refused():
     def wrong(platform):
         return [3]
 
-    with pytest.raises(ExperimentError, match="yields no case"):
+    expected = r"yields no case with .* on platform .*, which has \d devices? besides the host: ask for what is there"
+    with pytest.raises(ExperimentError, match=expected):
         empty.cases(HERE)
     with pytest.raises(ExperimentError, match="yields 3"):
         wrong.cases(HERE)

@@ -131,7 +131,12 @@ class Experiment:
             seen.add(key)
             cases.append(case)
         if not cases:
-            raise ExperimentError(f"experiment {self.name!r} yields no case with {values}")
+            here = platform.accelerators()
+            raise ExperimentError(
+                f"experiment {self.name!r} yields no case with {values} on platform {platform.name!r}, which has "
+                f"{len(here)} device{'s' * (len(here) != 1)} besides the host: ask for what is there with -p, or name "
+                "another platform with --platform"
+            )
         return cases
 
     def _call(self, platform: Platform, values: Mapping[str, Any]) -> Iterator[Case]:

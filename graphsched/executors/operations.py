@@ -29,11 +29,13 @@ _REFUSED = {  # what opens a file, and what makes sparse tensors of indices that
     "sparse_resize_and_clear_",
 }  # fmt: skip
 _PRIVATE = {  # that traces of networks hold; others look beyond their memory, or change settings
-    "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "_batch_norm_with_update", "_cdist_forward", "_foreach_add",
-    "_foreach_add_", "_log_softmax", "_log_softmax_backward_data", "_native_batch_norm_legit",
-    "_native_batch_norm_legit_no_training", "_safe_softmax", "_softmax", "_softmax_backward_data", "_to_copy",
-    "_unsafe_view",
+    "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "_batch_norm_with_update", "_cdist_forward", "_conj",
+    "_fused_rms_norm", "_linalg_det", "_linalg_eigh", "_linalg_slogdet", "_linalg_solve_ex", "_linalg_svd",
+    "_log_softmax", "_log_softmax_backward_data", "_native_batch_norm_legit", "_native_batch_norm_legit_functional",
+    "_native_batch_norm_legit_no_training", "_prelu_kernel", "_prelu_kernel_backward", "_safe_softmax", "_softmax",
+    "_softmax_backward_data", "_to_copy", "_unsafe_view",
 }  # fmt: skip
+_LISTS = "_foreach_"  # an operator for each tensor of lists, which checks them (those that begin with _fused_ do not)
 _ATEN = "torch.ops.aten"
 
 
@@ -103,7 +105,7 @@ def _aten(names: list[str]) -> Any:
 
 def _may_be_called(operator: str) -> bool:
     private = operator.startswith("_") and not operator.startswith("__")
-    return operator not in _REFUSED and (not private or operator in _PRIVATE)
+    return operator not in _REFUSED and (not private or operator in _PRIVATE or operator.startswith(_LISTS))
 
 
 def _dispatched(operator: str, overload: str) -> bool:

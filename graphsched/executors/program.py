@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from graphsched.executors.requests import checked
 from graphsched.executors.segments import GRAPH
 from graphsched.executors.stamps import Calls, Stamps
 from graphsched.executors.submitting import Steps
+from graphsched.executors.turns import alone
 from graphsched.executors.watch import Watch
 from graphsched.plan import Plan
 
@@ -36,7 +38,8 @@ class Program:
     brought to the host is written again by the run after next. Random numbers come from torch's
     global generators. In mode ``graph`` the plan is captured when the program is made, into one CUDA graph or, where
     tasks on a CPU or copies through pageable memory cut it, several: see `executors.cuda_graph`. `run` then returns
-    copies of what lies in the graphs' memory.
+    copies of what lies in the graphs' memory. A program is for one thread at a time: a call while another thread is in
+    one raises `ExecutionError`.
 
     Raises:
         ScheduleError: There is no such mode, or nothing for a graph to hold.
@@ -66,6 +69,7 @@ class Program:
     """
 
     def __init__(self, plan: Plan, *, mode: str | None = None, timeout_s: float = 60.0) -> None:
+        self.turn = threading.RLock()
         self.plan = checked(plan, mode, timeout_s)
         self.mode = self.plan.mode
         self._cuda = cuda_lanes(plan)
@@ -116,6 +120,7 @@ class Program:
 
     # -- running -----------------------------------------------------------------------------------
 
+    @alone
     def run(self, /, **inputs: Any) -> dict[str, Any]:
         """Run once with these inputs (default: those given to the workload) and wait for the end.
 
@@ -134,6 +139,7 @@ class Program:
         self.buffers.clear()
         return results
 
+    @alone
     def submit(self, /, **inputs: Any) -> Submitted:
         """Run once as `run` does, without waiting for the end: one step can overlap the next.
 
@@ -161,20 +167,24 @@ class Program:
         if self._steps is not None:
             self._steps.wait()
 
+    @alone
     def load(self, inputs: dict[str, Any]) -> None:
         """Put inputs in place; they stay for further runs."""
         self._make_ready()
         self.buffers.load(inputs)
 
+    @alone
     def time_once(self) -> float:
         """Run once and return the makespan in seconds; results stay in the buffers."""
         self._make_ready()
         return self._go(self._calls)
 
+    @alone
     def time_steps(self, steps: int, inputs: dict[str, Any]) -> float:
         """Submit so many steps on the same inputs, wait for them, and return the makespan of all in seconds."""
         return self._ready_steps().time(steps, inputs)
 
+    @alone
     def time_spans(self) -> tuple[Stamps, float, float]:
         """Run once with timing events: the stamps, time 0 on the host's clock, the makespan."""
         self._make_ready()
@@ -235,11 +245,13 @@ class Program:
 
     # -- state -------------------------------------------------------------------------------------
 
+    @alone
     def state(self) -> dict[str, Any]:
         """Clones of the states as they are now, by name."""
         self._make_ready()
         return self.buffers.states()
 
+    @alone
     def reset(self, states: dict[str, Any] | None = None) -> None:
         """Set states back to `states`, default to what they were when the program was made.
 

@@ -12,11 +12,23 @@ ONE_PROCESS = ("eager", "graph")
 MODES = (*ONE_PROCESS, "distributed")
 
 
+def check_plan(plan: Plan) -> None:
+    """Make sure that `plan` is one.
+
+    Raises:
+        ScheduleError: It is something else.
+    """
+    if not isinstance(plan, Plan):
+        raise ScheduleError(
+            f"a {type(plan).__name__} was given: a plan is needed, which gs.schedule makes of a workload"
+        )
+
+
 def checked(plan: Plan, mode: str | None, timeout_s: float, modes: Sequence[str] = ONE_PROCESS) -> Plan:
     """`plan` in `mode`, default its own; it must be one of `modes`.
 
     Raises:
-        ScheduleError: There is no such mode, nothing for a graph to hold, or no time.
+        ScheduleError: It is no plan, there is no such mode, nothing for a graph to hold, or no time.
         WorkloadError: A task has no code.
 
     Example:
@@ -28,6 +40,7 @@ def checked(plan: Plan, mode: str | None, timeout_s: float, modes: Sequence[str]
         >>> checked(plan, "eager", 60.0) is plan
         True
     """
+    check_plan(plan)
     mode = mode or plan.mode
     if not timeout_s > 0:
         raise ScheduleError(f"timeout_s is {timeout_s!r}: a number of seconds above 0 is needed")

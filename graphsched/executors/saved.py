@@ -24,6 +24,7 @@ from graphsched.costs import Costs
 from graphsched.errors import FileFormatError, GraphschedError, WorkloadError
 from graphsched.executors.arguments import from_json, to_json
 from graphsched.executors.operations import ALLOWED, find_operation, name_of
+from graphsched.executors.requests import check_plan
 from graphsched.files import write_bytes
 from graphsched.plan import Plan
 from graphsched.platform import Platform
@@ -44,6 +45,7 @@ def save_plan(plan: Plan, path: str | Path, *, states: Tensors | None = None) ->
         states: Present values of states (`Program.state()`); default: those that the workload was given.
 
     Raises:
+        ScheduleError: `plan` is no plan.
         WorkloadError: A task calls a function of the user's own or has no code, a state has no tensor, or one of
             `states` does not exist or is of another shape or type.
         OutputError: The file cannot be written.
@@ -64,6 +66,7 @@ def save_plan(plan: Plan, path: str | Path, *, states: Tensors | None = None) ->
     """
     import torch
 
+    check_plan(plan)
     text = json.dumps(_to_dict(plan, torch.__version__))
     tensors = _tensors(plan.work, states or {})
     content = {"kind": KIND, "version": VERSION, "text": text, "tensors": tensors, "sha256": _digest(text, tensors)}
@@ -121,8 +124,9 @@ def _call(task: Task) -> dict[str, Any]:
     name = name_of(function)
     if name is None:
         raise WorkloadError(
-            f"task {task.name!r} calls {operation.name}, which another process would not find: build the task from "
-            f"functions over tensors of {ALLOWED}"
+            f"task {task.name!r} calls {operation.name}, which another process would not find, or which a file may not "
+            f"call: build the task from functions over tensors of {ALLOWED} (of operators with a leading underscore "
+            "only a few, that check the sizes which they are given)"
         )
     try:
         return {"function": name, "args": [to_json(a) for a in args], "kwargs": _named(kwargs)}

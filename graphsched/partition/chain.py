@@ -116,7 +116,8 @@ def chain_of(work: Workload) -> Chain:
         for read in work[name].reads:
             if read.source is not None and phase[read.source] != "forward":
                 raise WorkloadError(
-                    f"task {name!r} reads {read.value.name!r} after {read.source!r}: a pipeline needs a step that "
+                    f"task {name!r} reads {read.value.name!r} after {read.source!r}: a pipeline needs a step whose "
+                    "gradients go to the optimizer as they are (without clipping or scaling in between), and that "
                     "returns only its loss and what the forward pass makes"
                 )
     for name in work.graph:

@@ -50,6 +50,8 @@ class Placing:
         read = [read.value for read in task.reads]
         stages = {self.home_of[value.root] for value in read if value.root in self.home_of}
         stages |= {self.stage_of[str(value.producer)] for value in read if self._is_of_update(value)}
+        if not stages:  # of gradients alone
+            stages = {self.stage_of[value.producer] for value in read if value.producer is not None}
         if len({self.device(stage) for stage in stages}) > 1:
             raise WorkloadError(
                 f"task {task.name!r} updates parameters of stages {', '.join(map(str, sorted(stages)))} at once: make "

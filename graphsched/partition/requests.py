@@ -15,6 +15,10 @@ def check_request(work: Workload, devices: Sequence[str], *, least: Literal[1, 2
     Raises:
         WorkloadError: One is not so.
     """
+    if not isinstance(work, Workload):
+        raise WorkloadError(
+            f"a {type(work).__name__} was given: a workload is needed, which gs.trace makes of a module"
+        )
     if work.source is None:
         raise WorkloadError(
             f"workload {work.name!r} was built by hand, it was not traced: only what gs.trace has made can be split"

@@ -135,7 +135,7 @@ class Aliases:
 
 
 def functional(function: Any) -> Any:
-    """The operator that returns what the in-place operator `function` would leave in its first argument, one or a list.
+    """The operator that returns what `function` would leave in the arguments that it changes, after its own results.
 
     Raises:
         TraceError: There is none.
@@ -146,15 +146,16 @@ def functional(function: Any) -> Any:
         (<OpOverload(op='aten.relu', overload='default')>, <OpOverload(op='aten.bernoulli', overload='p')>)
     """
     schema = function._schema
-    name = schema.name.removeprefix("aten::")
-    if name.endswith("_"):
-        wanted = [str(argument.type) for argument in schema.arguments]
-        for packet in (name[:-1], f"{name[:-1]}_functional"):
-            for overload in _overloads(packet):
-                types = [str(argument.type) for argument in overload._schema.arguments]
-                returns = [str(returned.type) for returned in overload._schema.returns]
-                if not overload._schema.is_mutable and types == wanted and returns == [wanted[0]]:
-                    return overload
+    name = schema.name.removeprefix("aten::").removesuffix("_")
+    wanted = [str(argument.type) for argument in schema.arguments]
+    kept = [str(returned.type) for returned in schema.returns if returned.alias_info is None]
+    changed = [str(a.type) for a in schema.arguments if a.alias_info is not None and a.alias_info.is_write]
+    for packet in (name, f"{name}_functional"):
+        for overload in _overloads(packet):
+            types = [str(argument.type) for argument in overload._schema.arguments]
+            returns = [str(returned.type) for returned in overload._schema.returns]
+            if not overload._schema.is_mutable and types == wanted and returns == kept + changed:
+                return overload
     raise TraceError(
         f"{function} changes a tensor in place that is no parameter, buffer or state, and PyTorch has no operator that "
         "returns the changed tensor instead: write it out of place"

@@ -8,15 +8,23 @@ reserve of their own from one to the other.
 The gradient of the input is asked for even where autograd does not want it (a network that begins with batch norm):
 without a mask for it some kernels return it and others do not, and a workload returns the same on every device.
 
+A layer with ``momentum=None`` takes the mean over all batches; the share of a new one is computed from the counting
+buffer in the workload, where PyTorch reads the count as a number. Statistics that are no states (those of instance
+norm) change out of place.
+
 Not modelled: the bytes of that reserve, which are none on the CPU and few on GPUs; batch norm without weight or running
 statistics, which stays as it is.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from graphsched.tracing.aliases import Origin
+from graphsched.tracing.changes import change
 
 if TYPE_CHECKING:
     from graphsched.tracing.recorder import Recorder
@@ -42,10 +50,12 @@ class BatchNorms:
         import torch
 
         statistics = args[3:5]
-        if not args[5] or args[1] is None or any(tensor is None for tensor in statistics):
+        if not args[5] or any(tensor is None for tensor in statistics):
             return None
         memories = [recorder.sight(tensor).memory for tensor in statistics]
         if not all(memory.is_state for memory in memories):
+            return change(recorder, torch.ops.aten._native_batch_norm_legit.default, args, {}, list(statistics))
+        if args[1] is None:
             return None
         given = recorder.template((*args[:5], *args[6:]))
         other = torch.ops.aten._batch_norm_with_update.default
@@ -71,3 +81,34 @@ class BatchNorms:
         result = function(*args)
         recorder.own_results(call, result)
         return result
+
+
+@contextlib.contextmanager
+def counted(modules: Iterable[Any]) -> Iterator[None]:
+    """Layers of `modules` without a momentum take the share of a batch from a tensor in the block."""
+    from torch.nn.modules.batchnorm import _BatchNorm
+
+    found = {id(inner): inner for module in modules for inner in module.modules() if isinstance(inner, _BatchNorm)}
+    layers: list[Any] = [inner for inner in found.values() if inner.momentum is None and "forward" not in vars(inner)]
+    for layer in layers:
+        layer.forward = functools.partial(_normed, layer, layer.forward)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            del layer.forward
+
+
+def _normed(layer: Any, forward: Any, x: Any) -> Any:
+    """What `forward` of `layer` gives for `x`; in training the statistics of all batches get those of one added."""
+    import torch
+
+    if not layer.training or layer.running_mean is None:
+        return forward(x)
+    layer._check_input_dim(x)
+    layer.num_batches_tracked.add_(1)
+    mean, variance = torch.zeros_like(layer.running_mean), torch.zeros_like(layer.running_var)
+    result = torch.nn.functional.batch_norm(x, mean, variance, layer.weight, layer.bias, True, 1.0, layer.eps)
+    for state, statistic in ((layer.running_mean, mean), (layer.running_var, variance)):
+        state.lerp_(statistic, layer.num_batches_tracked.to(state.dtype).reciprocal())
+    return result

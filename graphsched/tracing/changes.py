@@ -21,7 +21,8 @@ def change(recorder: Recorder, function: Any, args: Any, kwargs: Any, written: l
     """A call that changes the tensors `written`; what it returns.
 
     Raises:
-        TraceError: Some of them are states and some are not, or no operator returns what this one changes.
+        TraceError: Some of them are states and some are not, no operator returns what this one changes, or it changes
+            a view of another type.
     """
     sights = [recorder.sight(tensor) for tensor in written]
     states = [sight.memory.now for sight in sights if sight.memory.is_state]
@@ -50,6 +51,7 @@ def _out_of_place(
 ) -> Any:
     """New tensors instead of those that are changed, in the place of the old ones and of all views of them."""
     other = functional(function)
+    kept = 0 if _returns_changed(function) else len(function._schema.returns)
     places = function._schema.arguments[len(args) :]
     defaults = {a.name: a.default_value for a in places if a.has_default_value() and not a.kwarg_only}
     given, order = recorder.template(args), _order_drawn(other, written[0])
@@ -57,13 +59,20 @@ def _out_of_place(
         given = (_permuted(given[0], order), *given[1:])
     call = recorder.record(other, given, defaults | recorder.template(kwargs))
     result = function(*args, **kwargs)
+    if kept:
+        recorder.own_results(call, result)
     call.outputs += [(Origin(), tensor) for tensor in written]
-    for (changed, tensor), sight in zip(call.outputs, sights, strict=True):
+    for (changed, tensor), sight in zip(call.outputs[kept:], sights, strict=True):
         back = sorted(range(len(order)), key=order.__getitem__)
         _put(recorder, _permuted(changed, back) if order else changed, tensor, sight)
-    if result is not None:
+    if result is not None and not kept:
         recorder.aliases.same(result, sights[0])
     return result
+
+
+def _returns_changed(function: Any) -> bool:
+    """Whether an operator returns nothing, or the tensors that it changes."""
+    return all(returned.alias_info is not None for returned in function._schema.returns)
 
 
 def _order_drawn(other: Any, tensor: Any) -> list[int]:
@@ -87,6 +96,11 @@ def _put(recorder: Recorder, changed: Any, tensor: Any, sight: Sight) -> None:
     import torch
 
     if sight.steps:
+        if tensor.dtype != sight.memory.owner.dtype:
+            raise TraceError(
+                f"a view of type {tensor.dtype} of a tensor of type {sight.memory.owner.dtype} is changed in place: "
+                "write it out of place"
+            )
         view = list(tensor.shape), list(tensor.stride()), tensor.storage_offset()
         scatter = torch.ops.aten.as_strided_scatter.default
         whole = recorder.record(scatter, (sight.memory.now, changed, *view), {})

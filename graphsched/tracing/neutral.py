@@ -1,7 +1,8 @@
 """Settings under which PyTorch calls operators that every device has.
 
 Attention is computed by products and softmax, recurrent layers step by step: a trace made on one kind of device
-runs on any. What a device has of its own (fused attention, cuDNN's recurrent layers) is not used.
+runs on any. What a device has of its own (fused attention, cuDNN's recurrent layers) is not used. Nor are the checks of
+anomaly detection, which read numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ def neutral() -> Iterator[None]:
     torch.backends.mha.set_fastpath_enabled(False)
     torch._C._set_mkldnn_enabled(False)
     try:
-        with sdpa_kernel(SDPBackend.MATH):
+        with sdpa_kernel(SDPBackend.MATH), torch.autograd.set_detect_anomaly(False):
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)

@@ -129,6 +129,28 @@ def _check_first(optimizer: Any, parameter: Any, names: Mapping[int, str], momen
         )
 
 
+def _groups(optimizer: Any, parameters: Mapping[Any, Any]) -> list[dict[str, Any]]:
+    """The groups of `optimizer` on other tensors, with options by which a step reads no number from a tensor.
+
+    Only the ``foreach`` form of Adagrad leaves its rate in tensors; on one parameter a group it is its plain form.
+    """
+    import torch
+
+    groups = [
+        group
+        | {"params": [parameters[p] for p in group["params"]]}
+        | ({"capturable": True} if "capturable" in group else {})
+        for group in optimizer.param_groups
+    ]
+    if not isinstance(optimizer, torch.optim.Adagrad):
+        return groups
+    return [
+        group | {"params": parameters, "foreach": not group["fused"]}
+        for group in groups
+        for parameters in ([group["params"]] if group["foreach"] or group["fused"] else [[p] for p in group["params"]])
+    ]
+
+
 @contextlib.contextmanager
 def replaced_in(optimizer: Any, parameters: Mapping[Any, Any], state: Mapping[Any, dict[str, Any]]) -> Iterator[None]:
     """`optimizer` with other tensors in the place of its `parameters`, and with this state of theirs.
@@ -138,12 +160,7 @@ def replaced_in(optimizer: Any, parameters: Mapping[Any, Any], state: Mapping[An
     import torch
 
     before, compiling = dict(vars(optimizer)), torch.compiler._is_compiling_flag
-    optimizer.param_groups = [
-        group
-        | {"params": [parameters[p] for p in group["params"]]}
-        | ({"capturable": True} if "capturable" in group else {})
-        for group in optimizer.param_groups
-    ]
+    optimizer.param_groups = _groups(optimizer, parameters)
     optimizer.state = defaultdict(dict, state)
     set_flag = functools.partial(setattr, torch.compiler, "_is_compiling_flag")
     hooks = [

@@ -4,7 +4,7 @@ In-place operators stay in place where they change a state (a parameter, a buffe
 other tensor they become the operator that returns the changed tensor. Views are kept with what reads them: see
 `tracing.aliases`.
 
-Not modelled: operators with ``out=``; sparse tensors; tensors of other devices than the CPU (a trace holds for
+Not modelled: sparse tensors; tensors of other devices than the CPU (a trace holds for
 any device).
 """
 
@@ -19,6 +19,7 @@ from graphsched.errors import TraceError
 from graphsched.tracing.aliases import BASE, Aliases, Origin, Sight, Step
 from graphsched.tracing.batch_norms import BatchNorms
 from graphsched.tracing.changes import change, turn
+from graphsched.tracing.outs import written_out
 from graphsched.workload import like, written_tensors
 
 _SAME = ("aten::detach", "aten::alias", "aten::lift_fresh", "aten::lift")
@@ -79,6 +80,10 @@ class Recorder:
         self.given[name] = origin, real
         self.aliases.own(fake, origin)
 
+    def has_met(self, tensor: Any) -> bool:
+        """Whether an operator has read `tensor`, a real one that was not given."""
+        return id(tensor) in self._fakes
+
     def argument(self, tensor: Any) -> Any:
         """What stands for `tensor`, as it is now, among a call's arguments."""
         return self.sight(tensor).argument()
@@ -107,9 +112,9 @@ class Recorder:
         normed = None if kwargs else self._batch_norms.call(self, function, args)
         if normed is not None:
             return normed
-        written = written_tensors(function, args, kwargs)
         if any(argument.is_out for argument in function._schema.arguments):
-            raise TraceError(f"{function} writes to out=: let it return its result")
+            return written_out(self._call, function, args, kwargs)
+        written = written_tensors(function, args, kwargs)
         if written and self._is_kept_gradient(name):
             self.aliases.same(written[0], self.sight(args[1]))
             return function(*args, **kwargs)

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from graphsched.errors import TraceError
+from graphsched.tracing.batch_norms import counted
 from graphsched.tracing.failures import explained
 from graphsched.tracing.neutral import neutral
 from graphsched.tracing.rates import constant_numbers
 from graphsched.tracing.rebinding import Bound, rebound
 from graphsched.tracing.recorder import Recorder
-from graphsched.tracing.settling import check_apart, one_memory, one_sequence, settled
+from graphsched.tracing.settling import check_apart, none_carried, one_memory, one_sequence, settled
 
 
 def recorded(
@@ -43,9 +44,16 @@ def recorded(
         recorder.give(name, tensor, fakes[name], is_state=name not in inputs)
     own = {name: fakes[name] for name in bound.tensors}
     kept = contextlib.ExitStack()
-    with explained(), neutral(), mode, rebound(bound, fakes), kept:
+    with explained(recorder.path), neutral(), mode, rebound(bound, fakes), kept:
         kept.enter_context(constant_numbers(bound.optimizers.values()))
-        for context in (one_sequence(recorder), one_memory(own), _noted(recorder, bound), recorder.mode()):
+        for context in (
+            one_sequence(recorder),
+            one_memory(own),
+            none_carried(recorder, bound.modules),
+            counted(bound.modules.values()),
+            _noted(recorder, bound),
+            recorder.mode(),
+        ):
             kept.enter_context(context)
         returned = by_name(step(*[fakes[name] for name in inputs]))
         returned = settled(recorder, bound, fakes, returned)
@@ -74,7 +82,16 @@ def _fake(mode: Any, name: str, tensor: Any) -> Any:
     with mode:
         fake = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
         fake._is_param = isinstance(tensor, torch.nn.Parameter)  # what `isinstance` asks for
-        return fake.requires_grad_(tensor.requires_grad)
+        return _hooked(fake.requires_grad_(tensor.requires_grad), tensor)
+
+
+def _hooked(fake: Any, tensor: Any) -> Any:
+    """`fake`, on whose gradient the hooks of `tensor` are called."""
+    for hook in (tensor._backward_hooks or {}).values():
+        fake.register_hook(hook)
+    for hook in (tensor._post_accumulate_grad_hooks or {}).values():
+        fake.register_post_accumulate_grad_hook(hook)
+    return fake
 
 
 @contextlib.contextmanager

@@ -1,9 +1,11 @@
 """What a step does to tensors and random numbers that no operator shows.
 
 A buffer that a module assigns (``self.mean = ...``) is copied into its state. A parameter that gets another tensor or
-another memory, states that share memory, and random numbers that start anew are refused.
+another memory, a tensor that is kept for the next step in an attribute that is no buffer, states that share memory, and
+random numbers that start anew are refused.
 
-Not modelled: seeds of Python's and numpy's random numbers.
+Not modelled: seeds of Python's and numpy's random numbers; tensors kept for the next step elsewhere than in attributes
+of modules, or in attributes that were None before.
 """
 
 from __future__ import annotations
@@ -48,6 +50,26 @@ def settled(recorder: Recorder, bound: Bound, fakes: Mapping[str, Any], returned
             fakes[name].copy_(value)
             recorder.path.pop()
     return results
+
+
+@contextlib.contextmanager
+def none_carried(recorder: Recorder, modules: Mapping[str, Any]) -> Iterator[None]:
+    """No attribute of `modules` that is no buffer hands a tensor from one step to the next in the block.
+
+    Raises:
+        TraceError: One was read and assigned: every run would read what it was at the trace.
+    """
+    import torch
+
+    inner = [part for module in modules.values() for part in module.modules()]
+    before = [(part, key, now) for part in inner for key, now in vars(part).items() if isinstance(now, torch.Tensor)]
+    yield
+    for part, key, tensor in before:
+        if vars(part).get(key) is not tensor and recorder.has_met(tensor):
+            raise TraceError(
+                f"the step reads and assigns {key!r} of {type(part).__name__}, a tensor that is no buffer: make it "
+                "one with register_buffer, so that it lives from run to run"
+            )
 
 
 @contextlib.contextmanager

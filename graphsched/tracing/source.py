@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +11,7 @@ from graphsched.errors import TraceError
 from graphsched.tracing.emitting import Devices, Emitter
 from graphsched.tracing.rebinding import Bound
 from graphsched.tracing.recording import recorded
-from graphsched.workload import Workload, check_name
+from graphsched.workload import Workload, check_name, like
 
 GRAINS = ("operator", "module")
 
@@ -27,6 +27,7 @@ class Source:
         loss: Of a training step: a function of the module's output and the target.
         name: Of the workload.
         grain: A task for each ``operator`` or for each ``module``.
+        arguments: Of the function, with names of inputs in the place of tensors; empty: each input is one.
     """
 
     function: Callable[..., Any]
@@ -36,6 +37,7 @@ class Source:
     loss: Callable[..., Any] | None = None
     name: str = "workload"
     grain: str = "operator"
+    arguments: tuple[Any, ...] = ()
 
     def again(self, **changed: Any) -> Source:
         """The same with other attributes.
@@ -69,16 +71,34 @@ class Source:
         return work
 
     def _step(self) -> Callable[..., Any]:
+        call = functools.partial(_called, self.function, self.arguments, list(self.inputs))
         if self.loss is None:
-            return self.function
-        return functools.partial(_train, self.function, self.loss, self.optimizers, "target" in self.inputs)
+            return call
+        return functools.partial(_train, self.function, call, self.loss, self.optimizers, "target" in self.inputs)
 
 
-def _train(network: Any, loss: Any, optimizers: Mapping[str, Any], has_target: bool, *tensors: Any) -> dict[str, Any]:
-    """A training step as users write it."""
+def _called(function: Any, arguments: tuple[Any, ...], names: Sequence[str], *tensors: Any) -> Any:
+    """`function` of `arguments` with these tensors, or of the tensors themselves."""
+    return function(*(_filled(arguments, dict(zip(names, tensors, strict=False))) if arguments else tensors))
+
+
+def _filled(thing: Any, tensors: Mapping[str, Any]) -> Any:
+    """`thing` with tensors in the place of their names."""
+    if isinstance(thing, Mapping):
+        return {key: _filled(part, tensors) for key, part in thing.items()}
+    return (
+        like(thing, (_filled(part, tensors) for part in thing)) if isinstance(thing, (list, tuple)) else tensors[thing]
+    )
+
+
+def _train(
+    network: Any, call: Any, loss: Any, optimizers: Mapping[str, Any], has_target: bool, *tensors: Any
+) -> dict[str, Any]:
+    """A training step as users write it; `call` calls the network."""
     inputs, target = (tensors[:-1], tensors[-1:]) if has_target else (tensors, ())
-    output = network(*inputs)
+    output = call(*inputs)
     value = loss(output, *target)
+    _check_loss(value)
     value.backward()
     results = {"loss": value, **by_name(output)}
     for optimizer in optimizers.values():
@@ -88,20 +108,50 @@ def _train(network: Any, loss: Any, optimizers: Mapping[str, Any], has_target: b
     return results | {f"grad/{key}": p.grad for key, p in network.named_parameters() if p.grad is not None}
 
 
-def by_name(results: Any) -> dict[str, Any]:
-    """The tensors that a function returns, by name.
-
-    Raises:
-        TraceError: It returned something else than a tensor, a tuple or dict of them, or None.
-    """
+def _check_loss(value: Any) -> None:
     import torch
 
-    if results is None:
-        return {}
-    if isinstance(results, torch.Tensor):
-        return {"output": results}
-    if isinstance(results, (list, tuple)):
-        results = {f"output.{i}": thing for i, thing in enumerate(results)}
-    if isinstance(results, Mapping) and all(isinstance(thing, torch.Tensor) for thing in results.values()):
-        return {check_name(str(key)): thing for key, thing in results.items()}
-    raise TraceError("the function must return a tensor, or a tuple or dict of tensors, or None")
+    if not isinstance(value, torch.Tensor) or value.numel() != 1:
+        found = f"shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else f"a {type(value).__name__}"
+        raise TraceError(f"the loss is {found}: a tensor with one element is needed, such as the mean over the batch")
+    if not value.requires_grad:
+        raise TraceError(
+            "the loss depends on no parameter that requires a gradient: unfreeze one, and trace outside of "
+            "torch.no_grad and torch.inference_mode; or trace without loss="
+        )
+
+
+def by_name(results: Any) -> dict[str, Any]:
+    """The tensors that a function returns, by name: of what is in another, ``outer.inner``; None is left out.
+
+    Raises:
+        TraceError: It returned something else than tensors, or tuples, lists or dicts of them, or two of one name.
+
+    Example:
+        >>> import torch
+        >>> list(by_name((torch.ones(1), {"last": torch.ones(1), "cells": (torch.ones(1), None)})))
+        ['output.0', 'output.1.last', 'output.1.cells.0']
+    """
+    named: dict[str, Any] = {}
+    for name, tensor in _results(results, ""):
+        if named.setdefault(check_name(name), tensor) is not tensor:
+            raise TraceError(f"the function returns two tensors by the name {name!r}: return them by other keys")
+    return named
+
+
+def _results(results: Any, name: str) -> Iterator[tuple[str, Any]]:
+    import torch
+
+    if isinstance(results, Mapping):
+        for key, thing in results.items():
+            yield from _results(thing, f"{name}.{key}" if name else str(key))
+    elif isinstance(results, (list, tuple)):
+        for i, thing in enumerate(results):
+            yield from _results(thing, f"{name or 'output'}.{i}")
+    elif isinstance(results, torch.Tensor):
+        yield name or "output", results
+    elif results is not None:
+        raise TraceError(
+            f"result {name or 'output'!r} is a {type(results).__name__}: the function must return tensors, or tuples "
+            "or dicts of them, or None"
+        )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from graphsched.errors import TraceError
 from graphsched.tracing.rebinding import found_in
 from graphsched.tracing.source import Source
-from graphsched.workload import Workload
+from graphsched.workload import Workload, like
 
 
 def trace(
@@ -35,8 +35,9 @@ def trace(
     the operator belongs to) and ``phase`` (``forward``, ``backward`` or ``update``).
 
     Args:
-        function: A module, or a function of tensors that returns a tensor, a tuple or a dict of them, or None.
-        inputs: Example tensors, and the defaults of the workload's inputs, which bear the names of the parameters.
+        function: A module, or a function of tensors that returns tensors, tuples or dicts of them, or None.
+        inputs: Example tensors, and the defaults of the workload's inputs, which bear the names of the parameters; in
+            tuples, lists and dicts those of their places (``batch.image``, ``pair.0``).
         target: With `loss`: its second argument, the input ``target``.
         loss: A function of a module's output and `target` (only the output without a target), to a scalar.
         optimizer: A ``torch.optim`` optimiser of the module's parameters; default: those that `function` uses.
@@ -46,12 +47,12 @@ def trace(
         name: Of the workload; default: that of the function or of the module's class.
 
     Returns:
-        A workload that returns ``output`` (``output.0``, … of a tuple; a dict's keys), of a training step also ``loss``
-        and, without an optimiser, the gradients ``grad/<parameter>``.
+        A workload that returns ``output`` (``output.0``, … of a tuple; a dict's keys; ``outer.inner``), of a training
+        step also ``loss`` and, without an optimiser, the gradients ``grad/<parameter>``.
 
     Raises:
         TraceError: The function's course depends on tensors' contents (the line is named), or it uses what
-            no plan could: tensors that are not given, devices of its own, ``out=``, another learning rate in every run.
+            no plan could: tensors that are not given, devices of its own, another learning rate in every run.
 
     Example:
         >>> import torch
@@ -73,19 +74,24 @@ def trace(
     trace again); moves between devices; gradients that a step leaves for the next.
     """
     modules, optimizers = _used(function, target, loss, optimizer, module)
-    inputs_by_name = _named(function, inputs)
+    arguments = _arguments(function, inputs)
+    nested = {name: _names(name, thing) for name, thing in arguments.items()}
+    inputs_by_name = {key: tensor for name, thing in arguments.items() for key, tensor in _leaves(name, thing)}
+    whole = () if list(nested.values()) == list(inputs_by_name) else tuple(nested.values())
     if target is not None:
         if "target" in inputs_by_name:
             raise TraceError("the module has an argument 'target' itself, as target= is called: rename the argument")
         inputs_by_name["target"] = target
     called = name or getattr(function, "__name__", type(function).__name__).strip("<>")
-    return Source(function, inputs_by_name, modules, optimizers, loss, called, grain).trace(device)
+    return Source(function, inputs_by_name, modules, optimizers, loss, called, grain, whole).trace(device)
 
 
 def _used(function: Any, target: Any, loss: Any, optimizer: Any, module: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """The modules and optimisers that `function` uses, by name."""
     import torch
 
+    if isinstance(function, torch.jit.ScriptModule):
+        raise TraceError(f"{type(function).__name__} is compiled: trace the module or function that it was made from")
     if optimizer is not None and not isinstance(optimizer, torch.optim.Optimizer):
         raise TraceError(f"optimizer is a {type(optimizer).__name__}: one of torch.optim is needed")
     given = {} if optimizer is None else {"optimizer": optimizer}
@@ -116,7 +122,7 @@ def _distinct(found: Mapping[str, Any]) -> dict[str, Any]:
     return {name: thing for i, (name, thing) in enumerate(found.items()) if thing not in list(found.values())[:i]}
 
 
-def _named(function: Any, inputs: tuple[Any, ...]) -> dict[str, Any]:
+def _arguments(function: Any, inputs: tuple[Any, ...]) -> dict[str, Any]:
     """`inputs` by the names of the function's parameters."""
     called = getattr(function, "forward", function)
     try:
@@ -129,3 +135,25 @@ def _named(function: Any, inputs: tuple[Any, ...]) -> dict[str, Any]:
         several = takes.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
         named |= {f"{name}.{i}": part for i, part in enumerate(thing)} if several else {name: thing}
     return named
+
+
+def _parts(thing: Any) -> Iterable[tuple[Any, Any]]:
+    return thing.items() if isinstance(thing, Mapping) else enumerate(thing)
+
+
+def _leaves(name: str, thing: Any) -> Iterator[tuple[str, Any]]:
+    """What is in tuples, lists and dicts, by name: ``outer.inner``."""
+    if isinstance(thing, (Mapping, list, tuple)):
+        for key, part in _parts(thing):
+            yield from _leaves(f"{name}.{key}", part)
+    else:
+        yield name, thing
+
+
+def _names(name: str, thing: Any) -> Any:
+    """`thing` with these names in the place of what is in it."""
+    if isinstance(thing, Mapping):
+        return {key: _names(f"{name}.{key}", part) for key, part in thing.items()}
+    if isinstance(thing, (list, tuple)):
+        return like(thing, (_names(f"{name}.{i}", part) for i, part in enumerate(thing)))
+    return name

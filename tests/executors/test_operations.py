@@ -36,6 +36,8 @@ aten = torch.ops.aten
         (aten.mm.default, "torch.ops.aten.mm.default"),
         (aten.add.Tensor, "torch.ops.aten.add.Tensor"),
         (aten._softmax.default, "torch.ops.aten._softmax.default"),
+        (aten._foreach_addcdiv_.ScalarList, "torch.ops.aten._foreach_addcdiv_.ScalarList"),
+        (aten._prelu_kernel.default, "torch.ops.aten._prelu_kernel.default"),
         (aten.__and__.Tensor, "torch.ops.aten.__and__.Tensor"),
     ],
 )
@@ -95,6 +97,8 @@ def test_a_function_that_bears_an_operators_name_is_not_it() -> None:
         "torch.ops.aten._reshape_alias",
         "torch.ops.aten._reshape_alias.default",
         "torch.ops.aten._nested_view_from_buffer.default",
+        "torch.ops.aten._fused_adam_.default",
+        "torch.ops.aten._weight_norm_interface.default",
         "torch.ops.aten._cufft_set_plan_cache_max_size.default",
         "torch.Tensor._indices",
         "torch.sparse_coo_tensor",

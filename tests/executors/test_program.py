@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import gc
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from graphsched.errors import ExecutionError, ScheduleError, WorkloadError
-from graphsched.executors import Program
+from graphsched.executors import Program, save_plan
 from graphsched.executors.buffers import Buffers
 from graphsched.plan import Plan
 from graphsched.workload import TensorSpec, Workload
@@ -247,6 +248,12 @@ def test_an_unknown_mode_is_refused() -> None:
         Program(adder(), mode="eagre")
 
 
+def test_a_workload_is_no_plan(tmp_path: Path) -> None:
+    for use in (Program, lambda work: save_plan(work, tmp_path / "plan")):
+        with pytest.raises(ScheduleError, match=r"a Workload was given: a plan is needed, which gs.schedule makes"):
+            use(two().work)
+
+
 def test_a_workload_without_code_is_refused() -> None:
     """a, of 1 s."""
     work = Workload.from_dict(adder().work.to_dict())
@@ -308,3 +315,31 @@ def in_new_thread(function: Any) -> Any:
     thread.start()
     thread.join()
     return found[0]
+
+
+def test_one_thread_at_a_time() -> None:
+    """The second thread is refused while the first one's task waits, and the first one ends as if alone."""
+    begun, go = threading.Event(), threading.Event()
+
+    def wait(x: torch.Tensor) -> torch.Tensor:
+        begun.set()
+        assert go.wait(20)
+        return x + 1
+
+    work = Workload()
+    x = work.input("x", torch.zeros(2))
+    work.task(wait, x, name="y", outputs=[TensorSpec((2,), "float32")])
+    found: list[Any] = []
+    with Program(by_hand(work, WORKERS, "worker:0/s0")) as program:
+        first = threading.Thread(target=lambda: found.append(program.run(x=torch.ones(2))["y"]))
+        first.start()
+        try:
+            assert begun.wait(20)
+            for call in (program.run, program.submit, program.state, program.reset):
+                with pytest.raises(ExecutionError, match="another thread is using this program"):
+                    call()
+        finally:
+            go.set()
+            first.join()
+        assert torch.equal(found[0], torch.full((2,), 2.0))
+        assert torch.equal(program.run()["y"], torch.ones(2))

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional
 
 import graphsched as gs
@@ -96,6 +97,21 @@ def test_a_process_without_the_code_returns_the_same(tmp_path: Path) -> None:
         assert same(program.run(), first)
         assert same(program.run(x=x), second)
         assert same(program.state(), states)
+
+
+def test_a_traced_step_of_private_operators(tmp_path: Path) -> None:
+    """Adagrad's operators are those on lists; PReLU, instance norm and batch norm have kernels of their own."""
+    torch.manual_seed(3)
+    norms = [nn.BatchNorm2d(3, momentum=None), nn.InstanceNorm2d(3, track_running_stats=True)]
+    net = nn.Sequential(nn.Conv2d(1, 3, 3), nn.PReLU(3), *norms, nn.Flatten(), nn.Linear(48, 2))
+    x, y = torch.randn(4, 1, 6, 6), torch.randint(0, 2, (4,))
+    adagrad = torch.optim.Adagrad(net.parameters(), lr=0.1)
+    work = gs.trace(net, x, target=y, loss=functional.cross_entropy, optimizer=adagrad)
+    plan = by_hand(work, WORKERS, "worker:0/s0")
+    save_plan(plan, tmp_path / "step")
+    with Program(plan) as program, Program(load_plan(tmp_path / "step")) as loaded:
+        assert same(program.run(), loaded.run())
+        assert same(program.state(), loaded.state())
 
 
 def test_a_loaded_plan_is_the_plan(tmp_path: Path) -> None:

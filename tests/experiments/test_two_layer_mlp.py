@@ -34,6 +34,13 @@ def test_cases_are_one_device_and_both() -> None:
     assert all(case.reported_s is None for case in made().values())
 
 
+def test_no_case_where_no_number_of_devices_is_there() -> None:
+    """Plain PyTorch alone would look as if what was asked for had been done."""
+    with pytest.raises(ExperimentError, match=r"yields no case with .*'devices': \(9,\)"):
+        made(devices=(9,))
+    assert list(made(devices=(1, 9)))[1:] == [ONE, "heft, CPU and 1 worker"]
+
+
 def test_every_case_trains_the_same_network_for_real(tmp_path: Path) -> None:
     """Better than chance (10 %) after two epochs of six steps, and as good as plain PyTorch."""
     run = made()

@@ -98,3 +98,18 @@ def test_a_forward_task_after_the_update_is_refused() -> None:
 
     with pytest.raises(WorkloadError, match=r"'output' reads 'bias' after 'update/bias/add'"):
         chain_of(gs.trace(step, torch.rand(4, 4)))
+
+
+def test_gradients_that_the_step_changes_itself_are_refused() -> None:
+    net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
+    sgd = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        loss = net(x).square().mean()
+        loss.backward()
+        nn.utils.clip_grad_value_(net.parameters(), 0.1)
+        sgd.step()
+        return loss
+
+    with pytest.raises(WorkloadError, match=r"task 'clamp' reads .*without clipping or scaling in between"):
+        chain_of(gs.trace(step, torch.rand(4, 4)))

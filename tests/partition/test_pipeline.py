@@ -325,6 +325,8 @@ def test_stages_that_no_cut_makes_fit_are_refused() -> None:
 def test_what_cannot_be_split_is_refused() -> None:
     work = traced()
     by_hand = gs.Workload("hand")
+    with pytest.raises(WorkloadError, match="a Linear was given: a workload is needed"):
+        pipeline(nn.Linear(2, 2), WORKERS[:2], micro_batches=2)  # type: ignore[arg-type]
     with pytest.raises(WorkloadError, match="'hand' was built by hand"):
         split(by_hand, "1f1b", 2, 1)
     with pytest.raises(WorkloadError, match="12 rows does not divide into 5 equal micro-batches"):

@@ -10,7 +10,8 @@ from graphsched.errors import WorkloadError
 from graphsched.partition.chain import chain_of
 from graphsched.partition.pipeline import pipeline
 from graphsched.partition.placing import Placing
-from tests.partition.pipelines import OPTIMIZERS, WORKERS, residual, traced
+from tests.partition.pipelines import OPTIMIZERS, WORKERS, plain, residual, run, traced
+from tests.tracing.steps import worst
 
 DEVICES = ["worker:0", "worker:1"]
 
@@ -27,6 +28,17 @@ def test_backward_tasks_and_updates_are_with_their_forward_tasks() -> None:
             for read in task.reads:
                 assert read.value.kind != "state" or homes[read.value.root] == task.devices[0]
     assert {device for name, device in homes.items() if not name.startswith("constant")} == set(WORKERS)
+
+
+def test_an_update_that_reads_a_gradient_alone_is_with_its_parameter() -> None:
+    """maximize: gradient ─ neg ─ add to the parameter, in each stage."""
+    ascent = traced(
+        optimizer=lambda parameters: torch.optim.SGD(parameters, lr=0.1, maximize=True), dtype=torch.float64
+    )
+    results, states = run(pipeline(ascent, DEVICES, micro_batches=3), steps=2)
+    wanted, wanted_states = plain(ascent, steps=2, micro_batches=3)
+    assert worst(results, wanted) < 1e-12
+    assert worst(states, wanted_states) < 1e-12
 
 
 def test_stages_of_one_device_may_share_an_update() -> None:

@@ -343,6 +343,17 @@ def by_hand() -> gs.Workload:
     return work
 
 
+def amsgrad(parameters: Any) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(parameters, lr=0.01, amsgrad=True)
+
+
+def test_what_an_update_copies_into_a_split_state() -> None:
+    """The largest second moment so far: maximum ─ copy_."""
+    net, x, y = example("MLP")
+    found = run(tensor(traced(net, x, y, amsgrad), workers(2)), 2, steps=3)
+    assert_trains_as(net, found, plain(net, amsgrad, F.cross_entropy, x, y, 3), 1e-12)
+
+
 def foreach(parameters: Any) -> torch.optim.Optimizer:
     return torch.optim.SGD(parameters, lr=0.1, foreach=True)
 

@@ -123,3 +123,22 @@ def test_a_tensor_with_another_memory() -> None:
 def test_no_operator_returns_what_this_changes() -> None:
     with pytest.raises(TraceError, match="write it out of place"):
         functional(torch.ops.aten.set_data.default)
+
+
+def test_a_view_of_another_type_is_not_changed() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        z = torch.complex(x, x)
+        z.real.mul_(2)
+        return z
+
+    with pytest.raises(TraceError, match=r"test_aliases.py:\d+: `z.real.mul_.*view of type torch.float32"):
+        gs.trace(function, torch.rand(4))
+
+
+@pytest.mark.parametrize("inplace", [True, False])
+def test_an_operator_that_returns_one_tensor_and_changes_another(inplace: bool) -> None:
+    """RReLU's noise."""
+    x = torch.randn(40, dtype=torch.float64)
+    found, _ = run(gs.trace(lambda x: torch.nn.functional.rrelu(x * 1, training=True, inplace=inplace), x))
+    torch.manual_seed(7)
+    assert torch.equal(found["output"], torch.nn.functional.rrelu(x, training=True))

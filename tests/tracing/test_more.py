@@ -49,6 +49,23 @@ def test_what_an_optimizer_keeps_starts_as_it_starts_it(optimizer: str) -> None:
     assert worst(states, dict(plain(net, make, F.mse_loss, X, Y, 3)[2].named_parameters())) < 1e-7
 
 
+# Their plain forms read a number of steps from a tensor, or write to out=.
+WITHOUT_NUMBERS: dict[str, Optimizer] = {
+    "adagrad": functools.partial(torch.optim.Adagrad, lr=0.01, lr_decay=0.1, weight_decay=0.1),
+    "adagrad from 0.1": functools.partial(torch.optim.Adagrad, lr=0.01, initial_accumulator_value=0.1),
+    "adamax": functools.partial(torch.optim.Adamax, lr=0.01),
+}
+
+
+@pytest.mark.parametrize("optimizer", WITHOUT_NUMBERS)
+def test_a_step_that_pytorch_takes_with_numbers_of_tensors(optimizer: str) -> None:
+    net, make = small(), WITHOUT_NUMBERS[optimizer]
+    work = gs.trace(net, X, target=Y, loss=F.mse_loss, optimizer=make(net.parameters()))
+    assert all(len(task.updates) <= 1 for task in work.tasks)  # a task for each parameter, which a split can place
+    _, states = run(work, steps=3)
+    assert worst(states, dict(plain(net, make, F.mse_loss, X, Y, 3)[2].named_parameters())) < 1e-12
+
+
 def test_a_first_step_unlike_the_others() -> None:
     """Dampening: the first momentum is the whole gradient, later ones get a part of it."""
     net, make = small(), functools.partial(torch.optim.SGD, lr=0.05, momentum=0.9, dampening=0.3)
@@ -240,7 +257,7 @@ def test_inputs_of_another_trace_go_by_name() -> None:
 @pytest.mark.parametrize(
     ("arguments", "given", "message"),
     [
-        (((X, X),), {}, "input 'a' is a tuple"),
+        (((X, {"b": 3}),), {}, "input 'a.1.b' is a int"),
         ((X.to_sparse(),), {}, "'a' is sparse, nested or quantized"),
         ((X,), {"optimizer": [1]}, "optimizer is a list"),
         ((X,), {"module": [nn.Linear(2, 2)]}, "module holds a list"),

@@ -377,7 +377,7 @@ def depends(x: torch.Tensor) -> torch.Tensor:
 
 
 def writes_out(x: torch.Tensor) -> torch.Tensor:
-    return torch.mul(x, x, out=torch.empty(4))
+    return torch.mul(x, x, out=torch.empty(0))
 
 
 @pytest.mark.parametrize(
@@ -386,9 +386,13 @@ def writes_out(x: torch.Tensor) -> torch.Tensor:
         (depends, r"test_trace.py:\d+: `if x.sum\(\) > 0:.*depends on data.*torch.where"),
         (lambda x: x[x > 0], "depends on data"),
         (lambda x: x * x.sum().item(), "depends on data"),
-        (lambda x: 3, "must return a tensor"),
+        (lambda x: 3, "result 'output' is a int: the function must return tensors"),
+        (lambda x: {"a": (x, 2.0)}, "result 'a.1' is a float"),
+        (lambda x: {"a": (x,), "a.0": x * 2}, "two tensors by the name 'a.0'"),
+        (lambda x: torch.tensor(x.numpy()), r"x.numpy\(\).*depends on data.*torch.where"),
+        (lambda x: print(f"{x.sum():.3f}"), "depends on data"),
         (lambda x: {"a b": x}, "white space"),
-        (writes_out, "out="),
+        (writes_out, r"test_trace.py:\d+: .*shape \(4,\) to out= of shape \(0,\)"),
         (lambda x: x @ x.T @ x.view(3), r"RuntimeError: .*invalid for input"),
         (lambda x, y: x + y, "missing a required argument: 'y'"),
     ],
@@ -418,6 +422,34 @@ def test_arguments_that_do_not_fit(given: dict[str, Any], message: str) -> None:
 def test_a_function_with_a_loss_of_its_own() -> None:
     with pytest.raises(TraceError, match="go with a module"):
         gs.trace(depends, torch.rand(3), loss=torch.sum)
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        (functools.partial(F.cross_entropy, reduction="none"), r"the loss is shape \(4,\): a tensor with one element"),
+        (lambda output, y: 3.0, "the loss is a float"),
+        (lambda output, y: output.detach().sum(), "the loss depends on no parameter.*unfreeze.*torch.no_grad"),
+    ],
+)
+def test_losses_without_a_gradient(loss: Callable[..., Any], message: str) -> None:
+    net, x, y = nn.Linear(4, 3), torch.rand(4, 4), torch.arange(4) % 3
+    with pytest.raises(TraceError, match=message):
+        gs.trace(net, x, target=y, loss=loss, optimizer=SGD(net.parameters()))
+
+
+@pytest.mark.filterwarnings("ignore")  # TorchScript is deprecated
+def test_a_compiled_module() -> None:
+    with pytest.raises(TraceError, match=r"RecursiveScriptModule is compiled: trace the module"):
+        gs.trace(torch.jit.script(nn.Linear(4, 3)), torch.rand(2, 4))
+
+
+def test_anomaly_detection_reads_no_numbers_of_a_trace() -> None:
+    net, x, y = nn.Linear(4, 3), torch.rand(4, 4), torch.arange(4) % 3
+    step = functools.partial(gs.trace, net, x, target=y, loss=F.cross_entropy, optimizer=SGD(net.parameters()))
+    plain_tasks = [task.name for task in step().tasks]
+    with torch.autograd.set_detect_anomaly(True):
+        assert [task.name for task in step().tasks] == plain_tasks
 
 
 def test_a_parameter_that_was_not_given() -> None:

@@ -77,7 +77,10 @@ class Chooser:
         spread = call.spread
         x = call.args[_WEIGHTS[call.name] - 1]
         if weight.base in self.fixed:
-            return None, "an operator changes its weight that knows no parts (an optimizer with foreach or fused?)"
+            return (
+                None,
+                "an operator changes its weight that knows no parts (an optimizer with foreach or fused, or Adagrad?)",
+            )
         if call.name == "convolution" and (call.args[6] or call.args[8] > 1):
             return _groups(call, weight, x)
         outputs, inputs = (0, 1) if call.name == "convolution" else (1, 0)

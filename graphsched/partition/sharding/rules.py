@@ -44,7 +44,7 @@ def works_on_parts(function: Any) -> bool:
 
     tags = getattr(function, "tags", ())
     name = function._schema.name.removeprefix("aten::") if tags else ""
-    return torch.Tag.pointwise in tags or name in ("native_batch_norm", "_batch_norm_with_update")
+    return torch.Tag.pointwise in tags or name in ("copy_", "native_batch_norm", "_batch_norm_with_update")
 
 
 # -- elementwise -------------------------------------------------------------------------------------
@@ -138,6 +138,7 @@ def _select_backward(call: Call) -> Local | None:
 
 RULES: dict[str, Callable[[Call], Local | None]] = {
     **dict.fromkeys(("mm", "bmm", "addmm"), product),
+    "copy_": _pointwise,
     "convolution": convolution,
     "convolution_backward": convolution_backward,
     "_batch_norm_with_update": batch_norm_with_update,
