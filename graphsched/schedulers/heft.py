@@ -12,7 +12,9 @@ from graphsched.platform import Platform
 from graphsched.schedulers.placing.candidates import Candidates, Devices, find_candidates
 from graphsched.schedulers.placing.durations import Durations, Transfers
 from graphsched.schedulers.placing.forecast import Forecast
+from graphsched.schedulers.placing.incoming import Alone, Queued
 from graphsched.schedulers.placing.lanes import Copies, lane_counts
+from graphsched.schedulers.placing.queues import Queues
 from graphsched.schedulers.registry import register
 from graphsched.workload import Task, Workload
 
@@ -21,35 +23,57 @@ ROUNDING = 1e-12  # ranks that differ by less, as a share of the largest, are eq
 
 @register("heft")
 @collector_off()
-def heft(work: Workload, platform: Platform, costs: Costs, *, lanes: int = 1, copies: Copies = "own") -> Placement:
+def heft(
+    work: Workload,
+    platform: Platform,
+    costs: Costs,
+    *,
+    lanes: int = 1,
+    copies: Copies = "own",
+    contention: bool = True,
+) -> Placement:
     """Tasks by upward rank, each to the lane (of `lanes` on each device) where it is over first.
 
-    A task may go into a gap between tasks placed before. A copy that the workload asks for occupies
-    its lane; any other value reaches a device once, after its link's time alone, for all readers there.
-    A state that the workload does not place lives where the first task goes that reads or updates it.
-    The dispatch order is that of predicted starts.
+    A task may go into a gap between tasks placed before. A value reaches a device once, for all readers there; its copy
+    is agreed on when the first of them is placed, and asked about while devices are compared. A state that the workload
+    does not place lives where the first task goes that reads or updates it. The dispatch order is that of predicted
+    starts.
+
+    Args:
+        work: What to run.
+        platform: What to run it on.
+        costs: Costs of its tasks.
+        lanes: Compute lanes on each device.
+        copies: Lanes of the copies that the workload asks for.
+        contention: Whether copies queue for lanes, engines and shared capacities (`placing.queues`). Without, as in the
+            paper, each takes its link's time alone, but for those that the workload asks for, which queue for their
+            lane.
 
     Source: H. Topcuoglu, S. Hariri, M.-Y. Wu: Performance-effective and low-complexity task scheduling
-    for heterogeneous computing. IEEE TPDS 13 (3), 2002, section 4.1.
+    for heterogeneous computing. IEEE TPDS 13 (3), 2002, section 4.1; of the queues O. Sinnen, L. Sousa: Communication
+    contention in task scheduling. IEEE TPDS 16 (6), 2005.
 
-    Not modelled: dispatch; lanes that share a device; inserted copies that queue or share links.
+    Not modelled: dispatch; lanes that share a device; the thread that pageable copies block; queues in the ranks.
 
     Raises:
         ScheduleError: More lanes than a device may have.
         PlatformError: No link brings a task's values to a device where it may run.
     """
-    forecast = forecast_heft(work, platform, costs, lanes=lanes, copies=copies)
+    forecast = forecast_heft(work, platform, costs, lanes=lanes, copies=copies, contention=contention)
     order = sorted(forecast.start_s, key=forecast.start_s.__getitem__)
     return Placement(order, forecast.lanes(), copies=copies)
 
 
-def forecast_heft(work: Workload, platform: Platform, costs: Costs, *, lanes: int, copies: Copies) -> Forecast:
+def forecast_heft(
+    work: Workload, platform: Platform, costs: Costs, *, lanes: int, copies: Copies, contention: bool
+) -> Forecast:
     """The times and lanes that `heft` finds, tasks in the order of their ranks."""
     candidates = find_candidates(work, platform)
     counts = lane_counts(platform, candidates.used(), lanes)
     durations, transfers = Durations(platform, costs), Transfers(platform, counts)
     ranks = upward_ranks(work, candidates, counts, durations, transfers)
-    forecast = Forecast(work, platform, candidates, counts, durations, transfers, copies)
+    incoming = Queued(Queues(platform), transfers) if contention else Alone(transfers)
+    forecast = Forecast(work, platform, candidates, counts, durations, transfers, copies, incoming)
     grain = max(ranks.values(), default=0.0) * ROUNDING or 1.0
     for task in sorted(work.tasks, key=lambda task: -round(ranks[task.name] / grain)):  # ties: order of the workload
         forecast.place(task)
@@ -66,19 +90,19 @@ def upward_ranks(
     """
     devices, group_of = candidates.devices, candidates.group_of
     kinds = _Kinds(work, candidates, counts)
-    of = kinds.of
+    readers = {name: kinds.of[name] for name in devices}
     successors = dict(work.graph.adjacency())
-    means: dict[tuple[int, int], tuple[float, float]] = {}
+    means: list[list[tuple[float, float] | None]] = [[None] * len(kinds.lanes) for _ in kinds.lanes]
     ranks: dict[str, float] = {}
     for task in reversed(work.tasks):
         name, below = task.name, 0.0
-        kind, group = of.get(name, -1), group_of.get(name, -1)
+        kind, group = kinds.of.get(name, -1), group_of.get(name, -1)
         for after, edge in successors[name].items():
-            length = ranks[after]
-            if edge["values"] and after in devices and (group < 0 or group_of.get(after) != group):
-                mean = means.get((kind, of[after]))
+            length, reader = ranks[after], readers.get(after, -1)
+            if reader >= 0 and edge["values"] and (group < 0 or group_of.get(after) != group):
+                mean = means[kind][reader]
                 if mean is None:
-                    mean = means[kind, of[after]] = transfers.mean(kinds.where[name], kinds.where[after])
+                    mean = means[kind][reader] = transfers.mean(kinds.where[name], kinds.where[after])
                 length += mean[0] + edge["nbytes"] * mean[1]
             if length > below:
                 below = length

@@ -17,7 +17,7 @@ from graphsched.schedulers import schedule
 from graphsched.simulator import Model, predict
 from graphsched.workload import Workload
 
-SCHEDULERS = ("critical_path", "cpop", "peft", "lookahead", "dls", "etf", "min_min", "max_min")
+SCHEDULERS = ("heft", "critical_path", "cpop", "peft", "lookahead", "dls", "etf", "min_min", "max_min")
 UNTIMED = Model(timing=False)
 
 

@@ -75,7 +75,7 @@ def timed(plan: Plan, *, contention: bool = False) -> Timetable:
 
 def by_paper(scheduler: str, work: Workload) -> tuple[dict[str, int], dict[str, float], float]:
     """Processor (from 1) and start of each task, in the order of the paper, and the makespan; copies do not queue."""
-    plan = schedule(work, THREE, scheduler=scheduler, **({} if scheduler == "heft" else {"contention": False}))
+    plan = schedule(work, THREE, scheduler=scheduler, contention=False)
     plan.check()
     lanes = {name: plan.lanes[lane].name for name, lane in zip(plan.names, plan.lane_of, strict=True)}
     table = timed(plan)

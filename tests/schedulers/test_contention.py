@@ -8,7 +8,7 @@ from graphsched.platform import Platform
 from tests.schedulers.contended import gain, random_work
 
 
-@pytest.mark.parametrize("scheduler", ["etf", "peft"])
+@pytest.mark.parametrize("scheduler", ["etf", "heft", "peft"])
 def test_plans_for_large_copies_are_shorter(scheduler: str) -> None:
     """By the simulator's word; the full table is that of ``python -m tests.schedulers.contended``."""
     platform = Platform.load("h200-x4")

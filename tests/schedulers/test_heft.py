@@ -14,10 +14,11 @@ from graphsched.estimates import task_cost
 from graphsched.plan import Plan
 from graphsched.platform import Device, Link, Platform
 from graphsched.schedulers import schedule
-from graphsched.schedulers.heft import heft, upward_ranks
+from graphsched.schedulers.heft import forecast_heft, heft, upward_ranks
 from graphsched.schedulers.placing.candidates import find_candidates
 from graphsched.schedulers.placing.durations import Durations, Transfers
 from graphsched.schedulers.placing.forecast import Forecast
+from graphsched.schedulers.placing.incoming import Alone
 from graphsched.simulator import predict
 from graphsched.workload import Task, Workload
 from tests.schedulers.graphs import MATRIX, add, graph, lanes_of, machine, stub
@@ -56,7 +57,8 @@ def forecast(plan: Plan) -> Forecast:
         {**work.to_dict(), "tasks": [t | {"devices": _device(plan, t)} for t in work.to_dict()["tasks"]]}
     )
     durations, transfers = Durations(plan.platform, None), Transfers(plan.platform, counts)
-    times = Forecast(pinned, plan.platform, find_candidates(pinned, plan.platform), counts, durations, transfers, "own")
+    candidates = find_candidates(pinned, plan.platform)
+    times = Forecast(pinned, plan.platform, candidates, counts, durations, transfers, "own", Alone(transfers))
     for name in (name for name in plan.names if name in work.graph):
         times.place(pinned[name])
     return times
@@ -81,7 +83,7 @@ def test_ranks_of_the_paper(paper: Workload) -> None:
 
 def test_schedule_of_the_paper(paper: Workload) -> None:
     """Figure 3 a of the paper: where each task goes, when it starts, and a makespan of 80."""
-    plan = schedule(paper, machine(3, cpu=False), scheduler="heft")
+    plan = schedule(paper, machine(3, cpu=False), scheduler="heft", contention=False)
     plan.check()
     where = {name: int(lanes_of(plan)[name][5]) + 1 for name in PAPER_SECONDS}
     assert list(where.values()) == [3, 1, 3, 2, 3, 2, 3, 1, 2, 2]
@@ -98,11 +100,53 @@ def test_schedule_of_the_paper_where_copies_queue(paper: Workload) -> None:
     """
     here = machine(3, cpu=False)
     here = replace(here, devices=tuple(replace(device, peer_engines=0) for device in here.devices))
-    plan = schedule(paper, here)
+    plan = schedule(paper, here, contention=False)
     assert spans(plan)["n6"] == (32, 48)
     assert spans(plan)["n8"] == (68, 73)
     assert spans(plan)["n10"] == (84, 91)
     assert predict(plan).makespan_s == pytest.approx(91)
+
+
+def fan() -> Workload:
+    """Three tasks after one, each with a value of its own to bring.
+
+    ::
+
+        a (1, cuda:0) ─6 bytes─▶ b (10)
+          ├───────────6 bytes─▶ c (10)
+          └───────────6 bytes─▶ d (10)
+    """
+    dag = nx.DiGraph()
+    dag.add_node("a", duration_s={"cuda:0": 1.0})
+    for name in "bcd":
+        dag.add_node(name, duration_s=10.0)
+        dag.add_edge("a", name, nbytes=6)
+    return Workload.from_graph(dag)
+
+
+@pytest.mark.parametrize(("contention", "where", "makespan_s"), [(False, [0, 1, 2], 23), (True, [0, 1, 0], 21)])
+def test_copies_that_queue_on_one_engine(contention: bool, where: list[int], makespan_s: float) -> None:
+    """b stays on cuda:0 until 11, c is on cuda:1 from 7 to 17.
+
+    As if its copy were alone d goes to cuda:2, to be over at 17; but cuda:0 makes one copy at a time, so it begins
+    there at 1 + 6 + 6 = 13 and is over at 23. Behind b it is over at 21.
+    """
+    plan = schedule(fan(), machine(3, cpu=False), contention=contention)
+    assert [lanes_of(plan)[name] for name in "bcd"] == [f"cuda:{k}/s0" for k in where]
+    assert predict(plan).makespan_s == pytest.approx(makespan_s)
+
+
+def test_a_start_is_that_of_the_copies_agreed() -> None:
+    """x (9 bytes, cuda:0) and y (9 bytes, cuda:1) share the way into cuda:2, where t must run: at 18, not at 9."""
+    names = [f"cuda:{k}" for k in range(3)]
+    links = tuple(Link(a, b, "peer", 0.0, 1.0, (f"{b}/in",)) for a in names for b in names if a != b)
+    ports = {f"{name}/in": 1.0 for name in names}
+    here = Platform("ports", tuple(Device(name, "cuda") for name in names), links, ports)
+    dag = nx.DiGraph([("x", "t", {"nbytes": 9}), ("y", "t", {"nbytes": 9})])
+    seconds = {"x": {"cuda:0": 0.0}, "y": {"cuda:1": 0.0}, "t": {"cuda:2": 1.0}}
+    nx.set_node_attributes(dag, seconds, "duration_s")
+    times = forecast_heft(Workload.from_graph(dag), here, Costs(), lanes=2, copies="own", contention=True)
+    assert times.start_s == {"x": 0, "y": 0, "t": 18}
 
 
 def test_ranks_average_over_lanes() -> None:

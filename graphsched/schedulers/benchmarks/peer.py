@@ -82,9 +82,9 @@ def _own(graph: nx.DiGraph, speeds: list[float]) -> tuple[float, float]:
     times = []
     for _ in range(REPEATS):
         begun = time.process_time()
-        heft(work, platform, platform.costs)
+        heft(work, platform, platform.costs, contention=False)
         times.append(time.process_time() - begun)
-    return min(times), forecast_heft(work, platform, platform.costs, lanes=1, copies="own").makespan_s
+    return min(times), forecast_heft(work, platform, platform.costs, lanes=1, copies="own", contention=False).makespan_s
 
 
 def _platform(devices: int) -> Platform:

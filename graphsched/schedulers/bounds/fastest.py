@@ -20,7 +20,7 @@ def processors(platform: Platform, name: str) -> int:
 
 
 def least_s(cost: TaskCost, mode: str) -> float:
-    """Least seconds of an operation alone: in a CUDA graph with the memory and the caches that suit it best.
+    """Least seconds of an operation alone on a GPU: in a CUDA graph with the memory and the caches that suit it best.
 
     Example:
         >>> from graphsched.costs import CacheStates
@@ -67,12 +67,17 @@ class Fastest:
             return known
         unlike = devices if isinstance(task.duration_s, Mapping) else self._unlike(devices)
         found = [(d, task_cost(task, self._platform.device(d), self._costs)) for d in unlike]
-        seconds = [least_s(cost, self._mode) for _, cost in found]
+        seconds = [self._seconds(*one) for one in found]
         alone = min(seconds)
         rows = [[s * part for part in self._parts(task, *one)] for s, one in zip(seconds, found, strict=True)]
         shares = tuple(map(min, zip(*rows, strict=True)))
         self._known[key] = (alone, shares)
         return alone, shares
+
+    def _seconds(self, device: str, cost: TaskCost) -> float:
+        if self._platform.device(device).kind == "cuda":
+            return least_s(cost, self._mode)
+        return cost.on_lane_at(self._platform.dispatch.product_s)
 
     def _unlike(self, devices: Devices) -> Devices:
         """One device of each kind that costs tell apart."""

@@ -8,37 +8,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from graphsched.errors import PlatformError
 from graphsched.plan import copy_lane
-from graphsched.platform import Link, Platform
-from graphsched.schedulers.bounds.links import capacity_rates
+from graphsched.platform import Platform
 from graphsched.schedulers.placing.durations import Transfers
-from graphsched.schedulers.placing.slots import Gap, Slots
+from graphsched.schedulers.placing.queues import Queues, Ride, Way, first_ride
+from graphsched.schedulers.placing.slots import Slots
 from graphsched.schedulers.placing.trail import Trail
 from graphsched.workload import Memory
-
-
-@dataclass(frozen=True, eq=False)
-class Way:
-    """How copies go from one device to another.
-
-    Attributes:
-        lane: The lane where they queue.
-        shares: What they share with other lanes, and how many seconds of it a byte or a second of copying takes.
-    """
-
-    lane: Slots
-    shares: tuple[tuple[Slots, float, float], ...] = ()
-
-
-class Ride(NamedTuple):
-    """One copy: its way, the interval of the lane, start and end in seconds, and what it holds of what is shared."""
-
-    way: Way
-    gap: Gap
-    start_s: float
-    end_s: float
-    holds: tuple[tuple[Slots, float, float], ...]
 
 
 class Parcel(NamedTuple):
@@ -63,10 +39,10 @@ class Parcel(NamedTuple):
 class Deliveries:
     """Copies that have been agreed so far, and when the next ones would end.
 
-    With `contention` a copy queues for its lane; a copy engine that several lanes use and each capacity that it crosses
-    serve copies one after another, in the order of arrival, for as long as their bytes need there at the full rate. So
-    the last of several copies that meet ends when the shared capacity has done with all of them, as in the simulator,
-    where they share it all along. Without it each takes its link's time alone.
+    With `contention` a copy queues for its lane or for the one engine of its GPU (`Queues`); what several queues share,
+    several engines or a capacity, serves copies one after another, in the order of arrival, for as long as their bytes
+    need there at the full rate. So the last of several copies that meet ends when the shared capacity has done with all
+    of them, as in the simulator, where they share it all along. Without it each takes its link's time alone.
 
     Source: O. Sinnen, L. Sousa: Communication contention in task scheduling. IEEE TPDS 16 (6), 2005 (edges are
     scheduled on links as tasks on processors).
@@ -80,9 +56,11 @@ class Deliveries:
     contention: bool
     trail: Trail
     _delivered: dict[tuple[str, str], float] = field(default_factory=dict)
-    _ways: dict[tuple[str, str, Memory], Way] = field(default_factory=dict)
     _lanes: dict[str, Slots] = field(default_factory=dict)
-    _shared: dict[tuple[str, str], Slots] = field(default_factory=dict)
+    _queues: Queues = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._queues = Queues(self.platform)
 
     def arrival_s(self, parcels: Iterable[Parcel], device: str) -> float:
         """When all of `parcels` would be on `device`: infinite where no link leads."""
@@ -92,7 +70,7 @@ class Deliveries:
             end = self._delivered.get((parcel.name, device))
             if end is None:
                 seconds = self.transfers.row(parcel.home, parcel.nbytes, parcel.memory)[device]
-                if self.contention and 0.0 < seconds < math.inf:
+                if self.contention and parcel.home != device and seconds < math.inf:
                     end = self._next(parcel, device, seconds, busy).end_s
                 else:
                     end = parcel.written_s + seconds
@@ -112,7 +90,7 @@ class Deliveries:
             if key not in self._delivered:
                 seconds = self.transfers.row(parcel.home, parcel.nbytes, parcel.memory)[device]
                 end = parcel.written_s + seconds
-                if self.contention and 0.0 < seconds < math.inf:
+                if self.contention and parcel.home != device and seconds < math.inf:
                     end = self._taken(self._next(parcel, device, seconds, busy)).end_s
                 self._delivered[key] = end
                 self.trail.did(partial(self._delivered.pop, key))
@@ -121,63 +99,23 @@ class Deliveries:
 
     def _next(self, parcel: Parcel, device: str, seconds: float, busy: dict[int, float]) -> Ride:
         """The copy of `parcel` behind those of the same task; `busy`: until when these keep their lanes."""
-        way = self._way(parcel.home, device, parcel.memory)
-        ready = max(parcel.written_s, busy.get(id(way.lane), 0.0))
-        ride = _ride(way, parcel.nbytes, seconds, ready)
-        busy[id(way.lane)] = ride.end_s
+        way = self._queues.way(parcel.home, device, parcel.memory)
+        ready = max(parcel.written_s, busy.get(id(way.queue), 0.0))
+        ride = first_ride(way, parcel.nbytes, seconds, ready)
+        busy[id(way.queue)] = ride.end_s
         return ride
 
     def asked(self, source: str, target: str, memory: Memory, nbytes: int, ready_s: float, lane: Slots | None) -> Ride:
         """Agree on a copy that the workload asks for; on `lane`, or on one of its own where that is None."""
         seconds = self.transfers.asked_s(source, target, memory, nbytes)
-        way = self._way(source, target, memory)
-        way = Way(way.lane if lane is None else lane, way.shares if self.contention else ())
-        return self._taken(_ride(way, nbytes, seconds, ready_s))
+        if self.contention:
+            way = self._queues.way(source, target, memory, lane)
+        else:
+            way = Way(self._lanes.setdefault(copy_lane(source, target), Slots()) if lane is None else lane)
+        return self._taken(first_ride(way, nbytes, seconds, ready_s))
 
     def _taken(self, ride: Ride) -> Ride:
-        self.trail.take(ride.way.lane, ride.gap, ride.start_s, ride.end_s - ride.start_s)
+        self.trail.take(ride.way.queue, ride.gap, ride.start_s, ride.end_s - ride.start_s)
         for slots, start_s, seconds in ride.holds:
             self.trail.take(slots, slots.find(start_s, seconds), start_s, seconds)
         return ride
-
-    # -- ways ------------------------------------------------------------------------------------
-
-    def _way(self, source: str, target: str, memory: Memory) -> Way:
-        way = self._ways.get((source, target, memory))
-        if way is None:
-            lane = self._lanes.setdefault(copy_lane(source, target), Slots())
-            way = self._ways[source, target, memory] = Way(lane, tuple(self._shares(source, target, memory)))
-        return way
-
-    def _shares(self, source: str, target: str, memory: Memory) -> Iterable[tuple[Slots, float, float]]:
-        link = self._link(source, target, memory)
-        engines = self.platform.device(source).peer_engines
-        if link is not None and link.memory == "peer" and engines:
-            yield self._shared.setdefault(("engine", source), Slots()), 0.0, 1.0 / engines
-        rates = capacity_rates(self.platform)
-        for name in link.crosses if link is not None else ():
-            yield self._shared.setdefault(("capacity", name), Slots()), 1.0 / rates[name], 0.0
-
-    def _link(self, source: str, target: str, memory: Memory) -> Link | None:
-        try:
-            return self.platform.link(source, target, memory)
-        except PlatformError:
-            return None
-
-
-def _ride(way: Way, nbytes: int, seconds: float, ready_s: float) -> Ride:
-    """The first interval of the lane that holds the copy, lengthened until what it shares has room for it."""
-    took = seconds
-    while True:
-        gap = way.lane.find(ready_s, took)
-        start = way.lane.start(gap, ready_s)
-        end = start + seconds
-        holds = []
-        for slots, a_byte, a_second in way.shares:
-            held = nbytes * a_byte + seconds * a_second
-            begin = slots.start(slots.find(start, held), start)
-            holds.append((slots, begin, held))
-            end = max(end, begin + held)
-        if end - start <= took:
-            return Ride(way, gap, start, end, tuple(holds))
-        took = end - start

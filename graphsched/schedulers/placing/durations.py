@@ -9,7 +9,7 @@ from typing import Any
 from graphsched.costs import Costs
 from graphsched.errors import PlatformError
 from graphsched.estimates import task_cost
-from graphsched.platform import Link, Platform
+from graphsched.platform import Device, Link, Platform
 from graphsched.schedulers.placing.candidates import Devices
 from graphsched.workload import Memory, Task
 
@@ -35,7 +35,7 @@ def costs_in(mode: str, costs: Costs) -> Costs:
 
 
 class Durations:
-    """Seconds of tasks alone on devices; each distinct operation is looked up once."""
+    """Seconds of tasks alone on devices (CPU lanes at their present pace); each distinct one is looked up once."""
 
     def __init__(self, platform: Platform, costs: Costs | None) -> None:
         self._platform = platform
@@ -57,7 +57,11 @@ class Durations:
         return row
 
     def _found(self, task: Task, devices: Devices) -> Seconds:
-        return tuple([task_cost(task, self._platform.device(d), self._costs).device_s for d in devices])
+        return tuple([self._seconds(task, self._platform.device(name)) for name in devices])
+
+    def _seconds(self, task: Task, device: Device) -> float:
+        cost = task_cost(task, device, self._costs)
+        return cost.device_s if device.kind == "cuda" else cost.on_lane_at(self._platform.dispatch.product_s)
 
     def _given(self, task: Task, devices: Devices) -> Seconds:
         """Durations given for devices by name, or for all of them; otherwise looked up one by one."""
@@ -99,6 +103,10 @@ class Transfers:
             row[source] = 0.0
             self._rows[source, nbytes, memory] = row
         return row
+
+    def link(self, source: str, memory: Memory, target: str) -> Link | None:
+        """The link from `source` to `target`, if there is one; `memory` as in `row`."""
+        return self._links_from(source, memory).get(target)
 
     def ways_to(self, devices: Devices) -> Ways:
         """Ways to `devices`."""

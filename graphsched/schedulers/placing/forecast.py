@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from graphsched.plan import copy_lane, lies_pageable
+from graphsched.plan import lies_pageable
 from graphsched.platform import Platform
 from graphsched.schedulers.placing.candidates import Candidates, Devices
-from graphsched.schedulers.placing.durations import Arrivals, Durations, Transfers, Ways
+from graphsched.schedulers.placing.durations import Durations, Transfers
+from graphsched.schedulers.placing.incoming import NO_GAP, Alone, AloneWays, Queued, QueuedWays, Wanted
 from graphsched.schedulers.placing.lanes import Copies, lane_name
+from graphsched.schedulers.placing.queues import first_ride, take
 from graphsched.schedulers.placing.slots import Gap, Slots
-from graphsched.workload import Memory, Task, Value, Workload
+from graphsched.workload import Memory, Read, Task, Value, Workload
 
 Lanes = Sequence[tuple[int, int, Slots]]
-
-NO_GAP: Gap = (0.0, 0, 0)
 
 
 class Forecast:
@@ -34,6 +34,7 @@ class Forecast:
         durations: Durations,
         transfers: Transfers,
         copies: Copies,
+        incoming: Alone | Queued,
     ) -> None:
         self.start_s: dict[str, float] = {}
         self.end_s: dict[str, float] = {}
@@ -44,11 +45,12 @@ class Forecast:
         self._durations = durations
         self._transfers = transfers
         self._copies = copies
+        self._incoming = incoming
         self._slots = {name: [Slots() for _ in range(n)] for name, n in counts.items()}
-        self._lanes_of: dict[Devices, tuple[Lanes, Ways]] = {}
-        self._copy_slots: dict[str, Slots] = {}
+        self._lanes_of: dict[Devices, tuple[Lanes, AloneWays | QueuedWays]] = {}
         self._placed: dict[str, tuple[str, int]] = {}
         self._homes = {v.name: v.device for v in work.values.values() if v.device is not None}
+        self._known: dict[tuple[str, int], Wanted] = {}
         self._settled: dict[int, str] = {}
         self._free = {v.name for v in work.values.values() if v.device is None and v.producer is None}
 
@@ -87,10 +89,7 @@ class Forecast:
     # -- runs --------------------------------------------------------------------------------
 
     def _place_run(self, task: Task, ready: float) -> None:
-        """Of lanes of one device where it starts first that which was idle for the shortest time is taken.
-
-        So a chain stays on its lane where others are idle too.
-        """
+        """Put `task` where it is over first, with the copies that it needs there."""
         devices = self._candidates.devices[task.name]
         seconds = self._durations.row(task, devices)
         group = self._candidates.group_of.get(task.name, -1)
@@ -98,58 +97,50 @@ class Forecast:
             device = self._settled[group]
             devices, seconds = (device,), (seconds[devices.index(device)],)
         lanes, ways = self._lanes(devices)
-        first = self._ready(task, devices, ways, ready)
-        best_end, best, start_s, interval = math.inf, -1, 0.0, NO_GAP
-        for i, number, slots in lanes:
-            at, took = first[i], seconds[i]
-            over = at + took
-            if over > best_end:
-                continue  # no gap there can be better
-            gap = slots.last if over > slots.gaps_over_s else slots.find(at, took)
-            begin = gap[0]
-            start = begin if begin > at else at
-            end = start + took
-            if end < best_end or (i == best and (start < start_s or (start == start_s and begin > interval[0]))):
-                best_end, best, start_s, interval, lane, taken = end, i, start, gap, number, slots
+        first, asked = ways.latest_s(self._wanted(task, devices), ready) if task.reads else ([ready] * len(devices), ())
+        best, lane, slots, gap, start_s = _first_over(lanes, first, seconds)
         if best < 0:
             self._explain(task, devices[0])
-        device = devices[best]
-        taken.take(interval, start_s, seconds[best])
+        device, took = devices[best], seconds[best]
+        there_s = self._incoming.delivered_s(asked, device, ready) if asked else first[best]
+        if there_s != first[best]:
+            first[best] = there_s
+            _, lane, slots, gap, start_s = _first_over([row for row in lanes if row[0] == best], first, seconds)
+        slots.take(gap, start_s, took)
         self._placed[task.name] = (device, lane)
-        self._record(task, start_s, seconds[best])
+        self._record(task, start_s, took)
         self._settle(task, device)
 
-    def _lanes(self, devices: Devices) -> tuple[Lanes, Ways]:
+    def _lanes(self, devices: Devices) -> tuple[Lanes, AloneWays | QueuedWays]:
         """All lanes of `devices`: the place of the device among these, the lane's number there, its free time."""
         found = self._lanes_of.get(devices)
         if found is None:
             lanes = [(i, k, slots) for i, device in enumerate(devices) for k, slots in enumerate(self._slots[device])]
-            found = self._lanes_of[devices] = lanes, self._transfers.ways_to(devices)
+            found = self._lanes_of[devices] = lanes, self._incoming.ways_to(devices)
         return found
 
-    def _ready(self, task: Task, devices: Devices, ways: Ways, ready: float) -> list[float]:
-        """When `task` could start on each of `devices`: all predecessors over, all values there."""
-        latest = [ready] * len(devices)
-        for read in task.reads:
-            value, source = read.value, read.source
-            written = 0.0 if source is None else self.end_s[source]
-            home = self._homes.get(value.name) or self._home(value)
-            if home is None:
-                arrivals = self._arrivals_of_free(value, written, devices, ways)
-            else:
-                memory = self._memory(value, home) if home == "cpu" else "pinned"
-                arrivals = ways.arrivals(home, memory, value.nbytes, written)
-            times, places = arrivals
-            if max(times) > ready:  # else no device is held up
-                latest = [times[k] if times[k] > late else late for k, late in zip(places, latest, strict=True)]
-        return latest
+    def _wanted(self, task: Task, devices: Devices) -> list[Wanted]:
+        """What `task` reads."""
+        known = self._known
+        return [known.get((read.value.name, read.version)) or self._want(read, devices) for read in task.reads]
 
-    def _arrivals_of_free(self, value: Value, written: float, devices: Devices, ways: Ways) -> Arrivals:
-        """When a state whose home is open can be on each of `devices`: at once where it may live."""
+    def _want(self, read: Read, devices: Devices) -> Wanted:
+        """A value that is read for the first time, or whose home is open."""
+        value, source = read.value, read.source
+        name = value.name if not read.version else str(read)
+        written_s = 0.0 if source is None else self.end_s[source]
+        home = self._homes.get(value.name) or self._home(value)
+        if home is None:
+            near = self._possible(value) or devices
+            return name, near[0], value.nbytes, written_s, "pinned", near
+        memory = "pinned" if home != "cpu" else self._memory(value, home)
+        found = self._known[value.name, read.version] = name, home, value.nbytes, written_s, memory, ()
+        return found
+
+    def _possible(self, value: Value) -> Devices:
+        """Devices of which one will be the home of a state that is still open; empty where any may be."""
         group = self._candidates.group_of_state.get(value.name)
-        homes = devices if group is None else self._candidates.group_devices[group]
-        times, places = ways.arrivals(homes[0], "pinned", value.nbytes, written)
-        return [written, *times], [0 if device in homes else 1 + k for device, k in zip(devices, places, strict=True)]
+        return () if group is None else self._candidates.group_devices[group]
 
     def _explain(self, task: Task, device: str) -> None:
         """Raise the error of the link that is missing for `task` to run on `device`."""
@@ -193,16 +184,36 @@ class Forecast:
         pageable = self._platform.device(target).kind == "cuda" and self._memory(read.value, source) == "pageable"
         memory: Memory = "pageable" if pageable else task.memory
         seconds = self._transfers.asked_s(source, target, memory, read.value.nbytes)
-        slots = self._slots_of_copy(read.source, source, target)
-        gap = slots.find(ready, seconds)
-        start = slots.start(gap, ready)
-        slots.take(gap, start, seconds)
-        self._record(task, start, seconds)
+        way = self._incoming.way(source, target, memory, self._compute_lane(read.source, source, target))
+        ride = first_ride(way, read.value.nbytes, seconds, ready)
+        take(ride)
+        self._record(task, ride.start_s, ride.end_s - ride.start_s)
 
-    def _slots_of_copy(self, producer: str | None, source: str, target: str) -> Slots:
-        """The lane that a plan will put this copy on."""
+    def _compute_lane(self, producer: str | None, source: str, target: str) -> Slots | None:
+        """The compute lane that a plan will put this copy on, if it does."""
         device = source if source != "cpu" else target
         if self._copies == "own" or device not in self._slots:
-            return self._copy_slots.setdefault(copy_lane(source, target), Slots())
+            return None
         made_on, lane = self._placed.get(producer or "", (device, 0))
         return self._slots[device][lane if made_on == device else 0]
+
+
+def _first_over(lanes: Lanes, first: Sequence[float], seconds: Sequence[float]) -> tuple[int, int, Slots, Gap, float]:
+    """Where a task is over first: place of the device (below 0: nowhere), lane, its free time, gap and start.
+
+    Of lanes of one device where it starts first that which was idle for the shortest time is taken. So a chain stays
+    on its lane where others are idle too.
+    """
+    best_end, best, start_s, interval, lane, taken = math.inf, -1, 0.0, NO_GAP, 0, lanes[0][2]
+    for i, number, slots in lanes:
+        at, took = first[i], seconds[i]
+        over = at + took
+        if over > best_end:
+            continue  # no gap there can be better
+        gap = slots.last if over > slots.gaps_over_s else slots.find(at, took)
+        begin = gap[0]
+        start = begin if begin > at else at
+        end = start + took
+        if end < best_end or (i == best and (start < start_s or (start == start_s and begin > interval[0]))):
+            best_end, best, start_s, interval, lane, taken = end, i, start, gap, number, slots
+    return best, lane, taken, interval, start_s

@@ -10,9 +10,10 @@ from graphsched.costs import CacheStates, Costs, TaskCost
 from graphsched.platform import Device, Platform
 from graphsched.schedulers import critical_path_bound, lower_bound, schedule, work_bound
 from graphsched.schedulers.bounds import bound_of
+from graphsched.schedulers.placing.durations import Durations
 from graphsched.simulator import predict
 from graphsched.workload import Workload
-from tests.schedulers.graphs import MATRIX, add, graph, machine
+from tests.schedulers.graphs import MATRIX, add, graph, machine, stub
 from tests.schedulers.ideal import makespan
 
 
@@ -114,3 +115,16 @@ def test_bound_is_reached_by_chains_on_devices() -> None:
     work = graph(edges, **{f"{c}{k}": 1.0 for c in "ab" for k in range(3)})
     platform = machine(2, cpu=False)
     assert lower_bound(work, platform) == makespan(schedule(work, platform)) == 3.0
+
+
+@pytest.mark.parametrize(("now_s", "bound"), [(1e-4, 1.0), (2e-4, 2.0), (0.0, 2.0)])
+def test_cpu_lanes_at_their_present_pace(now_s: float, bound: float) -> None:
+    """Measured at 2 s when the small product took 0.2 ms: as the prediction has it, and not above it."""
+    work = Workload()
+    work.task(stub, name="t", outputs=[MATRIX], device="cpu")
+    here = machine(1)
+    here = replace(here, dispatch=replace(here.dispatch, product_s=now_s))
+    costs = Costs({(work["t"].signature, "processor"): TaskCost(2.0, product_s=2e-4)})
+    assert lower_bound(work, here, costs) == bound
+    assert Durations(here, costs).row(work["t"], ("cpu",)) == (bound,)
+    assert predict(schedule(work, here, costs)).makespan_s == pytest.approx(bound)

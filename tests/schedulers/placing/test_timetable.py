@@ -43,7 +43,7 @@ def test_without_queues_it_is_what_heft_reckons_with(dag: nx.DiGraph, lanes: int
     """By upward rank, each where it is over first: the plan of `heft`."""
     work, here = Workload.from_graph(dag), machine(2)
     placement = by_rank(work, here, lanes, contention=False).placement()
-    plan = schedule(work, here, lanes=lanes)
+    plan = schedule(work, here, lanes=lanes, contention=False)
     assert [name for name in plan.names if name in dag] == list(placement.order)
     assert {n: plan.lanes[k].name for n, k in zip(plan.names, plan.lane_of, strict=True) if n in dag} == placement.lanes
 
