@@ -19,7 +19,15 @@ from graphsched.cli.ranks import MODE as RANKS_MODE
 from graphsched.cli.ranks import check_ranks, figures_on_ranks, tell_case
 from graphsched.cli.request import SEED, Request
 from graphsched.costs import Costs
-from graphsched.errors import CaptureError, ExecutionError, GraphschedError, PlanError, ScheduleError, WorkloadError
+from graphsched.errors import (
+    CaptureError,
+    ExecutionError,
+    GraphschedError,
+    OutputError,
+    PlanError,
+    ScheduleError,
+    WorkloadError,
+)
 from graphsched.plan import Plan
 from graphsched.platform import Platform
 from graphsched.quantities import seconds_text
@@ -40,7 +48,7 @@ class Outcome:
         number, case: Which.
         predicted: The predicted timeline, where that is all; None for a baseline.
         record: Of a real run that succeeded.
-        failure: What went wrong, in a line or a few.
+        failure: What went wrong, in a line or a few; beside a record: that its pictures could not be written.
         files: Pictures and traces written.
         explanation: The three most useful lines about the measured timeline.
         plan: What was predicted.
@@ -190,10 +198,19 @@ class Runner:
             reported_s=case.reported_s,
             metrics=metrics,
         )
-        name, title = stem(self.request.experiment.name, number, case.label, case.mode), title_of(case.label, case.mode)
-        files = draw(self.out, name, title, predicted, measured) if self.pictures else ()
         headlines = explain(measured).headlines
-        return Outcome(number, case, record=record, files=files, explanation=headlines, plan=predicted.plan)
+        outcome = Outcome(number, case, record=record, explanation=headlines, plan=predicted.plan)
+        return self._drawn(outcome, predicted, measured) if self.pictures else outcome
+
+    def _drawn(self, outcome: Outcome, predicted: Timeline, measured: Timeline) -> Outcome:
+        """`outcome` with its pictures; what was measured stays where they cannot be written."""
+        number, case = outcome.number, outcome.case
+        name, title = stem(self.request.experiment.name, number, case.label, case.mode), title_of(case.label, case.mode)
+        try:
+            return replace(outcome, files=draw(self.out, name, title, predicted, measured))
+        except OutputError as error:
+            say(f"not drawn: {case.label}: {error}")
+            return replace(outcome, failure=str(error))
 
     def costs(self, case: Case) -> Costs:
         """Costs of the case's workload in its mode, measured where they are not kept."""
@@ -214,9 +231,10 @@ class Runner:
         if not records:
             return files
         experiment = self.request.experiment
+        saved = save_run(RunRecord(experiment.name, experiment.source, records), self.out)
         if self.pictures and experiment.pictures is not None:
             files += map(str, experiment.pictures(self.request.platform, self.out))
-        return [str(save_run(RunRecord(experiment.name, experiment.source, records), self.out)), *files]
+        return [str(saved), *files]
 
 
 def make_plan(case: Case, platform: Platform, costs: Costs) -> Plan:

@@ -98,14 +98,20 @@ def platform_to_predict(name: str | None) -> tuple[Platform, Costs]:
         return platform, platform.costs
     from graphsched.calibration.cost_cache import kept_costs, left_out
 
-    kept = kept_platform()
+    kept = kept_platform(instead=_another())
     if (line := left_out(kept)) is not None:
         say(f"note: {line}")
     return kept, kept.costs.merged(kept_costs(kept))
 
 
-def kept_platform() -> Platform:
-    """This host's platform as it was measured last.
+def _another() -> str:
+    return (
+        f", or name a platform with --platform: a file, or one of {', '.join(shipped_platforms()) or '(none shipped)'}"
+    )
+
+
+def kept_platform(instead: str = "") -> Platform:
+    """This host's platform as it was measured last; `instead` is what else a user may do where it was not.
 
     Raises:
         PlatformError: This host has not been measured.
@@ -114,10 +120,7 @@ def kept_platform() -> Platform:
     from graphsched.calibration.kept import platform_path
 
     if not platform_path().is_file():
-        raise PlatformError(
-            "this host has not been measured: call 'graphsched measure' first, or name a platform with "
-            f"--platform: a file, or one of {', '.join(shipped_platforms()) or '(none shipped)'}"
-        )
+        raise PlatformError(f"this host has not been measured: call 'graphsched measure' first{instead}")
     try:
         return Platform.from_dict(read_json(platform_path()))  # measured: figures may differ by noise
     except (FileFormatError, PlatformError) as error:

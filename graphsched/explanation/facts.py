@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from graphsched.plan import Plan
 from graphsched.simulator.columns import BLOCKS, Columns
+from graphsched.simulator.graph_mode import inside
 from graphsched.simulator.host_calls import with_events
 from graphsched.simulator.lane_costs import CPU, CUDA, WAIT
 from graphsched.simulator.model import EVERYTHING
@@ -110,7 +111,7 @@ def gather(line: Timeline) -> Facts:
         end_s=line.end_s.tolist(),
         issue_start_s=line.issue_start_s.tolist(),
         issue_end_s=issue_end_s,
-        launched_s=_launched(columns, line.issue_start_s.tolist(), issue_end_s),
+        launched_s=_launched(columns, line.issue_start_s.tolist(), issue_end_s, line.start_s.tolist()),
         on_lane=on_lane,
         place=place,
         crosses={i: plan.platform.link(c.source, c.target, c.memory).crosses for i, c in plan.copies.items()},
@@ -118,19 +119,35 @@ def gather(line: Timeline) -> Facts:
     )
 
 
-def _launched(columns: Columns, issue_start_s: Sequence[float], issue_end_s: Sequence[float]) -> list[float]:
-    """The issue of an action ends with the event after it, its launch came before; a copy that blocks lies between."""
+def _launched(
+    columns: Columns, issue_start_s: Sequence[float], issue_end_s: Sequence[float], start_s: Sequence[float]
+) -> list[float]:
+    """The issue of an action ends with the event after it, its launch came before; a copy that blocks lies between.
+
+    What a graph holds may run while the thread still launches the rest of it, and what has started had been launched.
+    """
     c, dispatch = columns, columns.dispatch
     event_s, launch_s = dispatch.timed_record_s, dispatch.launch_s
     launched = []
     for i, kind in enumerate(c.kind):
         if kind != CUDA:
             launched.append(issue_end_s[i])
+        elif inside(c, i):
+            launched.append(min(start_s[i], issue_start_s[i] + _in_graph_s(c, i)))
         elif c.flags[i] & BLOCKS:
             launched.append(issue_start_s[i] + c.own_s[i] + c.before_s[i] + event_s + c.call_s[i] + launch_s)
         else:
             launched.append(issue_end_s[i] - c.after_s[i] - event_s + launch_s)
     return launched
+
+
+def _in_graph_s(columns: Columns, i: int) -> float:
+    """From the begin of the launch of a graph to when it has come to action `i`."""
+    graphs = columns.graphs
+    assert graphs is not None
+    k = graphs.of[i]
+    spread_s = graphs.spread_s[i] if graphs.spread_s else 0.0
+    return columns.own_s[graphs.first[k]] + columns.dispatch.launch_s + graphs.later_s[k] + spread_s
 
 
 def is_wait(facts: Facts, i: int) -> bool:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from graphsched.explanation.facts import Facts, is_wait
 from graphsched.schedulers.bounds import capacity_rates, critical_path_bound, interval_bound, link_bound, work_bound
-from graphsched.simulator.durations import Durations
+from graphsched.schedulers.bounds.fastest import Fastest
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +51,18 @@ def _largest(found: list[Limit]) -> Limit:
 
 
 def _work(facts: Facts) -> list[Limit]:
-    """Of each GPU: the share of it that its tasks take up, one after the other."""
-    plan, durations = facts.plan, Durations(facts.plan)
-    seconds: dict[str, float] = {}
+    """Of each GPU: the part that its tasks take up at least of what they need most of, one after the other."""
+    plan = facts.plan
+    fastest = Fastest(plan.work, plan.platform, plan.costs, plan.mode)
+    taken_s: dict[str, list[float]] = {}
     for i, task in enumerate(map(plan.task, range(len(plan)))):
         device = plan.platform.device(plan.lanes[plan.lane_of[i]].device) if plan.kinds[i] == "run" else None
         if task is None or device is None or device.kind != "cuda":
             continue
-        curve = durations.task(task, device).concurrency
-        share = min([1.0, *(slowdown / k for k, slowdown in curve if k > 0)])
-        seconds[device.name] = seconds.get(device.name, 0.0) + facts.columns.work_s[i] * share
-    return [Limit("work", "this plan", device, total) for device, total in seconds.items()]
+        parts_s = fastest.shares_s(task, (device.name,))
+        before_s = taken_s.get(device.name, [0.0] * len(parts_s))
+        taken_s[device.name] = [sum(both) for both in zip(before_s, parts_s, strict=True)]
+    return [Limit("work", "this plan", device, max(parts_s)) for device, parts_s in taken_s.items()]
 
 
 def _links(facts: Facts) -> list[Limit]:

@@ -12,6 +12,7 @@ from graphsched.platform.parts import check_number
 Part = TypeVar("Part")
 TEXTS = ("name", "kind", "model", "host", "source", "target", "memory")
 FLAGS = ("blocking",)
+LISTS = ("crosses", "sizes_bytes", "seconds")
 RETIRED = ("crowded_in", "crowded_out")
 """Entries of older files, about terms that the model had and has no more: dropped on reading."""
 
@@ -50,6 +51,8 @@ def read_part(kind: type[Part], row: Any, entry: str) -> Part:
         raise FileFormatError(f"not a platform: {name!r} of {entry} is {_short(row[name])}: text is needed")
     for name in (name for name in FLAGS if name in row and not isinstance(row[name], bool)):
         raise FileFormatError(f"not a platform: {name!r} of {entry} is {_short(row[name])}: true or false is needed")
+    for name in (name for name in LISTS if name in row):
+        _check_list(row[name], name, entry)
     try:
         return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in row.items()})
     except PlatformError as error:
@@ -116,6 +119,13 @@ def _check_names(kind: Any, row: Mapping[str, Any], entry: str) -> None:
     for name, needed in known.items():
         if needed and name not in row:
             raise FileFormatError(f"not a platform: {entry} lacks {name!r}: add it")
+
+
+def _check_list(value: Any, name: str, entry: str) -> None:
+    items = "texts" if name == "crosses" else "numbers"
+    wrong = not isinstance(value, (list, tuple)) or any(isinstance(v, str) != (items == "texts") for v in value)
+    if wrong:
+        raise FileFormatError(f"not a platform: {name!r} of {entry} is {_short(value)}: a list of {items} is needed")
 
 
 def _short(value: Any) -> str:

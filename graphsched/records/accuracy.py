@@ -11,7 +11,7 @@ from graphsched.records.causes import Cause, cause_of, find_causes
 from graphsched.records.checked import GROUPS, Checked, check_again, check_runs
 from graphsched.records.concordance import concordance
 from graphsched.records.goals import coverage, goal_rows
-from graphsched.records.summaries import cases_by, errors_by, errors_of, regret_of
+from graphsched.records.summaries import cases_by, errors_by, errors_of, intervals_of, regret_of
 
 if TYPE_CHECKING:
     from graphsched.simulator import Model
@@ -40,11 +40,11 @@ def accuracy_of(checked: Sequence[Checked], causes: Sequence[Cause] = ()) -> dic
         and max of absolute fractions) of cases bound by GPUs whose kernels run alone on their device; all
         their figures under ``gpu_bound``, the same under ``sm_sharing`` for those that share one, and under
         ``host_bound`` for the rest; ``concordant``: the share of pairs of schedules that come out in the measured
-        order; ``regret``: how much slower the schedules predicted to be best are than the best;
-        ``large_errors``: GPU-bound cases over 5 %, with the cause that was written down; the errors
-        ``by_experiment``, ``by_scheduler`` and ``by_mode``; all ``cases``; ``goals``, and whether they are
-        reached; and ``goals_by_mode``, the same goals held against the cases of each mode alone. Figures
-        without a case are None.
+        order; ``interval``: how many were measured inside the 90 % interval of their prediction; ``regret``: how
+        much slower the schedules predicted to be best are than the best; ``large_errors``: GPU-bound cases over
+        5 %, with the cause that was written down; the errors ``by_experiment``, ``by_scheduler`` and ``by_mode``;
+        all ``cases``; ``goals``, and whether they are reached; and ``goals_by_mode``, the same goals held against
+        the cases of each mode alone. Figures without a case are None.
     """
     data = _judged(checked, causes)
     return data | {
@@ -74,6 +74,7 @@ def _judged(checked: Sequence[Checked], causes: Sequence[Cause]) -> dict[str, An
         **groups,
         "quiet": quiet_groups(checked),
         "concordant": concordance(checked),
+        "interval": intervals_of(checked),
         "regret": regret_of(checked),
         "large_errors": large_errors(checked, causes),
         "coverage": coverage(checked),

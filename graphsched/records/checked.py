@@ -38,6 +38,7 @@ class Checked:
         lane_end_errors: Absolute errors of the end of each compute lane of an accelerator, as fractions of it.
         group: One of `GROUPS`: ``makespan`` (bound by GPUs, kernels alone on their device), ``sm_sharing`` or
             ``host_bound``.
+        interval_s: Between which bounds the makespan was expected nine times in ten; None: not asked for.
     """
 
     experiment: str
@@ -49,6 +50,7 @@ class Checked:
     end_errors: Errors
     lane_end_errors: Errors
     group: str
+    interval_s: tuple[float, float] | None = None
 
     @property
     def measured_s(self) -> float:
@@ -59,6 +61,14 @@ class Checked:
     def noisy(self) -> bool:
         """Whether the measured makespans scatter by more than 2 %."""
         return (self.case.spread or 0.0) > NOISY_SPREAD
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether the measured makespan lies in the interval; None without one."""
+        if self.interval_s is None:
+            return None
+        low_s, high_s = self.interval_s
+        return low_s <= self.measured_s <= high_s
 
     def figures(self) -> dict[str, Any]:
         """The case and its error, for JSON."""
@@ -75,6 +85,7 @@ class Checked:
             "error": self.makespan_error,
             "spread": case.spread,
             "noisy": self.noisy,
+            "interval_s": None if self.interval_s is None else list(self.interval_s),
         }
 
 
@@ -99,20 +110,24 @@ def _check_run(path: Path, model: Model | None, modes: Collection[str] | None) -
 
 
 def check_case(experiment: str, case: CaseRecord, model: Model | None = None) -> Checked:
-    """One case with a prediction, simulated again with `model`'s switches."""
+    """One case with a prediction, simulated again with `model`'s switches, and its interval."""
     place = (case.work.digest(), case.setup.platform.digest(), case.mode)
-    return _checked(experiment, case, place, model)
+    comparison = _compared(case, model)
+    return replace(_checked(experiment, case, place, comparison), interval_s=comparison.predicted.interval_s)
 
 
 def check_again(entries: Sequence[Checked], model: Model) -> list[Checked]:
-    """The same cases with other switches; each stays in its group."""
-    return [replace(_checked(e.experiment, e.case, e.place, model), group=e.group) for e in entries]
+    """The same cases with other switches, without intervals; each stays in its group."""
+    return [replace(_checked(e.experiment, e.case, e.place, _compared(e.case, model)), group=e.group) for e in entries]
 
 
-def _checked(experiment: str, case: CaseRecord, place: tuple[str, str, str], model: Model | None) -> Checked:
+def _compared(case: CaseRecord, model: Model | None) -> Comparison:
     from graphsched.comparison import compare
 
-    comparison = compare(case.repredict(model), case.measured)
+    return compare(case.repredict(model), case.measured)
+
+
+def _checked(experiment: str, case: CaseRecord, place: tuple[str, str, str], comparison: Comparison) -> Checked:
     return Checked(
         experiment,
         case,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ MEASURED = ("timed_makespan_s", "clock_uncertainty_s", "call_s", "product_s")
 
 
 def check_run(data: Mapping[str, Any]) -> None:
-    """Make sure that a run's name and source are text.
+    """Make sure that a run's name and source are text, and that it and its earlier parts were set up with objects.
 
     Raises:
         TypeError: One is not.
@@ -22,10 +22,15 @@ def check_run(data: Mapping[str, Any]) -> None:
     """
     for key in ("experiment", "source"):
         _check_text(key, data[key])
+    for part in (data, *data["earlier"]):
+        for key in ("environment", "parameters"):
+            _check_object(key, part[key])
+        if isinstance(part["seed"], bool) or not isinstance(part["seed"], int):
+            raise TypeError(f"'seed' is {part['seed']!r}, a whole number is needed")
 
 
 def check_case(entry: Mapping[str, Any]) -> None:
-    """Make sure that a case's names are text, its figures finite numbers, its options and metrics objects.
+    """Make sure that a case's names are text, its times finite and not negative, its options and metrics objects.
 
     Raises:
         TypeError: One is not.
@@ -41,15 +46,18 @@ def check_case(entry: Mapping[str, Any]) -> None:
         _check_text(key, entry[key])
     if entry["scheduler"] is not None:
         _check_text("scheduler", entry["scheduler"])
-    for key in (*FIGURES, *(name for name in MEASURED if name in entry)):
+    for key in FIGURES:
         _check_figure(key, entry[key])
+    for key in ("options", "metrics"):
+        _check_object(key, entry[key])
+    for key in ("estimated", *(name for name in ("notes",) if name in entry)):
+        _check_texts(key, entry[key])
+    for sample in entry["samples_s"]:
+        _check_time("samples_s", sample)
+    for key in (name for name in MEASURED if name in entry):
+        _check_time(key, entry[key])
     if "spans" in entry and entry["measured_s"] is None:
         raise TypeError("'measured_s' is null, though there are spans")
-    for sample in entry["samples_s"]:
-        _check_figure("samples_s", sample)
-    for key in ("options", "metrics"):
-        if not isinstance(entry[key], Mapping):
-            raise TypeError(f"{key!r} is {entry[key]!r}, an object is needed")
 
 
 def check_plan(workload: Any, plan: Any, spans: Mapping[str, NDArray[np.float64]]) -> None:
@@ -63,6 +71,8 @@ def check_plan(workload: Any, plan: Any, spans: Mapping[str, NDArray[np.float64]
     if not isinstance(plan, str):
         raise TypeError(f"a plan is {type(plan).__name__}, text is needed")
     for name, column in spans.items():
+        if column.ndim != 1:
+            raise TypeError(f"the spans' {name} are no list of numbers")
         if not np.isfinite(column).all():
             raise TypeError(f"the spans' {name} hold what is no finite number")
 
@@ -72,9 +82,24 @@ def _check_text(key: str, value: Any) -> None:
         raise TypeError(f"{key!r} is {value!r}, text is needed")
 
 
+def _check_texts(key: str, values: Any) -> None:
+    if not isinstance(values, Sequence) or isinstance(values, str) or not all(isinstance(v, str) for v in values):
+        raise TypeError(f"{key!r} is {values!r}, a list of texts is needed")
+
+
+def _check_object(key: str, value: Any) -> None:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{key!r} is {value!r}, an object is needed")
+
+
 def _check_figure(key: str, value: Any) -> None:
-    """A finite number, or null."""
-    if value is None:
-        return
+    """As `_check_time`, or null."""
+    if value is not None:
+        _check_time(key, value)
+
+
+def _check_time(key: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise TypeError(f"{key!r} is {value!r}, a finite number is needed")
+    if value < 0:
+        raise ValueError(f"{key!r} is {value!r}, at least 0 is needed")

@@ -30,7 +30,8 @@ def summary(errors: Sequence[float] | NDArray[np.float64]) -> dict[str, float | 
 def errors_of(checked: Sequence[Checked]) -> dict[str, Any]:
     """Absolute errors of makespans, and of the starts and ends of actions and compute lanes, all cases together.
 
-    ``makespan_p95_or_5us``: as the 95th percentile of makespans, those off by 5 µs or less taken as right.
+    ``makespan_p95_or_5us``: as the 95th percentile of makespans, those off by 5 µs or less taken as right;
+    ``interval``: as `intervals_of`.
     """
     return {
         "runs": len(checked),
@@ -39,7 +40,14 @@ def errors_of(checked: Sequence[Checked]) -> dict[str, Any]:
         "task_start_error": summary(_joined([c.start_errors for c in checked])),
         "task_end_error": summary(_joined([c.end_errors for c in checked])),
         "lane_end_error": summary(_joined([c.lane_end_errors for c in checked])),
+        "interval": intervals_of(checked),
     }
+
+
+def intervals_of(checked: Sequence[Checked]) -> dict[str, Any]:
+    """How many of the cases with an interval were measured inside it, and as a share; None for none."""
+    known = [c.inside for c in checked if c.inside is not None]
+    return {"runs": len(known), "inside": sum(known), "share": sum(known) / len(known) if known else None}
 
 
 def _beyond_5us(entry: Checked) -> float:

@@ -5,21 +5,24 @@ of latencies. Each of these figures was measured, and has a spread; one figure's
 that rest on it, so it does not average out over repeats: their seconds are added before they are multiplied
 with the spread. Different figures err independently: the squares are added. The thread is seldom on the
 chain, and soon is when it is a little slower: for it the plan is simulated again, with all that it does
-slower and faster by one standard deviation.
+slower and faster by one standard deviation, the launch of graphs over several GPUs by one of its own.
 
 The spread of one calibration's samples says little of how another calibration would differ, so every kind
 of figure has a floor, the standard deviation between readings of the same thing:
 
 ============== ======= ==========================================================================
-GPU operation   0.64 %  one operation on an H200, three hosts (66 readings of 22 operations)
-CPU operation   6.5 %   likewise, lanes of CPU threads (4 of 2; few)
+GPU operation   0.8 %   one operation of 12 µs and more on H200s, calibrations of two days (399 readings of 142)
+CPU operation   7.6 %   likewise, lanes of CPU threads (12 of 6; few)
 host           19 %     one call with operands of other shapes, in one calibration (70 readings)
+launch         30 %     what a graph over several GPUs takes to launch beyond one on one GPU, by six calibrations
+                        (116 plans)
 pinned copy     1.9 %   links of one host that are alike (24 readings a direction, the worse one)
 pageable       12 %     likewise
 fresh           4.5 %   likewise
 peer            3.7 %   likewise (56)
 local           2.6 %   one GPU's, three hosts (20)
 latency         5.7 %   of a wait on another GPU, three hosts
+in graphs       9.2 %   likewise of edges to another GPU, from copies and between copies (32 readings of 4)
 handover        1.2 µs  from one kernel to the next: chains of 14 operations, in a graph and eagerly
 side by side    4.7 %   kernels that share a GPU, where pairs were measured: makespans of 120 mixes made for
                         that, see docs/sharing.md (95th percentile of the absolute errors / 1.96)
@@ -27,7 +30,8 @@ by curves       8.6 %   likewise where only curves were: 106 mixes (median / 0.6
 under load      2 %     transfers that share a capacity, the error that a fit of capacities may have
 ============== ======= ==========================================================================
 
-None of them comes from a run that is predicted. Two choices were made with earlier recorded runs in view, whose
+None of them comes from a run that is predicted; ``python -m tests.simulator.readings`` reads those of operations,
+launches and graphs off the calibrations. Two choices were made with earlier recorded runs in view, whose
 share inside (175 of 193 then) is no test of them: that the handover counts whole (1.2 µs, the mean
 difference) and not as its scatter over operations (0.45 µs: 168), and that all of the thread's costs err
 together, simulated, and not call by call along the chain (without the handover 158, not 167).
@@ -47,6 +51,8 @@ from graphsched.plan import Plan
 from graphsched.simulator.columns import ALONE, NETWORK, Columns
 from graphsched.simulator.durations import Durations
 from graphsched.simulator.engine import Engine
+from graphsched.simulator.graph_launches import further_gpus
+from graphsched.simulator.graph_segments import Replays
 from graphsched.simulator.host_calls import warm
 from graphsched.simulator.lane_costs import CPU, CUDA
 from graphsched.simulator.path import Stretch, chain
@@ -54,7 +60,8 @@ from graphsched.simulator.path import Stretch, chain
 DEVIATIONS = 1.6449  # of a normal distribution, 90 % lie within so many standard deviations
 QUARTILES = 1.349  # standard deviations between the quartiles of a normal distribution
 
-GPU_OPERATION, CPU_OPERATION, HOST, LATENCY = 0.0064, 0.065, 0.19, 0.057
+GPU_OPERATION, CPU_OPERATION, HOST, LAUNCH = 0.008, 0.076, 0.19, 0.30
+LATENCY, LATENCY_IN_GRAPHS = 0.057, 0.092
 LINKS = {
     "pinned": 0.019,
     "pageable": 0.12,
@@ -141,6 +148,21 @@ def _with_host(columns: Columns, factor: float) -> Columns:
         call_s=call_s,
         before_s=before_s,
         after_s=after_s,
+        graphs=_launched(columns, 1 + (factor - 1) * LAUNCH / HOST),
+    )
+
+
+def _launched(columns: Columns, factor: float) -> Replays | None:
+    """The graphs of `columns`, what launching them over several GPUs adds `factor` times as long."""
+    graphs = columns.graphs
+    if graphs is None:
+        return None
+    more_s = [(factor - 1) * columns.dispatch.graph_across_start_s * more for more in further_gpus(columns, graphs)]
+    return replace(
+        graphs,
+        later_s=[later_s + added_s for later_s, added_s in zip(graphs.later_s, more_s, strict=True)],
+        spread_s=[factor * seconds for seconds in graphs.spread_s],
+        longer_s=[factor * seconds for seconds in graphs.longer_s],
     )
 
 
@@ -155,7 +177,7 @@ class _Figures:
     def of(self, stretch: Stretch) -> tuple[Figure, ...]:
         """The figures whose errors are in all of a stretch's seconds."""
         if stretch.cost == "latency":
-            return (Figure("latency", LATENCY),)
+            return (Figure("latency", LATENCY_IN_GRAPHS if self._columns.graphs is not None else LATENCY),)
         i = stretch.action % len(self._plan)
         source = self._source(i)
         if source not in self._known:

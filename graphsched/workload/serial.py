@@ -100,6 +100,8 @@ def _read_task(entry: Mapping[str, Any], work: Workload) -> Task:
     sides = {len(entry.get(key, ())) for key in ("reads", "outputs", "devices")}
     if entry["kind"] == "collective" and (len(sides) > 1 or min(sides) < 2):
         raise ValueError(f"collective {entry['name']!r} must have as many reads, outputs and devices, two or more")
+    if entry["kind"] == "copy" and any(len(entry.get(key, ())) != 1 for key in ("reads", "outputs")):
+        raise ValueError(f"copy {entry['name']!r} must have one read and one output")
     return Task(
         name=work._free_name(entry["name"]),
         kind=_one_of(entry, "kind", get_args(TaskKind)),

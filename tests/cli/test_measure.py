@@ -9,7 +9,9 @@ from graphsched.calibration.checking import drift
 from graphsched.calibration.kept import platform_path
 from graphsched.cli import bench
 from graphsched.cli.measure import _pattern_rows
+from graphsched.errors import OutputError
 from graphsched.platform import Device, Link, Platform
+from graphsched.records import load_run
 
 
 def test_measuring_keeps_the_platform_for_later_commands(call, here):
@@ -23,6 +25,24 @@ def test_measuring_keeps_the_platform_for_later_commands(call, here):
     assert data.keys() >= {"platform", "file", "devices", "links", "dispatch", "nominal"}
     assert {device["name"] for device in data["devices"]} >= {"cpu"}
     assert call("predict", "pair", "--json").json["platform"] == data["platform"]
+
+
+def test_what_cannot_be_done_instead_is_not_offered(call, here):
+    called = call("measure", "--kept")
+    assert (called.code, "not been measured" in called.err, "--platform" in called.err) == (2, True, False)
+
+
+def test_what_was_measured_stays_where_pictures_cannot_be_written(call, here, monkeypatch):
+    def full(*words):
+        raise OutputError("cannot write out/pair.png: No space left on device")
+
+    monkeypatch.setattr("graphsched.cli.perform.draw", full)
+    call("measure", "--quick")
+    called = call("run", "pair", "--repeats", "1", "--out", "out", "--json")
+    assert called.code == 1
+    assert "not drawn: " in called.err
+    assert "No space left" in called.err
+    assert all(case.measured_s for case in load_run(here / "out" / "pair.json").cases)
 
 
 def test_what_was_kept_is_written_with_the_costs_of_runs(call, here):

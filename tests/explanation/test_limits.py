@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphsched.costs import Costs, TaskCost
+from graphsched.costs import Beside, Costs, TaskCost
 from graphsched.explanation import Limit, explain
 from graphsched.platform import Dispatch
 from graphsched.schedulers import schedule
 from graphsched.simulator import predict
 from graphsched.workload import Workload
-from tests.builders import FREE, kernel, platform
+from tests.builders import FREE, kernel, operations, planned, platform
 from tests.explanation.hand import charged, predicted
 from tests.simulator.test_properties import NOISY, random_plan
 
@@ -64,6 +64,18 @@ def test_no_prediction_is_below_a_bound(seed: int, dispatch: Dispatch) -> None:
     line = predict(random_plan(seed, dispatch))
     for limit in explain(line).limits:
         assert limit.seconds <= line.timed_makespan_s * (1 + 1e-9), limit
+
+
+def test_tasks_that_do_not_slow_each_other_take_up_less() -> None:
+    """a and b, 1 s each, at once on one GPU: as measured together, no slower; beside copies of themselves, twice."""
+    work, costs = operations({"a": 0, "b": 1}, [TaskCost(1.0, concurrency=((2, 2.0),))] * 2)
+    a, b = (work[name].signature for name in "ab")
+    beside = {(x, y, "GPU"): Beside(1.0) for x, y in ((a, b), (b, a))}
+    where = platform(gpus=1)
+    line = predict(planned(work, where, {"a": "cuda:0/s0", "b": "cuda:0/s1"}, costs=costs.merged(Costs(pairs=beside))))
+    assert line.makespan_s == pytest.approx(1.0)
+    mine = next(x for x in explain(line).limits if (x.kind, x.scope) == ("work", "this plan"))
+    assert mine.seconds <= line.makespan_s
 
 
 def test_limits_of_a_graph_are_those_of_tasks_inside_it() -> None:

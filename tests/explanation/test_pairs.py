@@ -13,7 +13,7 @@ from graphsched.explanation import explain, why_not
 from graphsched.simulator import predict
 from graphsched.timeline import Timeline
 from graphsched.workload import TensorSpec, Workload
-from tests.builders import operations, planned, platform
+from tests.builders import operations, planned, platform, workload
 from tests.explanation.hand import charged, predicted, served_in_turn
 from tests.schedulers.graphs import add
 from tests.timelines import overlap, timeline
@@ -25,6 +25,15 @@ def test_they_did() -> None:
     found = why_not(predicted({"a": 2.0, "b": 1.0}, TWO), "a", "b")
     assert (found.kind, found.overlap_s, found.apart_s) == ("overlapped", 1.0, 0.0)
     assert str(found) == "a and b ran side by side for 1 s"
+
+
+def test_what_a_graph_holds_runs_while_the_thread_still_launches_it() -> None:
+    """a and b on two GPUs, one graph: b starts 3 s after a, the launch takes 13 s."""
+    where = platform(dispatch=charged(graph_across_s=10.0, graph_across_root_s=3.0))
+    long, short = (planned(workload({"a": a_s, "b": 5.0}, []), where, TWO) for a_s in (5.0, 1.0))
+    found = why_not(predict(replace(long, mode="graph"), mode="graph"), "a", "b")
+    assert (found.kind, found.overlap_s) == ("overlapped", pytest.approx(2.0, rel=1e-3))
+    assert why_not(predict(replace(short, mode="graph"), mode="graph"), "a", "b").kind == "dispatch"
 
 
 def test_a_dependency_and_its_path() -> None:

@@ -22,6 +22,7 @@ def entry(
     ends: tuple[float, ...] = (),
     lane_ends: tuple[float, ...] = (),
     scheduler: str = "one_stream",
+    interval_s: tuple[float, float] | None = None,
     **options: object,
 ) -> Checked:
     """A case of given figures; cases of one workload and mode are of one place."""
@@ -37,4 +38,5 @@ def entry(
         np.array(ends, dtype=float),
         np.array(lane_ends, dtype=float),
         group,
+        interval_s,
     )

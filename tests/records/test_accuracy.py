@@ -71,6 +71,17 @@ def test_noisy_cases_are_left_out_of_figures_of_their_own(tmp_path):
     assert data["quiet"]["host_bound"]["runs"] == 0
 
 
+def test_measured_makespans_are_counted_inside_the_intervals(tmp_path):
+    """A chain of 3 s on a GPU, known within some per cent: measured as predicted, and 50 % off."""
+    inside, outside = (case_of(chain(3), measured_s=s, label=str(s), setup=EXACT) for s in (3.0, 2.0))
+    save_run(run_of(inside, outside), tmp_path)
+    data = accuracy([tmp_path])
+    assert data["interval"] == data["gpu_bound"]["interval"] == {"runs": 2, "inside": 1, "share": 0.5}
+    assert data["sm_sharing"]["interval"]["share"] is None
+    low_s, high_s = data["cases"][0]["interval_s"]
+    assert low_s < 3.0 < high_s
+
+
 def test_switches_of_the_model_are_passed_on(tmp_path):
     """Two tasks side by side take 2 s when they share the GPU, 1 s when nothing is shared."""
     save_run(run_of(case_of(two(), measured_s=2.0, scheduler="round_robin", lanes=2, setup=EXACT)), tmp_path)

@@ -50,6 +50,12 @@ def test_a_spread_over_2_percent_is_flagged(spread, noisy):
     assert (made.noisy, made.figures()["noisy"]) == (noisy, noisy)
 
 
+@pytest.mark.parametrize(("measured_s", "inside"), [(0.8, False), (0.9, True), (1.2, True), (1.3, False)])
+def test_bounds_are_inside_the_interval(measured_s, inside):
+    assert entry(1.0, measured_s, interval_s=(0.9, 1.2)).inside is inside
+    assert entry(1.0, measured_s).inside is None
+
+
 def test_places_are_of_workload_platform_and_mode():
     first = check_case("exp", case_of(chain(3)))
     assert check_case("other", case_of(chain(3), label="other", scheduler="sequential")).place == first.place
@@ -63,6 +69,7 @@ def test_a_case_stays_in_its_group_whatever_is_switched_off():
     first = replace(check_case("exp", case_of(two(), scheduler="round_robin", lanes=2)), group="sm_sharing")
     (again,) = check_again([first], Model(sharing=False))
     assert again.predicted_s < 0.6 * first.predicted_s
+    assert (first.interval_s is not None, again.interval_s) == (True, None)
     assert (again.group, again.place, again.case) == ("sm_sharing", first.place, first.case)
 
 

@@ -293,7 +293,15 @@ def test_another_version_or_missing_entries_are_refused(tmp_path, change):
         ("timed_makespan_s", "long", "'timed_makespan_s' is 'long', a finite number"),
         ("product_s", "5", "'product_s' is '5', a finite number"),
         ("call_s", [1e-6], "'call_s' is .1e-06., a finite number"),
-        ("samples_s", [1.0, None, "x"], "'samples_s' is 'x', a finite number"),
+        ("samples_s", [1.0, "x"], "'samples_s' is 'x', a finite number"),
+        ("samples_s", [1.0, None], "'samples_s' is None, a finite number"),
+        ("samples_s", [-1.0], "'samples_s' is -1.0, at least 0"),
+        ("measured_s", -1.0, "'measured_s' is -1.0, at least 0"),
+        ("clock_uncertainty_s", None, "'clock_uncertainty_s' is None, a finite number"),
+        ("estimated", [1, 2], "'estimated' is .1, 2., a list of texts"),
+        ("estimated", "abc", "'estimated' is 'abc', a list of texts"),
+        ("notes", [["x"]], "'notes' is ..'x'.., a list of texts"),
+        ("spans", {name: [[1.0], [1.0], [1.0]] for name in COLUMNS}, "the spans' issue_start_s are no list"),
         ("spans", {name: [10**400] for name in COLUMNS}, "int too large"),
     ],
 )
@@ -303,6 +311,16 @@ def test_an_entry_of_another_type_is_named(tmp_path, key, value, message):
     data["cases"][0][key] = value
     path.write_text(json.dumps(data))
     with pytest.raises(FileFormatError, match=rf"exp\.json is no recorded run: .*{message}"):
+        load_run(path)
+
+
+@pytest.mark.parametrize(("key", "value"), [("environment", [1]), ("parameters", "p"), ("seed", "0"), ("seed", True)])
+def test_what_a_run_was_set_up_with_is_of_its_type(tmp_path, key, value):
+    path = save_run(run_of(case_of(chain())), tmp_path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {key: value}))
+    with pytest.raises(
+        FileFormatError, match=rf"exp\.json is no recorded run: .*{key!r} is {value!r}".replace("[", ".")
+    ):
         load_run(path)
 
 

@@ -48,4 +48,5 @@ def test_no_cases_give_no_figures():
         "task_start_error": nothing,
         "task_end_error": nothing,
         "lane_end_error": nothing,
+        "interval": {"runs": 0, "inside": 0, "share": None},
     }

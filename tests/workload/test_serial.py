@@ -129,6 +129,10 @@ def _break(change: Any) -> Any:
     return data
 
 
+def _copy(data: Any) -> Any:
+    return next(task for task in data["tasks"] if task["kind"] == "copy")
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -162,6 +166,8 @@ def _break(change: Any) -> Any:
         _break(lambda d: d["tasks"][0].update(signature=None)),
         _break(lambda d: d["tasks"][0].update(devices=[["cpu"]])),
         _break(lambda d: d["tasks"][3].update(updates=["nowhere"])),
+        _break(lambda d: _copy(d).pop("reads")),
+        _break(lambda d: _copy(d).update(outputs=[])),
     ],
 )
 def test_data_that_is_no_workload(data: Any) -> None:
