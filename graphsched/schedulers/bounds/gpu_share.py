@@ -15,6 +15,8 @@ from graphsched.simulator.pressure import LEAST, RELIEF
 
 RESOURCES = 4
 """Of a multiprocessor: registers, threads, shared memory, places for blocks."""
+FITTED = 0.99
+"""Part of a measured curve that placing blocks may come down to: contention among copies is fitted to the curve."""
 Parts = tuple[float, ...]
 """Part of each of the resources of a GPU, over the time that a task takes alone."""
 
@@ -48,7 +50,7 @@ class Company:
         known = bool(cost.kernels and cost.processors)
         measured = self.is_single and (signature, model) in self._itself
         if known and measured and _fills(cost) and _presses(cost, pairs):
-            return (_among_copies(cost),) * RESOURCES
+            return (FITTED * _among_copies(cost),) * RESOURCES
         by_rate = min(_among_copies(cost), _among_others(cost, pairs, lanes))
         return tuple(min(by_rate, part) for part in _by_blocks(cost, pairs)) if known else (by_rate,) * RESOURCES
 
