@@ -14,7 +14,7 @@ from simpy.events import Timeout
 
 from graphsched.costs import Beside, Costs, Kernel, Multiprocessors, TaskCost
 from graphsched.plan import Placement, Plan, build_plan
-from graphsched.platform import Device, Link, Platform
+from graphsched.platform import Device, Dispatch, Link, Platform
 from graphsched.simulator.predict import predict
 from graphsched.workload import Workload
 
@@ -26,6 +26,7 @@ MOST_KERNELS = 10_000
 MOST_CONTENDED = 100_000
 FEW_ACTIONS = 10_000
 REPEATS, MORE_REPEATS = 5, 20
+QUICK_CALLS = Dispatch(copy_s=1e-6, peer_copy_s=2e-6)
 KIB = 1024  # Linux counts a process' memory in these
 PROCESSORS = Multiprocessors(count=132, registers=65536, threads=2048, shared_bytes=233472, blocks=32)
 KERNELS = (
@@ -97,7 +98,10 @@ def independent_chains(count: int) -> Plan:
 
 
 def travelling_chains(count: int) -> Plan:
-    """`count` actions: chains of tasks each of which is on another GPU than the one before, and copies between."""
+    """`count` actions: chains of tasks each of which is on another GPU than the one before, and copies between.
+
+    The thread issues copies faster than GPUs make them, else none would ever be beside another.
+    """
     graph = nx.DiGraph()
     lanes = {}
     for i in range((count + CHAINS) // 2):  # the first of each chain has no copy before it
@@ -106,7 +110,7 @@ def travelling_chains(count: int) -> Plan:
         lanes[f"t{i}"] = f"cuda:{(k + turn * (1 + k % (GPUS - 1))) % GPUS}/s0"
         if turn:
             graph.add_edge(f"t{i - CHAINS}", f"t{i}", nbytes=NBYTES)
-    return _plan(graph, lanes)
+    return _plan(graph, lanes, QUICK_CALLS)
 
 
 def shared_kernels(count: int) -> Plan:
@@ -134,12 +138,12 @@ def _operation(kind: int) -> None:
     """An operation of this kind."""
 
 
-def _plan(graph: nx.DiGraph, lanes: dict[str, str]) -> Plan:
+def _plan(graph: nx.DiGraph, lanes: dict[str, str], dispatch: Dispatch | None = None) -> Plan:
     work = Workload.from_graph(graph)
-    return build_plan(work, _platform(), None, Placement(list(lanes), lanes), scheduler="bench")
+    return build_plan(work, _platform(dispatch), None, Placement(list(lanes), lanes), scheduler="bench")
 
 
-def _platform() -> Platform:
+def _platform(dispatch: Dispatch | None = None) -> Platform:
     gpus = tuple(Device(f"cuda:{k}", "cuda", "GPU") for k in range(GPUS))
     links = tuple(
         Link(a.name, b.name, "peer", 1e-5, 4e10, (f"out {a.name}", f"in {b.name}"))
@@ -148,7 +152,7 @@ def _platform() -> Platform:
         if a is not b
     )
     ports = {f"{way} {gpu.name}": 5e10 for gpu in gpus for way in ("out", "in")}
-    return Platform("bench", (Device("cpu", "cpu"), *gpus), links, ports)
+    return Platform("bench", (Device("cpu", "cpu"), *gpus), links, ports, dispatch=dispatch or Dispatch())
 
 
 def _seconds(repeats: int, *functions: Callable[[], object]) -> list[float]:

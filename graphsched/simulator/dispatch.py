@@ -24,14 +24,18 @@ UNKNOWN = -1.0  # the end of an action that has not been found yet
 
 
 class LaunchQueue:
-    """Launches that a device has been given and that are not over."""
+    """Launches that a device has been given and that are not over.
 
-    __slots__ = ("_depth", "_ends", "_held", "_open")
+    Attributes:
+        unknown: Actions in it whose end is not known.
+    """
+
+    __slots__ = ("_depth", "_ends", "_held", "unknown")
 
     def __init__(self, depth: int) -> None:
         self._depth = depth
         self._held = 0  # launches in the queue, those that ended before the thread's time perhaps included
-        self._open = 0  # actions in it whose end is not known
+        self.unknown = 0
         self._ends: deque[tuple[float, int]] = deque()  # ascending; most come in this order
 
     def admit(self, launches: int, at: float, now: float) -> float:
@@ -43,7 +47,7 @@ class LaunchQueue:
         if held > self._depth:
             ends = self._ends
             while held > self._depth and held > launches:
-                if not ends or (self._open and ends[0][0] > max(at, now)):
+                if not ends or (self.unknown and ends[0][0] > max(at, now)):
                     self._held = held - launches
                     return UNKNOWN
                 end, over = ends.popleft()
@@ -51,12 +55,12 @@ class LaunchQueue:
                 if end > at:
                     at = end
         self._held = held
-        self._open += 1
+        self.unknown += 1
         return at
 
     def over(self, launches: int, end: float) -> None:
         """An action's launches are over at `end`."""
-        self._open -= 1
+        self.unknown -= 1
         ends, entry = self._ends, (end, launches)
         if ends and end <= ends[-1][0] and entry < ends[-1]:
             insort(ends, entry)
@@ -71,7 +75,7 @@ class LaunchQueue:
 
     def moves(self, now: float) -> bool:
         """Whether `admit` may succeed where it did not before."""
-        return bool(self._ends) and (not self._open or self._ends[0][0] <= now)
+        return bool(self._ends) and (not self.unknown or self._ends[0][0] <= now)
 
 
 class Thread:
@@ -127,8 +131,9 @@ class Thread:
             return
         issue = (self._launch, self._hand_over, self._wait, self._replay)
         kind, place, straight, i = self._how, self._place, self.straight, self._next
+        takes = straight.takes if straight is not None else []
         while i < len(kind):
-            if straight is not None and straight.may_run(i):
+            if straight is not None and takes[i] and straight.may_run(i):
                 i = self._next = straight.run(i, now, timed=self._timed)
             if i == len(kind) or not issue[kind[i]](i):
                 return

@@ -8,15 +8,13 @@ event when they begin, one when the first of those that share ends. Ties are bro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
-from typing import Any
-
-import simpy
-from simpy.events import Timeout
 
 from graphsched.errors import DeadlockError
+from graphsched.garbage import collector_off
 from graphsched.simulator.block_queue import BlockQueue
+from graphsched.simulator.clock import Call, Clock
 from graphsched.simulator.columns import ALONE, NETWORK, SEVERAL, Columns
 from graphsched.simulator.compute import CoreSharing, Pool, device_resource
 from graphsched.simulator.copy_engines import CopyEngine
@@ -61,11 +59,12 @@ class Engine:
         self._waits, self._previous, self._work_s = columns.waits, columns.previous, columns.work_s
         self._latency_s = columns.lanes.latency_s
         self._held, self._engine_of, self._spacing_s = columns.held, columns.engine_of, columns.spacing_s
+        self._next_copy = columns.next_copy
         self._ready_s, self._queue_of, self._wake_s = self.thread.ready_s, self.thread.queue_of, columns.lanes.wake_s
         self._timed = timed
         self._gap_s = columns.dispatch.timed_gap_s if timed else 0.0
         self._late_events_s = columns.late_events_s if timed else {}
-        self._env = simpy.Environment()
+        self._clock = Clock()
         self._now = 0.0
         self._horizon = 0.0  # what is on a stream and has no known end ends then or later
         self._missing: dict[int, int] = {}  # action -> how many ends it needs that are not known
@@ -78,12 +77,14 @@ class Engine:
         self._core_sharing = CoreSharing(columns.threads_of, columns.cores)
         self._cores = Pool(self._core_sharing, _work(columns, columns.pools - 1), self._at)
         self._pools.append(self._cores)
+        self._routes = columns.routes
         self._network = Network(columns.routes, columns.capacities, self._at, columns.tables, columns.slowed)
         self._engines = [CopyEngine(room, self._begin_copy) for room in columns.engines]
         self._gates = {k: Gate(s, columns.launches, partial(self._let_in, k)) for k, s in columns.spacing_s.items()}
         events = [EVENTS] * n if columns.event_gates else []
         passing = {k: Gate(s, events, self._pass_events) for k, s in columns.event_spacing_s.items()}
         self._event_gates = {i: passing[k] for i, k in columns.event_gates.items()} if timed else {}
+        self._over = self._work_over if self._event_gates else self._end
         self._doors = {*self._engines, *self._gates.values(), *passing.values()}  # nothing there has a rate
         self._coupled = bool(columns.held or columns.slowed or columns.pressures)
         self._touched: dict[Resource, None] = {}
@@ -96,6 +97,7 @@ class Engine:
             thread.straight = Straight(columns, thread, self.start_s, self.end_s)
         return thread
 
+    @collector_off()
     def run(self) -> float:
         """Run to the end; the makespan in seconds.
 
@@ -104,7 +106,7 @@ class Engine:
         """
         self.thread.advance(0.0)
         self._after_change()
-        self._env.run()
+        self._clock.run()
         if not self.thread.done or self._missing:
             stuck = next(iter(self._missing), self.thread.needs)
             raise DeadlockError(f"action number {stuck} never ends: plan.check() says why")
@@ -120,19 +122,18 @@ class Engine:
             self.start_s[i], self.end_s[i] = self.thread.issue_start_s[i], self.thread.issue_end_s[i]
             return
         ends = self.end_s
-        waits, previous = self._waits[i], self._previous[i]
-        needed = [j for j in waits if ends[j] < 0.0] if waits else []
+        dependents, previous, missing = self._dependents, self._previous[i], 0
+        for j in self._waits[i]:
+            if ends[j] < 0.0:
+                missing += 1
+                dependents.setdefault(j, []).append(i)
         if previous >= 0 and ends[previous] < 0.0:
-            needed.append(previous)
-        if not needed:  # a start before time 0 comes from figures put in the place of modelled ones
+            missing += 1
+            dependents.setdefault(previous, []).append(i)
+        if missing:
+            self._missing[i] = missing
+        else:  # a start before time 0 comes from figures put in the place of modelled ones
             self._begin(i, max(0.0, self._earliest(i)))
-            return
-        self._missing[i] = len(needed)
-        for j in needed:
-            if j in self._dependents:
-                self._dependents[j].append(i)
-            else:
-                self._dependents[j] = [i]
 
     def _earliest(self, i: int) -> float:
         """Time when action `i` may start; all ends that it hangs on are known."""
@@ -166,8 +167,7 @@ class Engine:
                 start = launched
         resource = self._resource[i]
         if resource == ALONE:
-            over = self._work_over if self._event_gates else self._end
-            over(i, start + self._work_s[i])
+            self._over(i, start + self._work_s[i])
         elif resource == NETWORK:
             if i in self._held:
                 self._arrive(i, start, self._cores)
@@ -223,17 +223,15 @@ class Engine:
         if time <= self._now:
             self._enter(i, resource)
         else:
-            self._call_at(time, resource, i, self._arrived)
+            self._clock.call_at(time, (time, resource, i), self._arrived)
 
-    def _call_at(self, time: float, resource: Resource, number: int, callback: Callable[[Any], None]) -> None:
-        delay = time - self._env.now
-        Timeout(self._env, delay if delay > 0.0 else 0.0, (time, resource, number)).callbacks.append(callback)
-
-    def _arrived(self, event: Any) -> None:
-        time, resource, i = event.value
+    def _arrived(self, call: Call) -> None:
+        time, resource, i = call.what
         if time > self._now:
             self._now = time
-        self._enter(i, resource)
+        resource.enter(i, self._now)
+        if resource not in self._doors:
+            self._touched[resource] = None
         if i in self._dependents and self.end_s[i] >= 0.0:
             self._settle(i)
         self._after_change()
@@ -247,11 +245,11 @@ class Engine:
         self._arrive(i, time, self._pools[pool])
 
     def _begin_copy(self, i: int, time: float) -> None:
-        self._arrive(i, time + self._columns.routes[i].latency_s, self._network)
+        self._arrive(i, time + self._routes[i].latency_s, self._network)
 
     def _following(self, i: int) -> int:
         """The next copy of the lane of copy `i` if it waits for the end of `i` alone, else -1."""
-        j = self._columns.next_copy.get(i, -1)
+        j = self._next_copy.get(i, -1)
         waits = j >= 0 and self._missing.get(j) == 1 and self.end_s[i] >= 0.0
         return j if waits and self._earliest(j) == self.end_s[i] else -1
 
@@ -260,10 +258,10 @@ class Engine:
         self._end(i, time)
 
     def _at(self, time: float, resource: Resource, token: int) -> None:
-        self._call_at(time, resource, token, self._due)
+        self._clock.call_at(time, (time, resource, token), self._due)
 
-    def _due(self, event: Any) -> None:
-        time, resource, token = event.value
+    def _due(self, call: Call) -> None:
+        time, resource, token = call.what
         if time > self._now:
             self._now = time
         over = resource.due(token, time)
@@ -273,9 +271,9 @@ class Engine:
             if i in self._held:
                 self._cores.leave(i)
                 self._touched[self._cores] = None
-            self._work_over(i, time)
+            self._over(i, time)
             if i in self._engine_of:
-                self._engines[self._engine_of[i]].leave(time, self._following(i))
+                self._engines[self._engine_of[i]].leave(time, self._following(i) if self._next_copy else -1)
         for i in over:
             self._settle(i)
         self._after_change()
@@ -289,15 +287,19 @@ class Engine:
         else:
             horizon = self._horizon
         needs, full = thread.needs, thread.full
-        if self.end_s[needs] >= 0.0 if needs >= 0 else full is not None and full.moves(horizon):
+        end = full.next_end_s(horizon) if full is not None else UNKNOWN
+        if needs >= 0:
+            moves = self.end_s[needs] >= 0.0
+        else:
+            moves = full is not None and (end < 0.0 or not full.unknown) and full.moves(horizon)
+        if moves:
             thread.advance(horizon)
             full = thread.full
-        if self._touched and self._env.peek() > self._env.now:
+            end = full.next_end_s(horizon) if full is not None else UNKNOWN
+        if self._touched and self._clock.over:
             self._refresh()
-        if full is not None:
-            end = full.next_end_s(horizon)
-            if end >= 0.0:
-                self._set_alarm(end)
+        if end >= 0.0:
+            self._clock.call_if_first(end - self._gap_s, end, self._rung)
 
     def _refresh(self) -> None:
         touched, self._touched = self._touched, {}
@@ -324,16 +326,9 @@ class Engine:
                 queue.refresh(self._now)
         return self._network.share_memory(self._use.now())
 
-    def _set_alarm(self, end: float) -> None:
-        """Wake the thread, held up by a full queue, at the first end that may make room, if nothing happens before."""
-        now, time = self._env.now, end - self._gap_s
-        if time < now:
-            time = now
-        if time < self._env.peek():
-            Timeout(self._env, time - now, end).callbacks.append(self._rung)
-
-    def _rung(self, event: Any) -> None:
-        end = event.value
+    def _rung(self, call: Call) -> None:
+        """The thread, held up by a full queue, wakes at the first end that may make room: nothing happened before."""
+        end = call.what
         self._now = max(self._now, end - self._gap_s)
         self._horizon = max(self._horizon, end)
         self._after_change()

@@ -69,7 +69,8 @@ class Network:
         self._capacities = capacities
         self._tables = tables or {}
         self._slowed = slowed or {}
-        self._near = _near(self._tables, len(capacities))
+        near = _near(self._tables, len(capacities))
+        self._near = {crosses: _all_of(near, crosses) for crosses in {route.crosses for route in routes.values()}}
         self._timer = timer
         self._running: dict[int, Progress] = {}
         self._on: list[dict[int, None]] = [{} for _ in capacities]
@@ -139,23 +140,21 @@ class Network:
 
     def _joined(self, action: int) -> list[int]:
         """All whose rates hang on those of `action`, directly or through others, in plan order."""
-        group, found, seen = [action], {action}, set[int]()
+        group, found, on = [action], {action}, self._on
         for a in group:  # grows
-            for crossed in self._routes[a].crosses:
-                if crossed not in seen:
-                    seen.update(self._near[crossed])
-                    for c in self._near[crossed]:
-                        if not found.issuperset(self._on[c]):
-                            group += self._on[c].keys() - found
-                            found.update(self._on[c])
-        return sorted(group)
+            for c in self._near[self._routes[a].crosses]:
+                if not found.issuperset(on[c]):
+                    group += on[c].keys() - found
+                    found.update(on[c])
+        return sorted(group) if len(group) > 1 else group
 
     def _set_rates(self, group: list[int], now: float) -> None:
         running, group_of, token = self._running, self._group_of, self._token + 1
         first = inf
         for action, rate in zip(group, self._rates(group), strict=True):
             progress = running[action]
-            progress.proceed(rate, now)
+            if rate != progress.rate:
+                progress.proceed(rate, now)
             if progress.end_s < first:
                 first = progress.end_s
             self._groups.pop(group_of.get(action, 0), None)
@@ -171,7 +170,7 @@ class Network:
     def _rates(self, order: list[int]) -> list[float]:
         """Rates of a group's transfers, given in plan order."""
         if self.cores_share == 1.0 and not any(self.uses):
-            key = tuple([self._flows[a] for a in order])
+            key = tuple([self._flows[a] for a in order]) if len(order) > 1 else (self._flows[order[0]],)
         else:
             limits = self._limits(order)
             key = tuple([self._flow(self._routes[a], limit) for a, limit in zip(order, limits, strict=True)])
@@ -228,3 +227,8 @@ def _near(tables: Mapping[int, Table], count: int) -> list[list[int]]:
         for c in part:
             found[c] = sorted(part)
     return found
+
+
+def _all_of(near: Sequence[Sequence[int]], crosses: Sequence[int]) -> tuple[int, ...]:
+    """All that is `near` one of `crosses`, each once."""
+    return tuple(dict.fromkeys([c for crossed in crosses for c in near[crossed]]))

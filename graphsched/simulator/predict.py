@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 
 from graphsched.errors import DeadlockError, ScheduleError
+from graphsched.garbage import collector_off
 from graphsched.plan import Plan, check_capturable
 from graphsched.simulator.columns import Columns
 from graphsched.simulator.engine import Engine
@@ -77,6 +78,7 @@ def predict(plan: Plan, *, mode: str | None = None, steps: int = 1, model: Model
         raise
 
 
+@collector_off()
 def tabulated(plan: Plan, steps: int, model: Model) -> tuple[Columns, tuple[str, ...]]:
     """The columns of `steps` runs of `plan`, complete, and the names of tasks whose costs are estimates."""
     columns, estimated = tabulate(plan, model)

@@ -31,15 +31,15 @@ class Straight:
         """`start_s` and `end_s` are the engine's columns."""
         self._columns, self._thread = columns, thread
         self._start_s, self._end_s = start_s, end_s
-        self._takes, self._previous = goes_straight(columns), columns.previous
+        self.takes, self._previous = goes_straight(columns), columns.previous
 
     def may_run(self, i: int) -> bool:
         """Whether `run` gets beyond action `i`, but for what else it waits for and its launch queue."""
-        return self._takes[i] and (self._previous[i] < 0 or self._end_s[self._previous[i]] >= 0.0)
+        return self.takes[i] and (self._previous[i] < 0 or self._end_s[self._previous[i]] >= 0.0)
 
     def run(self, i: int, now: float, *, timed: bool) -> int:
         """Issue and run actions from `i` on; the first that it could not. Ends not known are `now` or later."""
-        c, thread, takes = self._columns, self._thread, self._takes
+        c, thread, takes = self._columns, self._thread, self.takes
         lane_of, waits, previous = c.lane, c.waits, c.previous
         own_s, before_s, call_s, after_s, work_s = c.own_s, c.before_s, c.call_s, c.after_s, c.work_s
         issue_start_s, issue_end_s, ready_s = thread.issue_start_s, thread.issue_end_s, thread.ready_s

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import networkx as nx
@@ -12,46 +13,103 @@ import numpy as np
 from graphsched.costs import check_seconds
 from graphsched.errors import CycleError, WorkloadError
 from graphsched.garbage import collector_off
-from graphsched.workload.builder import Workload, checked_duration
+from graphsched.workload.builder import Workload, checked_duration, taken
+from graphsched.workload.making import first_read, passed_value
 from graphsched.workload.tasks import Read, Task, Value, check_name
+
+Joined = dict[Any, dict[str, Any]]
+Adjacency = dict[Any, Joined]
 
 
 @collector_off()
 def from_graph(graph: nx.DiGraph, duration: str, nbytes: str, name: str) -> Workload:
     """The workload of `Workload.from_graph`: a value for every edge that passes bytes."""
-    work = Workload(name)
-    ordered = _topological(graph)
-    nodes, adjacency = dict(graph.nodes(data=True)), dict(graph.adjacency())
+    _check_kind(graph)
+    nodes, successors, predecessors = dict(graph.nodes(data=True)), _successors(graph), _predecessors(graph)
+    names = {node: check_name(str(node)) for node in _topological(graph, successors, predecessors)}
+    work = _named(name, list(names.values()))
     made: dict[Any, dict[Any, Value]] = {}  # node -> successor -> what is passed to it
-    tasks = []
-    for node in ordered:
-        task = check_name(str(node))
+    joined, into = _successors(work.graph), _predecessors(work.graph)
+    for (node, task), attributes in zip(names.items(), dict(work.graph.nodes(data=True)).values(), strict=True):
         given = _duration(task, nodes[node], duration)
-        made[node] = _passed(task, adjacency[node], nbytes)
+        passed = made[node] = _passed(task, successors[node], nbytes)
         reads, after = [], []
-        for before in graph.predecessors(node):
+        for before in predecessors[node]:
             value = made[before].get(node)
             if value is None:
-                after.append(str(before))
+                after.append(names[before])
             else:
-                reads.append(Read(value, 0, value.producer))
-        outputs = tuple(made[node].values())
-        tasks.append(
-            Task(task, "run", tuple(reads), outputs, (), tuple(after), None, f"given {task}", duration_s=given)
+                reads.append(first_read(value))
+        outputs = tuple(passed.values())
+        attributes["task"] = Task(
+            task, "run", tuple(reads), outputs, (), tuple(after), None, f"given {task}", duration_s=given
         )
-    work._add_bare(tasks)
+        _join(task, reads, after, joined, into[task])
+        _keep(outputs, task, work)
     return work
 
 
-def _topological(graph: nx.DiGraph) -> list[Any]:
+def _named(name: str, tasks: Sequence[str]) -> Workload:
+    """A workload with a node for each of these names."""
+    work = Workload(name)
+    work.graph.add_nodes_from(tasks)
+    if len(work.graph) < len(tasks):
+        raise taken(Counter(tasks).most_common(1)[0][0])
+    work._since_barrier = dict.fromkeys(tasks)
+    return work
+
+
+def _join(task: str, reads: Sequence[Read], after: Sequence[str], joined: Adjacency, into: Joined) -> None:
+    """The edges to `task`: those that only order first.
+
+    They are written where networkx keeps them, in `joined`, by source and target, and `into`, by source: its
+    `add_edges_from` would look for both ends of each, and copy its attributes.
+    """
+    for source in after:
+        joined[source][task] = into[source] = {"values": (), "nbytes": 0}
+    for read in reads:
+        value, maker = read.value, read.source
+        joined[maker][task] = into[maker] = {"values": (value.name,), "nbytes": value.nbytes}
+
+
+def _keep(outputs: Sequence[Value], task: str, work: Workload) -> None:
+    """Enter what `task` passes into the values of `work`."""
+    values = work.values
+    for value in outputs:
+        name = value.name
+        if name in values or (name != task and name in work._since_barrier):
+            raise taken(name)
+        values[name] = value
+
+
+def _successors(graph: nx.DiGraph) -> Adjacency:
+    return dict(graph.adjacency())
+
+
+def _predecessors(graph: nx.DiGraph) -> Adjacency:
+    return dict(nx.reverse_view(graph).adjacency())
+
+
+def _check_kind(graph: nx.DiGraph) -> None:
     if not isinstance(graph, nx.Graph) or not graph.is_directed() or graph.is_multigraph():
         raise WorkloadError(f"a networkx.DiGraph is needed, got a {type(graph).__name__}")
-    try:
-        return list(nx.topological_sort(graph))
-    except nx.NetworkXUnfeasible:
+
+
+def _topological(graph: nx.DiGraph, successors: Adjacency, predecessors: Adjacency) -> list[Any]:
+    """The nodes in the order of `networkx.topological_sort`, found in the dictionaries alone."""
+    left = {node: len(before) for node, before in predecessors.items()}
+    ordered = [node for node, count in left.items() if not count]
+    for node in ordered:  # grows
+        for after in successors[node]:
+            count = left[after] - 1
+            left[after] = count
+            if not count:
+                ordered.append(after)
+    if len(ordered) < len(left):
         path = [str(u) for u, *_ in nx.find_cycle(graph)]
         circle = " -> ".join([*path, path[0]])
-        raise CycleError(f"the graph has a cycle: {circle}: remove one of these edges") from None
+        raise CycleError(f"the graph has a cycle: {circle}: remove one of these edges")
+    return ordered
 
 
 def _duration(task: str, attributes: dict[str, Any], key: str) -> Any:
@@ -62,17 +120,16 @@ def _duration(task: str, attributes: dict[str, Any], key: str) -> Any:
 
 def _passed(task: str, successors: Mapping[Any, Mapping[str, Any]], key: str) -> dict[Any, Value]:
     """What `task` passes to each successor; edges of no bytes only order."""
-    heavy = []
+    sizes = {}
     for node, attributes in successors.items():
         size = attributes.get(key, 0)
         if type(size) is not int or size < 0:
             size = _bytes(task, node, size)
         if size:
-            heavy.append((node, size))
-    if len(heavy) == 1:
-        return {heavy[0][0]: Value(task, "output", heavy[0][1], None, task, task)}
-    named = [(node, f"{task}.{i}", size) for i, (node, size) in enumerate(heavy)]
-    return {node: Value(name, "output", size, None, task, name) for node, name, size in named}
+            sizes[node] = size
+    if len(sizes) == 1:
+        return {node: passed_value(task, size, task) for node, size in sizes.items()}
+    return {node: passed_value(f"{task}.{i}", size, task) for i, (node, size) in enumerate(sizes.items())}
 
 
 def _bytes(task: str, target: Any, given: Any) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -164,15 +163,24 @@ class Workload:
         return made[0] if len(made) == 1 else made or None
 
     def copy(
-        self, value: Value, *, to: str, pinned: bool = False, fresh: bool = False, name: str | None = None
+        self,
+        value: Value,
+        *,
+        to: str,
+        pinned: bool = False,
+        fresh: bool = False,
+        after: Sequence[Value] = (),
+        name: str | None = None,
     ) -> Value:
         """Copy `value` to device `to`, never merged with another copy.
 
         On the host side the memory is pinned (`pinned`), pageable and used before (default), or
         allocated anew for every run (`fresh`, what ``tensor.cpu()`` does: page faults included).
+        It is dispatched after the tasks that make the values `after`, and waits for them; for another copy only where
+        the engine of one GPU makes both, one after the other.
 
         Raises:
-            ForeignValueError: `value` is of another workload.
+            ForeignValueError: `value`, or one of `after`, is of another workload.
             WorkloadError: Both `pinned` and `fresh`.
         """
         if pinned and fresh:
@@ -181,7 +189,8 @@ class Workload:
         read = self._read(self._own(value))
         made = Value(name, "output", value.nbytes, value.spec, producer=name, device=to)
         memory: Memory = "pinned" if pinned else "fresh" if fresh else "pageable"
-        self._add(Task(name, "copy", (read,), (made,), memory=memory))
+        first = tuple(dict.fromkeys(v.producer for v in map(self._own, after) if v.producer is not None))
+        self._add(Task(name, "copy", (read,), (made,), after=first, memory=memory))
         return made
 
     def collective(
@@ -310,7 +319,7 @@ class Workload:
 
     def _free_name(self, name: str) -> str:
         if check_name(name) in self.graph or name in self.values:
-            raise _taken(name)
+            raise taken(name)
         return name
 
     def _name(self, name: str | None, stem: str) -> str:
@@ -454,18 +463,6 @@ class Workload:
         )
         self._remember(task)
 
-    def _add_bare(self, tasks: Sequence[Task]) -> None:
-        """Put many tasks, with names that are allowed, into an empty graph; none updates anything, and all are runs."""
-        made = [value for task in tasks for value in task.outputs]
-        names = [task.name for task in tasks]
-        others = [value.name for value in made if value.name != value.producer]
-        if len({*names, *others}) < len(names) + len(others):
-            raise _taken(Counter([*names, *others]).most_common(1)[0][0])
-        self.graph.add_nodes_from([(task.name, {"task": task}) for task in tasks])
-        self.graph.add_edges_from(edge for task in tasks for edge in _edges(task))
-        self.values.update((value.name, value) for value in made)
-        self._since_barrier.update(dict.fromkeys(names))
-
     def _remember(self, task: Task) -> None:
         for value in task.outputs:
             self.values[value.name] = value
@@ -484,14 +481,8 @@ class Workload:
             self._since_barrier[task.name] = None
 
 
-def _taken(name: str) -> DuplicateNameError:
+def taken(name: str) -> DuplicateNameError:
     return DuplicateNameError(f"name {name!r} is taken in this workload: give another name=")
-
-
-def _edges(task: Task) -> list[tuple[str | None, str, dict[str, Any]]]:
-    """The edges to a task that reads one value of each source: those that only order first."""
-    ordering = [(other, task.name, {"values": (), "nbytes": 0}) for other in task.after]
-    return ordering + [(r.source, task.name, {"values": (r.value.name,), "nbytes": r.value.nbytes}) for r in task.reads]
 
 
 def _updated(task: Task) -> list[str]:

@@ -16,6 +16,11 @@ def test_plans_are_right_and_half_of_the_second_are_transfers():
     assert 0.48 < plan.kinds.count("copy") / len(plan) <= 0.5  # type: ignore[attr-defined]
 
 
+def test_transfers_are_beside_each_other():
+    plan = travelling_chains(400)
+    assert predict(plan).makespan_s > 1.02 * predict(plan, model=Model(contention=False)).makespan_s
+
+
 def test_rows():
     rows = bench_simulator([200])
     assert [(row["actions"], row["contention"]) for row in rows] == [(200, False), (200, True)]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from graphsched.plan import Plan
 from graphsched.platform import Link, Platform
 from graphsched.simulator import Model, predict
+from graphsched.simulator.clock import Call, Clock
 from graphsched.simulator.network import Network, Route, max_min_rates
 from tests.builders import planned, platform, workload
 
@@ -53,6 +54,61 @@ def test_max_min_holds(flows: list[tuple[int, set[int]]], capacities: list[int])
         full = [k for k in crossed if load[k] >= capacities[k] * (1 - 1e-9)]
         highest = [max(r for r, c in zip(rates, crosses, strict=True) if k in c) for k in full]
         assert rate == limit or any(rate >= h * (1 - 1e-9) for h in highest)
+
+
+def _ends_in_groups(flows: list[tuple[int, int, set[int]]], capacities: list[float]) -> list[float]:
+    """Ends of transfers (begin, bytes, capacities), whose rates are set anew where something changes."""
+    clock, ends = Clock(), [0.0] * len(flows)
+    routes = {k: Route(0.0, float(n), INFINITE, tuple(sorted(c)), False) for k, (_, n, c) in enumerate(flows)}
+
+    def due(call: Call) -> None:
+        for k in network.due(call.what, clock.now):
+            ends[k] = clock.now
+        if clock.over:
+            network.refresh(clock.now)
+
+    def begin(call: Call) -> None:
+        network.enter(call.what, clock.now)
+        if clock.over:
+            network.refresh(clock.now)
+
+    network = Network(routes, capacities, lambda time, _, token: clock.call_at(time, token, due))
+    for k, (time, _, _) in enumerate(flows):
+        clock.call_at(float(time), k, begin)
+    clock.run()
+    return ends
+
+
+def _ends_one_by_one(flows: list[tuple[int, int, set[int]]], capacities: list[float]) -> list[float]:
+    """The same with the rates of all set anew at each change."""
+    left = {k: float(n) for k, (_, n, _) in enumerate(flows)}
+    ends, now = [0.0] * len(flows), 0.0
+    while left:
+        under = [k for k in left if flows[k][0] <= now]
+        rates = max_min_rates([INFINITE] * len(under), [tuple(flows[k][2]) for k in under], capacities)
+        steps = [left[k] / rate for k, rate in zip(under, rates, strict=True)]
+        steps += [flows[k][0] - now for k in left if k not in under]
+        step = min(steps)
+        for k, rate in zip(under, rates, strict=True):
+            left[k] -= rate * step
+        now += step
+        for k in [k for k in under if left[k] <= 1e-9 * flows[k][1]]:
+            ends[k] = now
+            del left[k]
+    return ends
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 9), st.integers(1, 30), st.sets(st.integers(0, 4), min_size=1, max_size=3)), max_size=8
+    ),
+    st.lists(st.integers(1, 6), min_size=5, max_size=5),
+)
+def test_rates_set_where_something_changes_are_those_of_all(
+    flows: list[tuple[int, int, set[int]]], capacities: list[int]
+):
+    shared = [float(c) for c in capacities]
+    assert _ends_in_groups(flows, shared) == pytest.approx(_ends_one_by_one(flows, shared), rel=1e-7)
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 5])

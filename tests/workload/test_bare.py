@@ -107,6 +107,25 @@ def test_other_kinds_of_graph(kind: type) -> None:
         Workload.from_graph(kind([("a", "b")]))
 
 
+def test_a_value_with_the_name_of_a_task() -> None:
+    """
+    a ─5─▶ a.1
+    └──5─▶ b
+    """
+    graph = _graph([("a", "a.1", 5), ("a", "b", 5)])
+    with pytest.raises(DuplicateNameError, match=r"name 'a\.1' is taken"):
+        Workload.from_graph(graph)
+
+
+def test_two_values_of_one_name() -> None:
+    """
+    a ─5─▶ b    a.0 ─5─▶ b    the values of a are a.0 and a.1, that of a.0 is a.0
+    └──5─▶ c
+    """
+    with pytest.raises(DuplicateNameError, match=r"name 'a\.0' is taken"):
+        Workload.from_graph(_graph([("a", "b", 5), ("a", "c", 5), ("a.0", "b", 5)]))
+
+
 def test_no_tasks() -> None:
     assert len(Workload.from_graph(nx.DiGraph())) == 0
 
@@ -122,5 +141,10 @@ def test_any_dag_keeps_its_edges_and_bytes(n: int, rng: Any) -> None:
     work = Workload.from_graph(graph)
     assert {(u, v, d) for u, v, d in work.graph.edges(data="nbytes")} == {(str(u), str(v), d) for u, v, d in edges}
     assert ancestors_first(work.graph, [t.name for t in work.tasks])
-    for _, _, data in work.graph.edges(data=True):
+    assert [t.name for t in work.tasks] == [str(node) for node in nx.topological_sort(graph)]
+    for node in graph:
+        given = sorted(graph.pred[node], key=lambda before: graph.edges[before, node]["nbytes"] > 0)
+        assert list(work.graph.pred[str(node)]) == [str(before) for before in given]
+    for u, v, data in work.graph.edges(data=True):
+        assert work.graph.pred[v][u] is data
         assert data["nbytes"] == sum(work.values[v].nbytes for v in data["values"])

@@ -194,6 +194,7 @@ def _other() -> Any:
         lambda work, x: work.task(_nothing, {"k": [(x,)]}),
         lambda work, x: work.task(lambda x=None: None, x=x),
         lambda work, x: work.copy(x, to="cpu"),
+        lambda work, x: work.copy(work.values["x"], to="cpu", after=[x]),
         lambda work, x: work.keep(x),
         lambda work, x: work.task(torch.Tensor.add_, work.values["x"], 1, updates=x),
     ],
@@ -277,6 +278,20 @@ def test_a_copy_is_pinned_or_fresh(work: Workload) -> None:
     x = work.input("x", MATRIX)
     with pytest.raises(WorkloadError, match="not both"):
         work.copy(x, to="cpu", pinned=True, fresh=True)
+
+
+def test_a_copy_may_come_after_other_values(work: Workload) -> None:
+    """
+    x ─▶ a ─▶ c, after b: an edge without bytes; what is given, and the task whose value it copies, add none
+    └──▶ b ──▶┘
+    """
+    x = work.input("x", MATRIX)
+    a, b = (work.task(torch.relu, x, name=name) for name in "ab")
+    work.copy(a, to="cpu", after=[b, b, x, a], name="c")
+    assert work["c"].after == ("b",)
+    assert dict(work.graph["b"]["c"]) == {"values": (), "nbytes": 0}
+    assert work.graph["a"]["c"]["nbytes"] == a.nbytes
+    assert Workload.from_dict(work.to_dict()).digest() == work.digest()
 
 
 # -- states -----------------------------------------------------------------------------------
