@@ -94,6 +94,8 @@ def _measure(given: argparse.Namespace, _: Sequence[str]) -> int:
 
     if len(given.ranks) < 2:
         raise PlatformError("one host has no network to measure: give --ranks a number for each of two hosts or more")
+    if given.out.is_dir():
+        raise PlatformError(f"cannot write {given.out}: it is a folder, name a file in it")
     network = _network(given)
     check_folder(given.out.parent)
     here = local_platform()

@@ -157,11 +157,15 @@ def _has_owner(name: str) -> bool:
 
 
 def _started(pid: int) -> str:
-    """When a process began, in the kernel's ticks: with its number it is never given again; empty if it is gone."""
+    """When a process began, in the kernel's ticks: with its number it is never given again; empty if it has ended.
+
+    One that has ended keeps its number until its parent asks for it, which in a container may be never.
+    """
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return ""
+    return "" if fields[0] in "ZX" else fields[19]
 
 
 def _remove(names: Sequence[str]) -> None:

@@ -34,11 +34,14 @@ class Members:
         assert operation.function is not None
         return self.work.task(operation.function, *operation.args, name=f"{self.name}/{what}", device=device, **more)
 
-    def send(self, what: str, value: Value, device: str) -> Value:
-        """`value` on `device`: a copy of its own, from which others may be made; itself where it is there already."""
+    def send(self, what: str, value: Value, device: str, after: Sequence[Value] = ()) -> Value:
+        """`value` on `device`: a copy of its own, from which others may be made; itself where it is there already.
+
+        The copy comes after those that make the values `after`, see `Workload.copy`.
+        """
         if location(self.work, value) == device:
             return value
-        return self.work.copy(value, to=device, pinned=True, name=f"{self.name}/{what}")
+        return self.work.copy(value, to=device, pinned=True, after=after, name=f"{self.name}/{what}")
 
     def part(self, what: str, devices: Sequence[str]) -> Members:
         """Some of them, for a collective inside this one."""

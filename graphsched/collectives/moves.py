@@ -8,6 +8,7 @@ from functools import partial
 from graphsched.collectives.blocks import block_sizes, cut, join
 from graphsched.collectives.chain import chain_copies
 from graphsched.collectives.choosing import Build, Way, checked_platform, faster, fastest
+from graphsched.collectives.direct import Shares, exchange
 from graphsched.collectives.members import Members, finish
 from graphsched.collectives.operations import specification
 from graphsched.collectives.requests import (
@@ -148,12 +149,10 @@ def all_gather(
     if algorithm == "auto":
         algorithm = faster(all_gather, WAYS, values, devices, platform, costs, mode).algorithm
     members = named_members(work, devices, name, "all_gather", algorithm)
-    held = [list(values) for _ in devices]
-    if algorithm == "ring":
-        ring = Ring(members, held=[{k: value} for k, value in enumerate(values)])
-        finish(ring.gather())
-        held = [ring.blocks_of(device) for device in devices]
-    return [joined(members, "whole", k, parts) for k, parts in enumerate(held)]
+    way = Ring if algorithm == "ring" else Shares
+    moving = way(members, held=[{k: value} for k, value in enumerate(values)])
+    finish(moving.gather())
+    return [joined(members, "whole", k, moving.blocks_of(device)) for k, device in enumerate(devices)]
 
 
 def all_to_all(
@@ -200,4 +199,8 @@ def all_to_all(
             for i, j in ((i, (i + far) % k) for i in range(k) for far in range(hop, k)):
                 if parts[i][j].nbytes:
                     parts[i][j] = members.send(f"pass/{i}.{j}.{hop}", parts[i][j], devices[(i + hop) % k])
+    else:
+        given = {(i, j): part for i, row in enumerate(parts) for j, part in enumerate(row) if part.nbytes}
+        for (i, j), part in exchange(members, given, "pass/{0}.{1}").items():
+            parts[i][j] = part
     return [joined(members, "whole", j, [row[j] for row in parts]) for j in range(k)]

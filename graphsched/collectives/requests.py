@@ -160,11 +160,19 @@ def check_devices(devices: Sequence[str], platform: Platform | None = None) -> N
     Raises:
         WorkloadError: They are not, or it has not.
     """
-    if isinstance(devices, str) or not devices or len(set(devices)) < len(devices):
+    if not _names(devices) or len(set(devices)) < len(devices):
         raise WorkloadError(f"devices are {devices!r}: name one device or more, each once")
     if platform is not None:
+        if not isinstance(platform, Platform):
+            raise WorkloadError(f"platform is {platform!r}: give a Platform, as gs.Platform.load({str(platform)!r})")
         for device in devices:
             check_known(f"device on platform {platform.name!r}", device, [d.name for d in platform.devices])
+
+
+def _names(given: Any) -> bool:
+    """Whether it is a list of one name or more."""
+    listed = isinstance(given, Sequence) and not isinstance(given, str) and bool(given)
+    return listed and all(isinstance(name, str) for name in given)
 
 
 def checked_groups(
@@ -184,7 +192,7 @@ def checked_groups(
         for device in devices:
             by_host.setdefault(platform.device(device).host, []).append(device)
         return list(by_host.values())
-    if isinstance(groups, str) or any(isinstance(group, str) or not group for group in groups):
+    if isinstance(groups, str) or not isinstance(groups, Sequence) or not all(map(_names, groups)):
         raise WorkloadError(f"groups are {groups!r}: lists of one device or more are needed")
     named = [device for group in groups for device in group]
     for device in named:

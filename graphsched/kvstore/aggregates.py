@@ -78,6 +78,17 @@ def checked_aggregate(given: str | Callable[..., Any]) -> Aggregate:
     return Aggregate(name, lambda values: Operation(name, given, tuple(values)))
 
 
+def checked_update(given: Any) -> Update | None:
+    """What is called with the stored tensor and the aggregate, or None.
+
+    Raises:
+        WorkloadError: It cannot be called.
+    """
+    if given is not None and not callable(given):
+        raise WorkloadError(f"update is {given!r}: give a function update(stored, aggregate) that changes stored")
+    return given  # type: ignore[no-any-return]
+
+
 class Checks:
     """Makes sure that keys can be aggregated and updated, once for each shape and type.
 

@@ -12,7 +12,7 @@ from graphsched.collectives.members import Members
 from graphsched.collectives.operations import called, memory_order
 from graphsched.collectives.requests import check_devices, checked_location, named_members
 from graphsched.errors import WorkloadError
-from graphsched.kvstore.aggregates import Checks, Update, checked_aggregate
+from graphsched.kvstore.aggregates import Checks, Update, checked_aggregate, checked_update
 from graphsched.kvstore.notes import Key, Notes, by_priority
 from graphsched.kvstore.requests import check_pulled, checked_servers, checked_workers
 from graphsched.kvstore.sharding import CUT_FROM_BYTES, Part, Sharding
@@ -78,7 +78,7 @@ class Builder:
         name: str | None = None,
     ) -> None:
         self.work, self.servers, self.workers = work, checked_servers(servers), checked_workers(workers)
-        self._aggregate, self._update = checked_aggregate(aggregate), update
+        self._aggregate, self._update = checked_aggregate(aggregate), checked_update(update)
         self._sharding = Sharding(self.servers, shard, cut_from_bytes)
         self._checks = Checks(self._aggregate, update, workers)
         self._notes = Notes(work, workers, self._check_key, must_be_stored=update is not None)

@@ -96,10 +96,13 @@ def specification_of(key: str, who: str, tensor: Any) -> TensorSpec:
     """Shape and type of a tensor; the store makes it contiguous.
 
     Raises:
-        WorkloadError: It is none.
+        WorkloadError: It is none, or not a dense one.
     """
     if not hasattr(tensor, "untyped_storage"):
         raise WorkloadError(f"{who} gives a {type(tensor).__name__} for key {key!r}: a tensor is needed")
+    layout = str(tensor.layout).removeprefix("torch.")
+    if layout != "strided":
+        raise WorkloadError(f"{who} gives a {layout} tensor for key {key!r}: a dense one is needed, as of to_dense()")
     return TensorSpec(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
 
 
@@ -114,6 +117,8 @@ def check_out(entry: Entry, device: str | None, out: Any) -> None:
     if device is not None:
         raise WorkloadError(f"key {entry.name!r} is pulled to device {device!r} and into out: give one of them")
     check_like(entry.name, "out", specification_of(entry.name, "out", out), entry.spec)
+    if any(step == 0 and size > 1 for size, step in zip(out.shape, out.stride(), strict=True)):
+        raise WorkloadError(f"key {entry.name!r} is pulled into out, whose elements share memory: give its clone()")
 
 
 def whole(entry: Entry, tensors: Sequence[Any], device: Any, out: Any) -> Any:

@@ -17,7 +17,8 @@ def checked_servers(servers: Sequence[str]) -> tuple[str, ...]:
     Raises:
         WorkloadError: There is none, or one is named twice.
     """
-    if isinstance(servers, str) or not isinstance(servers, Sequence) or not servers or len(set(servers)) < len(servers):
+    listed = isinstance(servers, Sequence) and not isinstance(servers, str) and bool(servers)
+    if not listed or not all(isinstance(server, str) for server in servers) or len(set(servers)) < len(servers):
         raise WorkloadError(f"servers are {servers!r}: a list of devices is needed, one or more, each once")
     for server in servers:
         check_name(server)
@@ -79,9 +80,10 @@ def check_pulled(key: Any, known: Collection[str]) -> None:
     """Make sure that there is something to pull.
 
     Raises:
+        DuplicateNameError: `key` is no name.
         WorkloadError: Nobody has pushed the key, and it was not initialised.
     """
-    if key not in known:
+    if check_name(key) not in known:
         if not known:
             raise WorkloadError(f"key {key!r} is pulled, but nobody has pushed anything: push or init it first")
         check_known("key that was pushed or initialised", key, known)

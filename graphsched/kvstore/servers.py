@@ -98,9 +98,13 @@ class Server:
         self._jobs.put((-priority, next(self._numbers), job))
 
     def close(self) -> None:
-        """Do all jobs that came before, and end."""
+        """Do all jobs that came before, and end; `has_ended` waits for that."""
         self._jobs.put((math.inf, next(self._numbers), None))
-        self._thread.join()
+
+    def has_ended(self, wait_s: float) -> bool:
+        """Whether it has, within so many seconds."""
+        self._thread.join(max(wait_s, 0.0))
+        return not self._thread.is_alive()
 
     def _work(self) -> None:
         with self._own_stream():

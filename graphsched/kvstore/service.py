@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import math
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphsched.errors import ExecutionError, StuckError, TaskFailedError, WorkloadError
-from graphsched.kvstore.aggregates import Checks, Update, checked_aggregate
+from graphsched.kvstore.aggregates import Checks, Update, checked_aggregate, checked_update
 from graphsched.kvstore.entries import Entry, Shard, check_out, specification_of, whole
 from graphsched.kvstore.requests import (
     check_like,
@@ -43,7 +44,7 @@ class Store:
         shard, cut_from_bytes: As in `Builder`.
         deterministic: Values are added in the order of workers; else in the order in which they came. Neither begins
             before all are there.
-        timeout_s: Seconds that a pull waits at most.
+        timeout_s: Seconds that a pull waits at most, and that the end waits for sums under way.
 
     Raises:
         PlatformError: A server is not here.
@@ -76,7 +77,7 @@ class Store:
         self.workers, self.deterministic, self.timeout_s = checked_workers(workers), deterministic, timeout_s
         if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)) or not 0 < timeout_s < math.inf:
             raise WorkloadError(f"timeout_s is {timeout_s!r}: seconds above 0 are needed")
-        self._aggregate, self._update = checked_aggregate(aggregate), update
+        self._aggregate, self._update = checked_aggregate(aggregate), checked_update(update)
         self._sharding = Sharding(checked_servers(servers), shard, cut_from_bytes)
         for name in servers:
             torch_device(name)
@@ -89,18 +90,19 @@ class Store:
     def __enter__(self) -> Store:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        busy = self._end()
+        if kind is None and busy:  # else what ended the block says more
+            raise StuckError(self._stuck(busy))
 
     def close(self) -> None:
-        """Finish the sums of complete rounds and end the servers; may be called again."""
-        with self._changed:
-            if self._closed:
-                return
-            self._closed = True
-            self._changed.notify_all()
-        for server in self._servers.values():
-            server.close()
+        """Finish the sums of complete rounds and end the servers; may be called again.
+
+        Raises:
+            StuckError: A server has not done so after `timeout_s`; its thread goes on, and ends with the program.
+        """
+        if busy := self._end():
+            raise StuckError(self._stuck(busy))
 
     # -- what workers call -------------------------------------------------------------------
 
@@ -190,6 +192,26 @@ class Store:
 
         self.push(key, value, worker=worker, priority=priority)
         return self.pull(key, worker=worker, out=torch.empty_like(value) if out is None else out)
+
+    # -- inside ----------------------------------------------------------------------------------
+
+    def _end(self) -> list[str]:
+        """Servers that have not ended in time."""
+        with self._changed:
+            if self._closed:
+                return []
+            self._closed = True
+            self._changed.notify_all()
+        for server in self._servers.values():
+            server.close()
+        until = time.monotonic() + self.timeout_s
+        return [name for name, server in self._servers.items() if not server.has_ended(until - time.monotonic())]
+
+    def _stuck(self, busy: Sequence[str]) -> str:
+        return (
+            f"server {', '.join(map(repr, busy))} of the store has not ended after {self.timeout_s:g} s: its aggregate "
+            "or update does not return; or give more timeout_s"
+        )
 
     # -- inside, with the lock held ------------------------------------------------------------
 

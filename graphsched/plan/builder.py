@@ -143,7 +143,7 @@ def build_plan(
     builder.build()
     columns = builder.columns
     lanes = tuple(Lane.named(name) for name in builder.lanes)
-    required = required_actions(work, columns, lanes, homes)
+    required = required_actions(work, platform, columns, lanes, homes)
     waits, clocks = reduce_waits(columns, required, len(lanes))
     return Plan(
         work=work,

@@ -154,7 +154,7 @@ def _check_deadlock(plan: Plan) -> None:
 def _check_dependencies(plan: Plan, clocks: Sequence[Clock]) -> None:
     columns = _columns(plan)
     _check_sources(plan)
-    required = required_actions(plan.work, columns, plan.lanes, plan.homes)
+    required = required_actions(plan.work, plan.platform, columns, plan.lanes, plan.homes)
     for i, clock in enumerate(clocks):
         if plan.kinds[i] == "wait" and plan.names[i] not in plan.work.graph:
             continue  # a wait of the scheduler's own may wait for less

@@ -76,7 +76,7 @@ def find_homes(work: Workload, device_of: Mapping[str, str], platform: Platform)
 
 
 def required_actions(
-    work: Workload, columns: Columns, lanes: Sequence[Lane], homes: Mapping[str, str]
+    work: Workload, platform: Platform, columns: Columns, lanes: Sequence[Lane], homes: Mapping[str, str]
 ) -> list[list[int]]:
     """For each action the actions that must be over before it starts.
 
@@ -95,6 +95,8 @@ def required_actions(
             copy = columns.copies[i]
             if copy.read.source is not None:
                 before.append(_find(index, copy.read.source, columns.names[i]))
+            if copy.task:
+                before += _before_copy(work[columns.names[i]], i, platform, columns, index)
             copied[copy.read.value.root].append(i)
         elif kind == "collective":
             before = _before_collective(work[columns.names[i]], i, homes, columns, index)
@@ -128,9 +130,27 @@ def _before_collective(
             before.append(_find(index, f"{read}>{device}", task.name, i))
         elif read.source is not None:
             before.append(_find(index, read.source, task.name))
-    return before + [
-        _find(index, name, task.name) for name in task.after if columns.kinds[index.get(name, i)] != "wait"
+    return before + _named(task, i, columns, index)
+
+
+def _before_copy(task: Task, i: int, platform: Platform, columns: Columns, index: Mapping[str, int]) -> list[int]:
+    """What the workload puts before a copy; another copy only where the engine of one GPU makes both."""
+    return [
+        j
+        for j in _named(task, i, columns, index)
+        if columns.kinds[j] != "copy" or _share_engine(columns.copies[i], columns.copies[j], platform)
     ]
+
+
+def _share_engine(one: Copy, other: Copy, platform: Platform) -> bool:
+    source = platform.device(one.source)
+    ends = {platform.device(end).host for end in (one.source, one.target, other.target)}
+    return one.source == other.source and source.peer_engines == 1 and len(ends) == 1
+
+
+def _named(task: Task, i: int, columns: Columns, index: Mapping[str, int]) -> list[int]:
+    """What action i, a copy or a collective, comes after without data; the thread has waited for barriers before."""
+    return [_find(index, name, task.name) for name in task.after if columns.kinds[index.get(name, i)] != "wait"]
 
 
 def _find(index: Mapping[str, int], name: str, reader: str, limit: int | None = None) -> int:

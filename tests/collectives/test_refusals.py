@@ -127,6 +127,9 @@ def test_unknown_algorithms(collective: Any) -> None:
         ({"algorithm": "hierarchical", "groups": [["worker:0", "worker:9"]]}, "no device among the values 'worker:9'"),
         ({"algorithm": "hierarchical", "groups": ["worker:0", "worker:1"]}, "lists of one device or more are needed"),
         ({"algorithm": "hierarchical", "groups": [ALL_OF_THEM, []]}, "lists of one device or more"),
+        ({"algorithm": "hierarchical", "groups": 5}, "groups are 5: lists of one device or more"),
+        ({"algorithm": "hierarchical", "groups": [5]}, "groups are [5]: lists of one device or more"),
+        ({"algorithm": "auto", "platform": "h200-x4"}, "platform is 'h200-x4': give a Platform, as gs.Platform.load"),
         (
             {"algorithm": "hierarchical", "groups": [["worker:0", "worker:1"]], "between": "tee"},
             "groups 'tee': did you mean tree",
@@ -165,6 +168,8 @@ def test_reduce_to_and_broadcast_from_somewhere_else() -> None:
         ("a Tensor is among the values", lambda w: broadcast(w, X, ["worker:0"])),  # type: ignore[arg-type]
         ("devices are []", lambda w: broadcast(w, values[0], [])),
         ("devices are 'worker:0'", lambda w: broadcast(w, values[0], "worker:0")),
+        ("devices are 5", lambda w: broadcast(w, values[0], 5)),  # type: ignore[arg-type]
+        ("devices are [5]", lambda w: broadcast(w, values[0], [5])),  # type: ignore[list-item]
         ("name one device or more, each once", lambda w: broadcast(w, values[0], ["cpu", "cpu"])),
         (
             "no algorithm of broadcast 'tee': did you mean tree",

@@ -72,7 +72,7 @@ class AtWork:
     """A running store for two workers."""
 
     def __init__(self, **told: Any) -> None:
-        self.store = Store(**({"servers": ["worker:0"], "workers": 2, "timeout_s": 0.05} | told))
+        self.store = Store(**({"servers": ["worker:0"], "workers": 2, "timeout_s": 0.5} | told))
         self.push, self.pull, self.init = self.store.push, self.store.pull, self.store.init
 
     def tasks(self) -> int:
@@ -185,10 +185,11 @@ def test_workers_and_priorities(kind: Any, what: dict[str, Any], message: str) -
     refused(kind(), WorkloadError, message, lambda store: store.push("w", X, **what))
 
 
-@pytest.mark.parametrize("key", ["", "a b", "a@b", 3])
+@pytest.mark.parametrize("key", ["", "a b", "a@b", 3, ["a"]])
 def test_keys_are_names(kind: Any, key: Any) -> None:
     refused(kind(), DuplicateNameError, "name", lambda store: store.push(key, X, worker=0))
     refused(kind(), DuplicateNameError, "name", lambda store: store.init(key, X))
+    refused(kind(), DuplicateNameError, "name", lambda store: store.pull(key))
 
 
 @pytest.mark.parametrize(
@@ -200,6 +201,8 @@ def test_keys_are_names(kind: Any, key: Any) -> None:
             {"servers": ["cpu", "cpu"]},
             "servers are ['cpu', 'cpu']: a list of devices is needed, one or more, each once",
         ),
+        ({"servers": [["cpu"]]}, "servers are [['cpu']]: a list of devices is needed"),
+        ({"update": "sgd"}, "update is 'sgd': give a function update(stored, aggregate)"),
         ({"workers": 0}, "workers is 0: their number is needed, 1 or more"),
         ({"workers": 2.0}, "workers is 2.0"),
         ({"aggregate": "maen"}, "no aggregate 'maen': did you mean mean"),
@@ -323,6 +326,9 @@ def test_seconds_that_make_no_sense(timeout_s: Any) -> None:
 def test_tensors_that_are_none() -> None:
     store = AtWork()
     refused(store, WorkloadError, "worker 0 gives a list for key 'w'", lambda s: s.push("w", [1.0], worker=0))
+    sparse = torch.eye(3).to_sparse()
+    message = "worker 0 gives a sparse_coo tensor for key 'w': a dense one is needed, as of to_dense()"
+    refused(store, WorkloadError, message, lambda s: s.push("w", sparse, worker=0))
     store.store.close()
 
 
@@ -339,6 +345,7 @@ def test_tensors_that_a_pull_cannot_fill() -> None:
         for more, message in (
             ({"out": X.double()}, "out has float64[4,6] for key 'w', which is float32[4,6]"),
             ({"out": X, "device": "cpu"}, "is pulled to device 'cpu' and into out: give one of them"),
+            ({"out": torch.zeros(6).expand(4, 6)}, "into out, whose elements share memory: give its clone()"),
             ({"out": 3}, "out gives a int for key 'w': a tensor is needed"),
         ):
             with pytest.raises(WorkloadError, match=re.escape(message)):
@@ -365,6 +372,33 @@ def test_a_server_that_fails() -> None:
                 request()
         store.push("v", torch.ones(2), worker=0)
         assert store.pull("v").tolist() == [-1, -1]
+
+
+def test_the_end_does_not_wait_without_end_for_an_update() -> None:
+    """close() names the server that hangs; a with block that failed says its own error."""
+    go = threading.Event()
+
+    def update(stored: torch.Tensor, aggregate: torch.Tensor) -> None:
+        stored.sub_(aggregate)
+        if type(aggregate) is torch.Tensor:
+            go.wait(30)
+
+    def hung() -> Store:
+        store = Store(servers=["cpu"], workers=1, update=update, timeout_s=0.2)
+        store.init("w", X)
+        store.push("w", X, worker=0)
+        return store
+
+    message = "server 'cpu' of the store has not ended after 0.2 s: its aggregate or update does not return"
+    try:
+        with pytest.raises(StuckError, match=re.escape(message)):
+            hung().close()
+        with pytest.raises(StuckError, match=re.escape(message)), hung():
+            pass
+        with pytest.raises(StuckError, match="the servers have not added it up"), hung() as store:
+            store.pull("w")
+    finally:
+        go.set()
 
 
 def test_a_closed_store() -> None:

@@ -92,6 +92,22 @@ def test_a_copy_that_the_user_asked_for_is_never_merged() -> None:
     assert [plan.copies[i].task for i in sorted(plan.copies)] == [True, True, False]
 
 
+def test_a_copy_waits_for_what_it_comes_after() -> None:
+    """a (cuda:0) ─▶ copy1 (cuda:1), then copy2 (cuda:2): two lanes, one behind the other; a barrier needs no wait."""
+    work = Workload()
+    a = add(work, "a", work.input("x", MATRIX, device="cuda:0"))
+    first = work.copy(a, to="cuda:1", name="copy1")
+    work.copy(a, to="cuda:2", after=[first], name="copy2")
+    work.barrier()
+    work.copy(a, to="cpu", name="copy3")
+    plan = plan_of(work, {"a": "cuda:0/s0"})
+    (line,) = [line for line in plan.text.splitlines() if "copy copy2 " in line]
+    assert line.endswith("on cuda:0>cuda:2 after copy1")
+    (line,) = [line for line in plan.text.splitlines() if "copy copy3 " in line]
+    assert " after " not in line
+    plan.check()
+
+
 def test_a_diamond_over_two_lanes() -> None:
     """
     a ─▶ b ─▶ d      s0: a b d

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import platform as python_platform
 import zlib
 from collections.abc import Mapping, Sequence
@@ -41,6 +42,41 @@ def facts_of(plan: Plan) -> dict[str, str]:
 def facts_without_plan(work: Workload, error: BaseException) -> dict[str, str]:
     """What a rank says that cannot make the plan of its workload, because of `error`."""
     return {"workload": work.digest(), "plan": f"none ({error})"}
+
+
+def parts_of(work: Workload) -> dict[str, dict[str, int]]:
+    """A checksum of each field of each input, state and task, by name: to find where two workloads differ."""
+    told = work.to_dict()
+    return {
+        entry["name"]: {field: zlib.crc32(json.dumps(value, sort_keys=True).encode()) for field, value in entry.items()}
+        for entry in (*told["given"], *told["tasks"])
+    }
+
+
+def first_difference(parts: Sequence[Mapping[str, Mapping[str, int]]]) -> str:
+    """The first name, in the order of rank 0, under which the ranks have other things, given by rank.
+
+    Example:
+        >>> first_difference([{"x": {"nbytes": 4}}, {"x": {"nbytes": 8}}])
+        "the first that differs is 'x', in its nbytes"
+        >>> first_difference([{"x": {}}, {"x": {}, "y": {}}])
+        "the first that differs is 'y', which rank 0 does not have"
+    """
+    for name in dict.fromkeys(name for mine in parts for name in mine):
+        without = [str(rank) for rank, mine in enumerate(parts) if name not in mine]
+        if without:
+            return f"the first that differs is {name!r}, which rank {', '.join(without)} does not have"
+        fields = dict.fromkeys(field for mine in parts for field in mine[name])
+        other = [field for field in fields if len({mine[name].get(field) for mine in parts}) > 1]
+        if other:
+            return f"the first that differs is {name!r}, in its {', '.join(other)}{_advice(other)}"
+    return "all inputs, states and tasks are alike: names, order or what is kept differ"
+
+
+def _advice(fields: Sequence[str]) -> str:
+    if "signature" not in fields:
+        return ""
+    return " (what its code reads besides its arguments counts, as a global variable that holds the rank)"
 
 
 def _digest_of_tensors(tensors: Mapping[str, Any]) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
 from graphsched.errors import ExecutionError, RankError, StuckError
 from graphsched.executors.capture import settle
-from graphsched.executors.distributed.agreement import check_agreement, facts_of
+from graphsched.executors.distributed.agreement import check_agreement, facts_of, first_difference, parts_of
 from graphsched.executors.distributed.board import Report
 from graphsched.executors.distributed.local_plans import local_plan
 from graphsched.executors.distributed.lost import LostRankError, ended_by
@@ -55,8 +55,15 @@ class RankProgram:
         try:
             check_agreement(facts)
         except RankError as error:
-            self.world.failure = error
-            raise
+            self.world.failure = self._with_difference(error, facts)
+            raise self.world.failure from None
+
+    def _with_difference(self, error: RankError, facts: Sequence[Mapping[str, str]]) -> RankError:
+        """The same, with the first thing in which workloads differ, if they do; on all ranks."""
+        if len({mine["workload"] for mine in facts}) == 1:
+            return error
+        parts = self.world.gather(parts_of(self.whole.work), self._timeout_s, "the comparison of workloads")
+        return RankError(f"{error}; {first_difference(parts)}")
 
     def _prepare(self) -> None:
         self._local = local_plan(self.lists, self.world.rank, self.world.address.local_rank)

@@ -193,6 +193,7 @@ def test_ranks_with_different_plans_run_nothing() -> None:
         assert rank.error == "RankError"
         assert re.search(r"the ranks disagree: workload is \w+ on rank 0, 2; \w+ on rank 1, and ", rank.text)
         assert re.search(r"and plan is \w+ on rank 0, 2; \w+ on rank 1: start all ranks with the same", rank.text)
+        assert re.search(r"; the first that differs is '.+', in its ", rank.text)
 
 
 @pytest.mark.slow

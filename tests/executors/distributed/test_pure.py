@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from graphsched.errors import RankError, ScheduleError
 from graphsched.executors import Program, execute
 from graphsched.executors.buffers import copied, new_tensor
-from graphsched.executors.distributed.agreement import check_agreement, facts_of
+from graphsched.executors.distributed.agreement import check_agreement, facts_of, first_difference, parts_of
 from graphsched.executors.distributed.clock_offsets import Offset, RankClock
 from graphsched.executors.distributed.local_plans import local_plan
 from graphsched.executors.distributed.measuring import COLUMNS, RankSpans, merged
@@ -90,6 +90,23 @@ def test_who_disagrees_is_named() -> None:
     expected = r"torch is 2.6 on rank 0, 2; 2.7 on rank 1, and plan is a on rank 0, 1; b on rank 2: start all"
     with pytest.raises(RankError, match=expected):
         check_agreement(facts)
+
+
+def _doubled(by: float) -> Workload:
+    """x ──▶ y = by x, in which `by` is read by the code."""
+    work = Workload()
+    x = work.input("x", torch.ones(2))
+    work.task(lambda tensor: tensor * by, x, name="y")
+    return work
+
+
+def test_the_first_difference_of_workloads_is_named() -> None:
+    """Code that reads another number on rank 1, and a task that rank 2 has not."""
+    mine, other, less = parts_of(_doubled(2.0)), parts_of(_doubled(3.0)), parts_of(Workload())
+    assert mine == parts_of(_doubled(2.0))
+    assert first_difference([mine, other]).startswith("the first that differs is 'y', in its ")
+    assert "signature (what its code reads besides its arguments counts" in first_difference([mine, other])
+    assert first_difference([mine, mine, less]) == "the first that differs is 'x', which rank 2 does not have"
 
 
 # -- clocks --------------------------------------------------------------------------------------------

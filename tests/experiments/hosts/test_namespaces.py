@@ -202,6 +202,17 @@ def test_a_signal_waits_whichever_thread_gets_it() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_a_killed_maker_whose_parent_does_not_ask_for_it_is_gone_too() -> None:
+    """As in a container whose first process waits for no orphans: it keeps its number as a zombie."""
+    with python(MAKE_AND_WAIT) as maker:
+        assert maker.stdout is not None
+        names = maker.stdout.readline().split()
+        maker.kill()
+        os.waitid(os.P_PID, maker.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and stays
+        assert sorted(remove_stale()) == sorted(names)
+    assert there(names) == []
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_ends_ranks_and_removes_hosts(number: signal.Signals) -> None:
     rank = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"

@@ -80,6 +80,7 @@ def test_every_host_needs_ranks(ranks: tuple[int, ...]) -> None:
         (["run", "--ranks", "1,0", "--", "x.py"], "ranks of the hosts are '1,0', hosts 2"),
         (["run", "--ranks", "1,1", "--gbit", "-3", "--", "x.py"], "a rate of -3e+09 bit/s"),
         (["measure", "--ranks", "1", "--out", "x.json"], "one host has no network to measure"),
+        (["measure", "--ranks", "1,1", "--out", "."], "cannot write .: it is a folder, name a file in it"),
     ],
 )
 def test_a_wrong_request_is_refused_in_a_line(
