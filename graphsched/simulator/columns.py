@@ -39,7 +39,7 @@ class Columns:
         before_s, after_s: Host time before and after its calls.
         final: Last actions of lanes of GPUs, of those that no other action waits for, in the lanes' order.
         launches, work_s: Kernels; seconds alone.
-        flags: `NEEDS_CPU`, `BLOCKS`, `SEVERAL`, `graph_mode.CHAINED`.
+        flags: `NEEDS_CPU`, `BLOCKS`, `SEVERAL`; `CHAINED`, `EMPTY` and `PASSED` of `graph_mode`.
         resource: `ALONE`, `NETWORK` or the number of a pool.
         curve_of, threads_of: Of actions in pools: place in `curves`; threads used.
         pairs: What is measured of two side by side, by places in `curves`.

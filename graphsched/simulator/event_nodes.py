@@ -28,6 +28,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from graphsched.platform import Dispatch
+from graphsched.simulator.graph_ends import without_late_ends
 from graphsched.simulator.graph_launches import spread
 from graphsched.simulator.graph_mode import inside
 from graphsched.simulator.lane_costs import CUDA
@@ -41,12 +42,14 @@ EVENTS = 2  # around each action, or stamps
 
 def with_event_nodes(columns: Columns, plan: Plan) -> Columns:
     """`columns` of a timed run of `plan`: graphs start later; events pass in turn, stamps as nodes do."""
-    if columns.graphs is None or not columns.dispatch.timed_gap_s:  # unknown, or switched off
+    graphs = columns.graphs
+    if graphs is None or not columns.dispatch.timed_gap_s:  # unknown, or switched off
         return columns
+    columns = without_late_ends(columns)
     held = [i for i, kind in enumerate(columns.kind) if kind == CUDA and inside(columns, i)]
     if columns.dispatch.graph_stamp_s:
         return _with_stamps(columns, held, plan)
-    later = replace(columns.graphs, later_s=_later_s(columns, held, columns.dispatch.graph_start_s))
+    later = replace(graphs, later_s=_later_s(columns, held, columns.dispatch.graph_start_s))
     later = spread(columns, later, held, EVENTS)
     spacing_s = _spacing_s(columns, held)
     gates = {i: device for i in held if (device := _device(columns, i)) in spacing_s}

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 SMALL_BYTES = 4096  # of the copies whose time in a graph is measured
 CHAINED = 8  # flag: the action and the one on another lane that it waits for are links of one chain
+EMPTY = 16  # flag: the task launches nothing, so no graph has a node for it
+PASSED = 32  # flag: … and what waits for it waits for what it waits for
 
 
 def in_graph(costs: Dispatch, *, whole: bool, stamps: bool, memory_bytes: int = 0) -> Dispatch:
@@ -54,13 +56,14 @@ def in_graph(costs: Dispatch, *, whole: bool, stamps: bool, memory_bytes: int = 
 def launch_graphs(columns: Columns, segments: Segments) -> None:
     """Make the columns those of graphs: a launch before the first action of each, edges of chains, joins for waits."""
     lane, kind = columns.lane, columns.kind
-    graphs = replays_of(segments, kind, columns.launches)
+    empty = [flags & EMPTY for flags in columns.flags]
+    graphs = replays_of(segments, kind, [0 if none else n for n, none in zip(columns.launches, empty, strict=True)])
     hosts_s = [_host_s(columns.dispatch, nodes) for nodes in graphs.nodes]
     lanes: list[dict[int, None]] = [{} for _ in hosts_s]
     for i, k in enumerate(graphs.of):
         if k != OUTSIDE:
             columns.own_s[i] = columns.call_s[i] = columns.after_s[i] = 0.0
-            if kind[i] == CUDA:
+            if kind[i] == CUDA and not empty[i]:
                 lanes[k][lane[i]] = None
     starts_s = [_start_s(columns.dispatch, *sizes) for sizes in zip(graphs.nodes, map(len, lanes), strict=True)]
     further = further_gpus(columns, graphs)
@@ -72,7 +75,12 @@ def launch_graphs(columns: Columns, segments: Segments) -> None:
     waits = joined(columns.waits, lane, kind, graphs.of)
     columns.waits = waits_between(waits, segments, lane, kind)
     columns.graphs = spread(columns, graphs)
-    for i in chained(columns.waits, lane, kind):
+    flag_chains(columns)
+
+
+def flag_chains(columns: Columns) -> None:
+    """Mark the actions of graphs that are links of one chain with what they wait for."""
+    for i in chained(columns.waits, columns.lane, columns.kind):
         if inside(columns, i):
             columns.flags[i] |= CHAINED
 
@@ -92,8 +100,10 @@ def inside(columns: Columns, i: int) -> bool:
 
 def latencies_s(columns: Columns, i: int) -> list[float]:
     """By lane, the latency of a wait of action `i` for an action there."""
-    lanes = columns.lanes
-    return (lanes.chained_s if columns.flags[i] & CHAINED else lanes.latency_s)[columns.lane[i]]
+    lanes, flags = columns.lanes, columns.flags[i]
+    if flags & PASSED:
+        return [0.0] * len(lanes.kind)
+    return (lanes.chained_s if flags & CHAINED else lanes.latency_s)[columns.lane[i]]
 
 
 def copy_shift_s(copy: Copy, link: Link, plan: Plan) -> float:

@@ -22,7 +22,9 @@ from graphsched.plan import Copy, Plan
 from graphsched.platform import Dispatch, Link
 from graphsched.platform.dispatch import BLOCKING_BYTES
 from graphsched.simulator.call_distance import call_distances
+from graphsched.simulator.empty_nodes import without_empty
 from graphsched.simulator.event_nodes import with_event_nodes
+from graphsched.simulator.graph_ends import with_late_roots
 from graphsched.simulator.lane_costs import CPU, CUDA
 
 if TYPE_CHECKING:
@@ -127,8 +129,13 @@ def queries_s(columns: Columns, end_s: Sequence[float]) -> float:
     return (len(final) - 1 - last) * columns.dispatch.query_s
 
 
-def warm(columns: Columns) -> Columns:
-    """`columns` of a run that follows one like it: its first calls find the processor's caches as that left them."""
+def without_events(columns: Columns) -> Columns:
+    """`columns` of a run without timing events that follows one like it."""
+    return _warm(with_late_roots(without_empty(columns)))
+
+
+def _warm(columns: Columns) -> Columns:
+    """The first calls find the processor's caches as the run before left them."""
     if CUDA not in columns.kind:
         return columns
     first, before_s = columns.kind.index(CUDA), list(columns.before_s)

@@ -53,7 +53,7 @@ from graphsched.simulator.durations import Durations
 from graphsched.simulator.engine import Engine
 from graphsched.simulator.graph_launches import further_gpus
 from graphsched.simulator.graph_segments import Replays
-from graphsched.simulator.host_calls import warm
+from graphsched.simulator.host_calls import without_events
 from graphsched.simulator.lane_costs import CPU, CUDA
 from graphsched.simulator.path import Stretch, chain
 
@@ -91,7 +91,7 @@ def interval(plan: Plan, columns: Columns) -> tuple[float, float]:
     Args:
         columns: Of `plan`, of several steps of it perhaps.
     """
-    columns = warm(columns)
+    columns = without_events(columns)
     engine = Engine(columns, timed=False)
     makespan_s = engine.run()
     other_s = deviation_s(plan, columns, chain(columns, engine))

@@ -32,6 +32,7 @@ class Lanes:
         first_s: What a run that follows one like it takes longer where its first action is on this lane.
         queue: Which launch queue a lane's launches go through.
         queues: Number of launch queues.
+        peers: Lanes of copies between GPUs.
     """
 
     kind: list[int]
@@ -41,6 +42,7 @@ class Lanes:
     latency_s: list[list[float]]
     queue: list[int]
     queues: int
+    peers: frozenset[int] = frozenset()
     chained_s: list[list[float]] = field(default_factory=list)
     first_s: list[float] = field(default_factory=list)
 
@@ -61,6 +63,7 @@ def lanes_of(plan: Plan, costs: Dispatch) -> Lanes:
         queue=[queues.setdefault(lane.device, len(queues)) if kind == CUDA else -1
                for lane, kind in zip(plan.lanes, kinds, strict=True)],
         queues=len(queues),
+        peers=frozenset(k for k, lane in enumerate(plan.lanes) if _joins_gpus(lane, plan)),
         chained_s=_chained_s(plan, kinds, costs) if plan.mode == "graph" else [],
         first_s=[_first_s(lane, plan, costs) for lane in plan.lanes],
     )  # fmt: skip

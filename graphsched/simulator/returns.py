@@ -3,7 +3,8 @@
 A GPU's lanes are asked again and again whether they are done; where a plan has CPU lanes too, the thread lets these run
 between two questions, and so goes on half of that late on average. The end of a CPU lane's work is an event of its own.
 What is over when the thread comes to ask for it, as after a copy that blocks, takes a question and no wait. A CUDA
-graph is over on the GPU that it is launched on: what ends last on another one has an edge to there.
+graph is over on the GPU that it is launched on: what ends last on another one has an edge to there; a copy between GPUs
+at its end is seen later (`simulator.graph_ends`).
 
 Not modelled: a CPU lane that ends while the thread lets others run for a GPU's sake, which sees it later.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphsched.simulator.columns import Columns
+from graphsched.simulator.graph_ends import last_s
 from graphsched.simulator.lane_costs import CPU
 
 NOTHING = -1  # all was over before the thread asked
@@ -26,7 +28,7 @@ def return_s(columns: Columns, last: int) -> float:
     if columns.kind[last] == CPU:
         return costs.result_s or costs.sync_s
     across_s = costs.graph_other_device_s if columns.lane[last] in columns.far_lanes else 0.0
-    return costs.sync_s + costs.yield_s / 2 + across_s
+    return costs.sync_s + costs.yield_s / 2 + across_s + last_s(columns, last)
 
 
 def last_over(end_s: Sequence[float], issued_s: float) -> int:

@@ -14,7 +14,7 @@ from graphsched.simulator.cache_states import company_longer_s, inputs_longer_s
 from graphsched.simulator.columns import ALONE, BLOCKS, NEEDS_CPU, NETWORK, SEVERAL, Columns
 from graphsched.simulator.copy_engines import engines_of, rooms
 from graphsched.simulator.durations import Durations
-from graphsched.simulator.graph_mode import copy_shift_s, in_graph, inside, launch_graphs
+from graphsched.simulator.graph_mode import EMPTY, copy_shift_s, in_graph, inside, launch_graphs
 from graphsched.simulator.host_calls import (
     add_changes,
     call_kinds,
@@ -108,6 +108,9 @@ def _fill_runs(columns: Columns, durations: Durations, plan: Plan, model: Model)
             assert task is not None
             _fill_collective(columns, i, durations.collective(task), model)
     _fill_launches(columns, costs, calls=model.dispatch and not graph, several=0 if graph else SEVERAL)
+    for i, cost in costs.items() if graph else ():
+        if cost.source == "given" and not cost.device_s:
+            columns.flags[i] |= EMPTY
     if graph and any(cost.cache is not None for cost in costs.values()):
         _add_states(columns, costs, plan, model)
     return costs

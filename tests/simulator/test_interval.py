@@ -109,17 +109,17 @@ def test_latencies_count() -> None:
 
 
 def test_latencies_in_graphs_have_a_spread_of_their_own() -> None:
-    """a on one GPU → b on another, no time but the edge's and that of the join at the end: 1 s each."""
+    """a on one GPU → b on another, next to no time but the edge's and that of the join at the end: 1 s each."""
     lanes, where = {"a": "cuda:0/s0", "b": "cuda:1/s0"}, platform(dispatch=replace(FREE, graph_other_device_s=1.0))
-    plan = of_durations({"a": 0.0, "b": 0.0}, [("a", "b", 0)], where, lanes)
+    plan = of_durations({"a": 1e-6, "b": 1e-6}, [("a", "b", 0)], where, lanes)
     line = predict(replace(plan, mode="graph"), mode="graph")
     assert spread(line) == pytest.approx([LATENCY_IN_GRAPHS / 2] * 2, rel=1e-3)
 
 
 @pytest.mark.parametrize("figure", ["graph_across_start_s", "graph_across_root_s", "graph_across_s"])
 def test_the_launch_of_a_graph_over_several_gpus_errs_on_its_own(figure: str) -> None:
-    """Two tasks that take no time on two GPUs, launched by 1 s that only graphs over several GPUs take."""
-    work_s = {"a": 0.0, "b": 0.0}
+    """Two tasks that take next to no time on two GPUs, launched by 1 s that only graphs over several GPUs take."""
+    work_s = {"a": 1e-6, "b": 1e-6}
     dispatch = replace(FREE, **{figure: 1.0})
     plan = of_durations(work_s, [], platform(dispatch=dispatch), {"a": "cuda:0/s0", "b": "cuda:1/s0"})
     line = predict(replace(plan, mode="graph"), mode="graph")
