@@ -106,10 +106,9 @@ def _uncontended(rows: Iterable[Row]) -> list[Row]:
 
 def _scheduler_goals(data: Mapping[str, Any]) -> Iterator[Goal]:
     for row in data.get("schedulers", ()):
-        if row["name"] == "heft" and row["tasks"] in HEFT_S:
-            yield Goal(
-                f"heft of {row['tasks']:,} tasks on {row['devices']} devices", "s", HEFT_S[row["tasks"]], row["seconds"]
-            )
+        if row["name"].startswith("heft") and row["tasks"] in HEFT_S:
+            what = f"{row['name']}: {row['tasks']:,} tasks on {row['devices']} devices"
+            yield Goal(what, "s", HEFT_S[row["tasks"]], row["seconds"])
     for row in data.get("peer", ()):
         if row["faster"] is not None:
             name = f"heft of {row['tasks']:,} tasks, times faster than {row['peer']}"

@@ -80,7 +80,7 @@ def test_goals_come_last_and_hold_all_that_was_measured(call, monkeypatch):
     assert list(called.json) == ["workloads", "schedulers", "growth", "goals"]
     assert len(called.json["growth"]) == 2
     assert [row["held"] for row in called.json["goals"]] == [True] * 5
-    assert "heft of 10,000 tasks on 8 devices" in call("bench", "--only", "schedulers").out
+    assert "heft: 10,000 tasks on 8 devices" in call("bench", "--only", "schedulers").out
 
 
 def test_an_experiments_own_benchmark(call, here, host):

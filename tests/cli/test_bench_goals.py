@@ -34,8 +34,8 @@ def test_schedulers() -> None:
     found = goals(schedulers=rows)
     assert found.pop("growth of heft over n log n")[1] in (True, False)
     assert found == {
-        "heft of 1,000 tasks on 8 devices": (0.014, True),
-        "heft of 10,000 tasks on 8 devices": (0.6, False),
+        "heft: 1,000 tasks on 8 devices": (0.014, True),
+        "heft: 10,000 tasks on 8 devices": (0.6, False),
     }
 
 
