@@ -45,7 +45,7 @@ def test_a_pair_that_costs_nothing_takes_half_each() -> None:
 
 
 def test_copies_that_fill_the_gpu_go_by_their_curve() -> None:
-    """Measured beside itself, and by nothing else in the workload; contention is fitted to within 1 %."""
+    """Measured beside itself, and by nothing else in the workload; 1 % is left for what curves miss."""
     large = TaskCost(1.0, kernels=LARGE.kernels, processors=GPU, concurrency=((2, 1.9),))
     itself = {("a", "a", "H200"): Beside(1.9)}
     assert parts(Costs({("a", "H200"): large}, itself), "a") == [(0.99 * 0.95,) * 4]
