@@ -16,8 +16,8 @@ from graphsched.simulator.pressure import LEAST, RELIEF
 RESOURCES = 4
 """Of a multiprocessor: registers, threads, shared memory, places for blocks."""
 SURE = 0.99
-"""Part of a measured curve that counts. Chosen with recorded runs in view: products of 4000² in several lanes took 0.5 %
-less than their curve says, and placing their blocks 0.15 % less."""
+"""Part of a measured curve that counts. Chosen with recorded runs in view: products of 4000² in several lanes took
+0.5 % less than their curve says, and placing their blocks 0.15 % less."""
 Parts = tuple[float, ...]
 """Part of each of the resources of a GPU, over the time that a task takes alone."""
 
