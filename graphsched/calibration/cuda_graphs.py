@@ -6,6 +6,7 @@ Rows of tiny operations are plans, run as those of users are (`calibration.graph
 - rows side by side: how close nodes of several lanes follow each other, and what starting more lanes takes
 - the same with timing events around every node: how close these follow each other
 - rows in one lane with stamps around every node: a stamp
+- joins with copies that are over: see `calibration.graph_joins`
 
 The rest comes from graphs that differ in one thing:
 
@@ -24,6 +25,7 @@ from typing import Any
 
 from graphsched.calibration.cuda_clock import Spinner
 from graphsched.calibration.graph_copies import copy_figures
+from graphsched.calibration.graph_joins import copy_join_s
 from graphsched.calibration.graph_operations import HELD, LOST, cache_bytes
 from graphsched.calibration.graph_replays import captured, device_s, each_s, return_s
 from graphsched.calibration.graph_rows import stamped_s, tiny_replay, tiny_timed_s
@@ -49,7 +51,8 @@ def graph_figures(spinner: Spinner) -> dict[str, Any]:
     launch = launch_figures(device, back_s)
     found = edge_figures(bench) | launch | lane_figures(device, launch, back_s)
     found |= stamp_figures(device, launch)
-    return found | {"graph_event_rates": event_rates(device)} | copy_figures(spinner, bench.streams[0])
+    found |= {"graph_event_rates": event_rates(device), "graph_copy_join_s": copy_join_s(device)}
+    return found | copy_figures(spinner, bench.streams[0])
 
 
 class GraphBench:

@@ -3,7 +3,8 @@
 Inputs below an eighth of the L2 cache are read again and again, and so come from it, as those that the
 operation before has just made; of larger ones several sets are gone round, so that they come from memory.
 
-In graphs, inputs that were written just before, or that the cache has lost, are measured too: `graph_states`.
+In graphs, inputs that were written just before, or that the cache has lost, are measured too (`graph_states`), and
+other kinds before it (`graph_company`).
 
 Not modelled: in streams, a large input that is still in the cache, a small one that no longer is.
 """
@@ -20,6 +21,7 @@ from typing import Any
 from graphsched.calibration.cuda_clock import CALL_S, Spinner, elapsed_s, new_stream, on_streams
 from graphsched.calibration.cuda_kernels import launched
 from graphsched.calibration.fitting import median
+from graphsched.calibration.graph_company import company_s
 from graphsched.calibration.graph_operations import in_graph
 from graphsched.calibration.graph_states import cache_states
 from graphsched.calibration.host_costs import Company, host_costs
@@ -33,7 +35,7 @@ from graphsched.calibration.sampling import (
     slowdowns,
 )
 from graphsched.calibration.serial_run import Step
-from graphsched.costs import TaskCost
+from graphsched.costs import CacheStates, TaskCost
 from graphsched.executors.clocks import new_event
 
 COPIES = (1, 2, 4, 8)
@@ -62,7 +64,7 @@ def measure_on_cuda(
         returned_bytes = sum(value.nbytes for value in step.task.outputs)
         host = _host_figures(calls, company, alone_s, returned_bytes)
         in_graphs = in_graph(calls, spinner.device, alone_s, returned_bytes)
-        cache = cache_states(step, spinner.device, alone_s, returned_bytes, len(calls)) if in_graphs else None
+        cache = _states(step, calls, spinner.device, alone_s, returned_bytes) if in_graphs else None
         wanted = concurrency and alone_s < CURVE_BELOW_S
         curve = _curve(step, spinner, alone_s, host_s, seen.launches) if wanted else ()
         torch.cuda.synchronize()
@@ -71,6 +73,13 @@ def measure_on_cuda(
     cost = replace(cost, kernels=seen.kernels, processors=processors, graph_tried=True, curve_left_out=not concurrency)
     cost = replace(cost, **host)
     return replace(cost, graph_s=in_graphs[0][1], graph_memory=in_graphs, cache=cache) if in_graphs else cost
+
+
+def _states(
+    step: Step, calls: Sequence[Callable[[], Any]], device: int, alone_s: float, returned_bytes: int
+) -> CacheStates | None:
+    found = cache_states(step, device, alone_s, returned_bytes, len(calls))
+    return found and replace(found, company_s=company_s(calls, device, alone_s, returned_bytes))
 
 
 def _host_figures(

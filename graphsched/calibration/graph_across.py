@@ -7,8 +7,8 @@ Such a graph is not handed over as a whole: the thread launches it piece after p
 - nodes on several lanes of each GPU, beside one on each: a node that waits for nothing
 - a chain that goes round the GPUs, of two lengths: an edge between lanes for the thread, and between GPUs on these
 - a long chain on one GPU with a node on each other, beside the chain alone: how much later the first node starts
-- a node and a copy of its result to another GPU, beside the node alone, and a copy alone: what is later where a graph
-  ends, and begins, with a copy between GPUs
+- two chains on two GPUs, each task of which reads the last one of both, beside the chain that goes round: a join of a
+  copy with what its lane did before
 
 Not modelled: GPUs that follow one another unlike others, by their numbers or links.
 """
@@ -45,8 +45,8 @@ class Rows(NamedTuple):
     long_round: Replay
     long: Replay
     long_beside: Replay
-    copy: Replay
-    node_and_copy: Replay
+    short_braid: Replay
+    long_braid: Replay
 
 
 def across_figures(devices: Sequence[int], known: Mapping[str, float]) -> dict[str, float]:
@@ -70,8 +70,8 @@ def measured_rows(devices: Sequence[int]) -> Rows:
         long_round=replay(devices, partial(going_round, tasks=ROUND[1])),
         long=replay(first, long_on_first),
         long_beside=replay(devices, long_on_first),
-        copy=replay(devices[:2], partial(copied, node=False)),
-        node_and_copy=replay(devices[:2], partial(copied, node=True)),
+        short_braid=replay(devices[:2], partial(braided, tasks=ROUND[0])),
+        long_braid=replay(devices[:2], partial(braided, tasks=ROUND[1])),
     )
 
 
@@ -82,15 +82,14 @@ def figures_of(rows: Rows, gpus: int, known: Mapping[str, float]) -> dict[str, f
     step_s = each_s(rows.short_round.whole_s, rows.long_round.whole_s, more)
     node_s, copy_s, edge_s = (known[name] for name in ("graph_node_s", "graph_peer_copy_s", "graph_peer_edge_s"))
     works_s = node_s + copy_s + edge_s
-    last_s = rows.node_and_copy.whole_s - rows.one.whole_s - edge_s - copy_s
+    braid_s = each_s(rows.short_braid.whole_s, rows.long_braid.whole_s, more)
     return {
         "graph_across_s": max(0.0, each_s(rows.one.host_s, rows.each.host_s, gpus - 1) - root_s),
         "graph_across_start_s": each_s(rows.long.whole_s, rows.long_beside.whole_s, gpus - 1),
         "graph_across_root_s": root_s,
         "graph_across_edge_s": each_s(rows.short_round.host_s, rows.long_round.host_s, more) / EDGES,
         "graph_other_device_s": max(0.0, step_s - works_s),
-        "graph_peer_first_s": max(0.0, rows.copy.whole_s - rows.one.whole_s - (copy_s - node_s) - max(0.0, last_s)),
-        "graph_peer_last_s": max(0.0, last_s),
+        "graph_peer_join_s": max(0.0, braid_s - step_s),
     }
 
 
@@ -106,6 +105,7 @@ def program_of(devices: Sequence[int], build: Build) -> Program:
     lanes = build(work, names)
     ends = [(a, b) for a in names for b in names if a != b]
     links = tuple(Link(a, b, "peer", 1e-5, 1e11) for a, b in ends)
+    links += tuple(Link("cpu", name, "pinned", 1e-5, 1e10) for name in names)
     here = Platform("here", (Device("cpu", "cpu"), *map(partial(Device, kind="cuda"), names)), links)
     placement = Placement([task.name for task in work.tasks], lanes)
     return Program(build_plan(work, here, None, placement, scheduler="calibration"), mode="graph")
@@ -140,15 +140,19 @@ def going_round(work: Workload, names: Sequence[str], tasks: int) -> dict[str, s
     return placed
 
 
-def copied(work: Workload, names: Sequence[str], node: bool) -> dict[str, str]:
-    """A copy of a few bytes from the first GPU to the second, of the result of a `node` or of an input."""
+def braided(work: Workload, names: Sequence[str], tasks: int) -> dict[str, str]:
+    """A chain of so many tasks on each of two GPUs; each reads the last result of its own and a copy of the other's."""
     import torch
 
-    value = work.input("x", torch.zeros(TINY_ELEMENTS), device=names[0])
-    if node:
-        value = work.task(torch.neg, value, name="t0", device=names[0])
-    work.copy(value, to=names[1], name="c0")
-    return {"t0": f"{names[0]}/s0"} if node else {}
+    last = {name: work.input(f"x/{name}", torch.zeros(TINY_ELEMENTS), device=name) for name in names}
+    placed: dict[str, str] = {}
+    for k in range(tasks):
+        last = {
+            here: work.task(torch.add, last[here], last[there], name=f"{here}/{k}", device=here)
+            for here, there in zip(names, reversed(names), strict=True)
+        }
+        placed |= {f"{name}/{k}": f"{name}/s0" for name in names}
+    return placed
 
 
 def _row(work: Workload, device: str, lanes: Sequence[str], placed: dict[str, str]) -> None:

@@ -25,6 +25,7 @@ from graphsched.calibration.sampling import slowdowns
 LONG_S = 1e-3
 ROW_S, LONGEST_ROW, SHORTEST_ROW = 1.5e-3, 240, 6
 ROW_BYTES = 10**9
+ROUNDS_S, FEWEST_ROUNDS = 4e-3, 3
 PART = 4  # of the longer row that the shorter one has
 LANE_S, IN_LANES, SHORTEST_LANE = 1e-3, 256, 8
 COPIES = (1, 2, 4, 8)
@@ -92,6 +93,23 @@ def row_length(alone_s: float, returned_bytes: int) -> int:
     if alone_s >= LONG_S or most < SHORTEST_ROW:
         return 0
     return max(SHORTEST_ROW, min(LONGEST_ROW, int(ROW_S / max(alone_s, 1e-9)), most))
+
+
+def rounds_wanted(alone_s: float, returned_bytes: int, most: int, calls: int = 1) -> int:
+    """Rounds of a sequence, each with so many `calls` of an operation: some 4 ms of it, 3 to `most`.
+
+    0 if one takes too long or returns too much.
+
+    Example:
+        >>> [rounds_wanted(seconds, 4, most=6, calls=4) for seconds in (1e-6, 2e-4, 9e-4, 1e-3)]
+        [6, 5, 3, 0]
+        >>> rounds_wanted(1e-6, 10**9, most=6)
+        0
+    """
+    room = ROW_BYTES // (calls * max(returned_bytes, 1))
+    if alone_s >= LONG_S or room < FEWEST_ROUNDS:
+        return 0
+    return max(FEWEST_ROUNDS, min(most, int(ROUNDS_S / (calls * max(alone_s, 1e-9))), room))
 
 
 def curve_in_graph(calls: Calls, device: int, alone_s: float) -> tuple[tuple[int, float], ...]:

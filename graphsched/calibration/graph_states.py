@@ -1,12 +1,12 @@
-"""An operation inside a CUDA graph by what the caches hold: inputs just written, or lost, and code lost.
+"""An operation inside a CUDA graph by what the cache holds: inputs just written, or lost.
 
 One sequence of calls is a plan, with stamps around every call. A round of it:
 
-    op, *op*, write inputs, *op*, write inputs, fill the cache, *op*, calls of other kinds, *op*
+    op, *op*, write inputs, *op*, write inputs, fill the cache, *op*
 
-The first of the four between asterisks finds what one in a row finds: its code, and inputs that it read just before, or
-of several sets some that the cache has lost. The cache is filled in every round, so no output's lines are there for any
-of them, and differences are of inputs and code alone.
+The first of the three between asterisks finds what one in a row finds: inputs that it read just before, or of several
+sets some that the cache has lost. The cache is filled in every round, so no output's lines are there for any
+of them, and differences are of inputs alone. Tasks of other kinds: see `calibration.graph_company`.
 
 Not modelled: inputs that overlap themselves, which are not written; caches of several levels told apart.
 """
@@ -18,15 +18,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from graphsched.calibration.fitting import median
-from graphsched.calibration.graph_operations import LONG_S, ROW_BYTES, SPILL, cache_bytes
+from graphsched.calibration.graph_operations import SPILL, cache_bytes, rounds_wanted
 from graphsched.calibration.graph_rows import STAMPS, sequence_of, stamped_spans_s
 from graphsched.calibration.serial_run import Step, bind, clone
 from graphsched.costs import CacheStates
 
-ROUNDS, FEWEST_ROUNDS = 6, 3
-ROUNDS_S = 4e-3
-CALLS = 5  # of the operation in a round
-OTHERS = 128  # rows and columns that calls of other kinds work on
+ROUNDS = 6
+CALLS = 4  # of the operation in a round
 OVERLAPS = 1  # says torch
 
 Call = Callable[[], Any]
@@ -38,11 +36,10 @@ class Round(NamedTuple):
     row: int
     written: int
     lost: int
-    company: int
 
 
 def cache_states(step: Step, device: int, alone_s: float, returned_bytes: int, sets: int) -> CacheStates | None:
-    """What a step's operation takes longer than in a row, by the state of caches; None where that is not known.
+    """What a step's operation takes longer than in a row, by the state of the cache; None where that is not known.
 
     That is: for a long one, one that returns so much that no sequence has room, a GPU whose cache or stamps are not
     known, and one that cannot be captured.
@@ -54,35 +51,22 @@ def cache_states(step: Step, device: int, alone_s: float, returned_bytes: int, s
         returned_bytes: What one returns.
         sets: Of inputs that a row goes round.
     """
-    rounds = rounds_wanted(alone_s, returned_bytes)
+    rounds = rounds_wanted(alone_s, returned_bytes, ROUNDS, CALLS)
     if not rounds or not cache_bytes(device):
         return None
     try:
         pools = [[clone(t) for t in step.tensors] for _ in range(sets)]
         calls = [bind(step.task, tensors) for tensors in pools]
         writes = [writing(tensors) for tensors in pools]
-        sequence, places = sequence_and_places(calls, writes, filling(device), other_calls(device), rounds)
+        sequence, places = sequence_and_places(calls, writes, filling(device), rounds)
         with sequence_of(sequence, device, STAMPS) as program:
             return states_of(stamped_spans_s(program), places)
     except Exception:  # it has run in a stream: what it raises is about the capture, stamps or memory
         return None
 
 
-def rounds_wanted(alone_s: float, returned_bytes: int) -> int:
-    """Rounds of a sequence: some 4 ms of the operation, 3 to 6; 0 if one is too long, or returns too much.
-
-    Example:
-        >>> [rounds_wanted(seconds, 4) for seconds in (1e-6, 2e-4, 9e-4, 1e-3)], rounds_wanted(1e-6, 10**9)
-        ([6, 4, 3, 0], 0)
-    """
-    most = ROW_BYTES // (CALLS * max(returned_bytes, 1))
-    if alone_s >= LONG_S or most < FEWEST_ROUNDS:
-        return 0
-    return max(FEWEST_ROUNDS, min(ROUNDS, int(ROUNDS_S / (CALLS * max(alone_s, 1e-9))), most))
-
-
 def sequence_and_places(
-    calls: Sequence[Call], writes: Sequence[Sequence[Call]], fill: Call, others: Sequence[Call], rounds: int
+    calls: Sequence[Call], writes: Sequence[Sequence[Call]], fill: Call, rounds: int
 ) -> tuple[list[Call], list[Round]]:
     """The calls of all rounds in order, and where in it those of each round are that are told apart.
 
@@ -90,7 +74,6 @@ def sequence_and_places(
         calls: The operation on each set of inputs.
         writes: What writes each set.
         fill: Fills the cache.
-        others: Of other kinds.
         rounds: How many.
     """
     sequence: list[Call] = []
@@ -105,8 +88,7 @@ def sequence_and_places(
         add(*[fill] * (len(calls) > 1), calls[after])
         row = add(calls[k])
         written = add(*writes[k], calls[k])
-        lost = add(*writes[k], fill, calls[k])
-        places.append(Round(row, written, lost, company=add(*others, calls[after])))
+        places.append(Round(row, written, lost=add(*writes[k], fill, calls[k])))
     return sequence, places
 
 
@@ -114,16 +96,16 @@ def states_of(seconds: Sequence[float], places: Sequence[Round]) -> CacheStates:
     """The states that the seconds of a sequence's calls show: medians of the rounds.
 
     Example:
-        >>> states_of([9.0, 5.0, 1.0, 6.5, 1.0, 2.0, 8.0, 1.0, 5.25], [Round(1, 3, 6, 8)])
-        CacheStates(written_s=1.5, lost_s=3.0, company_s=0.25)
-        >>> states_of([5.0, 6.0, 5.5, 4.0], [Round(0, 1, 2, 3)])
+        >>> states_of([9.0, 5.0, 1.0, 6.5, 1.0, 2.0, 8.0], [Round(1, 3, 6)])
+        CacheStates(written_s=1.5, lost_s=3.0, company_s=0.0)
+        >>> states_of([5.0, 6.0, 5.5], [Round(0, 1, 2)])
         CacheStates(written_s=1.0, lost_s=1.0, company_s=0.0)
     """
-    written_s, lost_s, company_s = (
+    written_s, lost_s = (
         median([seconds[place] - seconds[each.row] for each, place in zip(places, column, strict=True)])
         for column in list(zip(*places, strict=True))[1:]
     )
-    return CacheStates(written_s, max(lost_s, written_s), max(0.0, company_s))
+    return CacheStates(written_s, max(lost_s, written_s))
 
 
 def filling(device: int) -> Call:
@@ -143,24 +125,3 @@ def writing(tensors: Sequence[Any]) -> list[Call]:
             held, always = clone(tensor), torch.ones((), dtype=torch.bool, device=tensor.device)
             found.append(partial(torch.where, always, held, held, out=tensor))
     return found
-
-
-def other_calls(device: int) -> list[Call]:
-    """Operations of `COMPANY_KINDS` kinds, none like another."""
-    import torch
-
-    x = torch.full((OTHERS, OTHERS), 0.5, device=f"cuda:{device}")
-    return [
-        partial(torch.neg, x),
-        partial(torch.mm, x, x),
-        partial(torch.add, x, x),
-        partial(torch.softmax, x, 1),
-        partial(torch.sum, x, 0),
-        partial(torch.relu, x),
-        partial(torch.cumsum, x, 1),
-        partial(torch.bmm, x.view(4, OTHERS // 4, OTHERS), x.expand(4, OTHERS, OTHERS)),
-        partial(torch.sub, x, x),
-        partial(torch.exp, x),
-        partial(torch.amax, x, 1),
-        partial(torch.layer_norm, x, [OTHERS]),
-    ]

@@ -16,6 +16,7 @@ from graphsched.calibration.host import HostFacts, cpu_model, host_facts, host_m
 from graphsched.calibration.own_time import own_time_s
 from graphsched.calibration.rates import cpu_flop_per_s, cpu_threads, cuda_flop_per_s
 from graphsched.environment import WANTED
+from graphsched.executors.collector import left_alone
 from graphsched.platform import Device, Dispatch, Link, Platform
 from graphsched.platform.consistency import reconciled
 from graphsched.platform.parts import DeviceKind
@@ -49,7 +50,8 @@ def measure_platform(*, name: str | None = None, quick: bool = False, report: Re
     began, facts = time.perf_counter(), host_facts()
     say = report or _silent
     measured = _cuda_host if facts.gpus else _cpu_host
-    devices, links, found, dispatch, readings = measured(facts, quick, say)
+    with left_alone():
+        devices, links, found, dispatch, readings = measured(facts, quick, say)
     platform = Platform(
         name=name or platform_name(facts),
         devices=tuple(devices),

@@ -19,7 +19,7 @@ from graphsched.calibration.pairing import measure_meetings
 from graphsched.calibration.serial_run import SerialRun, failures_named
 from graphsched.costs import Costs, TaskCost
 from graphsched.errors import PlatformError
-from graphsched.executors.collector import no_collector
+from graphsched.executors.collector import left_alone, no_collector
 from graphsched.plan import Plan
 from graphsched.platform import Platform
 from graphsched.schedulers.scheduling import check_mode
@@ -160,7 +160,7 @@ def _measure_on(
 
     cuda = [int(device.partition(":")[2])] if device.startswith("cuda") else []
     model = platform.device(device).model
-    with torch.random.fork_rng(devices=cuda), torch.no_grad(), no_collector():
+    with torch.random.fork_rng(devices=cuda), torch.no_grad(), left_alone(), no_collector():
         if cuda:
             found = _on_cuda(work, platform, device, cuda[0], tasks, repeats, concurrency, hosts)
         else:

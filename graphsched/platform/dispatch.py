@@ -68,12 +68,12 @@ class Dispatch:
         graph_across_root_s, graph_across_edge_s: What each node that waits for nothing, and each edge between lanes,
             takes the thread where a graph is on several GPUs; a node starts only once the thread has come to it.
         graph_other_device_s: `other_device_s` inside a graph; 0: unknown, as outside.
-        graph_peer_first_s, graph_peer_last_s: How much later a copy between GPUs starts that waits for nothing in its
-            graph than a kernel would, and how much later the thread sees the end of a graph that ends with one.
         graph_wait_s: An edge of a graph to another lane where the lanes' nodes are one chain.
         graph_fork_s: An edge of a graph where a branch leaves a lane, or comes back to one.
         graph_copy_edge_s, graph_copies_edge_s, graph_peer_edge_s: `copy_edge_s`, `copies_edge_s` and `peer_edge_s`
             inside a graph; 0: unknown, as an edge between tasks.
+        graph_copy_join_s, graph_peer_join_s: How much later a task in a graph starts for each copy with the host, or
+            between GPUs, that it waits for beside its lane's last task, even if the copy was over before.
         graph_event_s: What a timing event takes in a lane of a graph; 0: unknown, `timed_gap_s` counts for two.
         graph_stamp_s: What a stamp takes in a lane of a graph: a kernel in the place of a timing event, which writes
             down the GPU's clock; 0: unknown, there are events.
@@ -144,8 +144,8 @@ class Dispatch:
     graph_across_root_s: float = 0.0
     graph_across_edge_s: float = 0.0
     graph_other_device_s: float = 0.0
-    graph_peer_first_s: float = 0.0
-    graph_peer_last_s: float = 0.0
+    graph_copy_join_s: float = 0.0
+    graph_peer_join_s: float = 0.0
     graph_wait_s: float = 2e-7
     graph_fork_s: float = 0.0
     graph_copy_edge_s: float = 0.0

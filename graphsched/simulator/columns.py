@@ -56,6 +56,7 @@ class Columns:
         shares: Memory shares of tasks that copies slow, or that slow copies.
         pressures, slowed: What copies cost tasks, and tasks them, see `simulator.traffic`.
         late_events_s: What timing events take longer beside copies, see `simulator.timing_events`.
+        joins_s: How much later tasks in graphs start that wait for copies too, see `simulator.graph_joins`.
         far_lanes: In graph mode, lanes of other GPUs than that which the graphs are launched on.
         event_gates: Device of each action of a graph whose timing events pass in turn with those of other lanes.
         event_spacing_s: By such a device, least time from one of them to the next, see `simulator.event_nodes`.
@@ -102,6 +103,7 @@ class Columns:
     pressures: dict[int, tuple[tuple[int, float], ...]] = field(default_factory=dict)
     slowed: dict[int, tuple[tuple[int, float], ...]] = field(default_factory=dict)
     late_events_s: dict[int, float] = field(default_factory=dict)
+    joins_s: dict[int, float] = field(default_factory=dict)
     far_lanes: frozenset[int] = frozenset()
     event_gates: dict[int, int] = field(default_factory=dict)
     event_spacing_s: dict[int, float] = field(default_factory=dict)

@@ -43,10 +43,10 @@ class Engine:
     def __init__(self, columns: Columns, timed: bool, late_s: Mapping[int, float] | None = None) -> None:
         """`timed`: with a timing event before and after every action on a stream.
 
-        `late_s`: by action, seconds by which it starts later than the model has it.
+        `late_s`: by action, seconds by which it starts later than what it waits for has it; default: the model's joins.
         """
         n = len(columns)
-        self._late_s = late_s or {}
+        self._late_s = columns.joins_s if late_s is None else late_s
         self.start_s, self.end_s = [0.0] * n, [UNKNOWN] * n
         self.thread = self._threads(timed, columns)
         self._columns = columns

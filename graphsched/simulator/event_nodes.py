@@ -28,7 +28,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from graphsched.platform import Dispatch
-from graphsched.simulator.graph_ends import without_late_ends
 from graphsched.simulator.graph_launches import spread
 from graphsched.simulator.graph_mode import inside
 from graphsched.simulator.lane_costs import CUDA
@@ -45,7 +44,6 @@ def with_event_nodes(columns: Columns, plan: Plan) -> Columns:
     graphs = columns.graphs
     if graphs is None or not columns.dispatch.timed_gap_s:  # unknown, or switched off
         return columns
-    columns = without_late_ends(columns)
     held = [i for i, kind in enumerate(columns.kind) if kind == CUDA and inside(columns, i)]
     if columns.dispatch.graph_stamp_s:
         return _with_stamps(columns, held, plan)

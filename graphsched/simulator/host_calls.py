@@ -24,7 +24,7 @@ from graphsched.platform.dispatch import BLOCKING_BYTES
 from graphsched.simulator.call_distance import call_distances
 from graphsched.simulator.empty_nodes import without_empty
 from graphsched.simulator.event_nodes import with_event_nodes
-from graphsched.simulator.graph_ends import with_late_roots
+from graphsched.simulator.graph_joins import with_joins
 from graphsched.simulator.lane_costs import CPU, CUDA
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def queries_s(columns: Columns, end_s: Sequence[float]) -> float:
 
 def without_events(columns: Columns) -> Columns:
     """`columns` of a run without timing events that follows one like it."""
-    return _warm(with_late_roots(without_empty(columns)))
+    return _warm(with_joins(without_empty(columns)))
 
 
 def _warm(columns: Columns) -> Columns:
@@ -145,7 +145,7 @@ def _warm(columns: Columns) -> Columns:
 
 def with_events(columns: Columns, plan: Plan) -> Columns:
     """`columns` of a run of `plan` with timing events: lanes wait longer for each other (`simulator.event_nodes`)."""
-    columns = with_event_nodes(columns, plan)
+    columns = with_joins(with_event_nodes(columns, plan))
     edge_s, lanes = columns.dispatch.timed_edge_s, columns.lanes
     if not edge_s:
         return columns

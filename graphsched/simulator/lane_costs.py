@@ -33,6 +33,7 @@ class Lanes:
         queue: Which launch queue a lane's launches go through.
         queues: Number of launch queues.
         peers: Lanes of copies between GPUs.
+        host_copies: Lanes of copies between a GPU and the host.
     """
 
     kind: list[int]
@@ -43,6 +44,7 @@ class Lanes:
     queue: list[int]
     queues: int
     peers: frozenset[int] = frozenset()
+    host_copies: frozenset[int] = frozenset()
     chained_s: list[list[float]] = field(default_factory=list)
     first_s: list[float] = field(default_factory=list)
 
@@ -64,6 +66,7 @@ def lanes_of(plan: Plan, costs: Dispatch) -> Lanes:
                for lane, kind in zip(plan.lanes, kinds, strict=True)],
         queues=len(queues),
         peers=frozenset(k for k, lane in enumerate(plan.lanes) if _joins_gpus(lane, plan)),
+        host_copies=frozenset(k for k, lane in enumerate(plan.lanes) if kinds[k] == CUDA and lane.kind in HOST_COPIES),
         chained_s=_chained_s(plan, kinds, costs) if plan.mode == "graph" else [],
         first_s=[_first_s(lane, plan, costs) for lane in plan.lanes],
     )  # fmt: skip

@@ -27,6 +27,7 @@ class Model:
             says by how much.
         timing: Timing events cost time in the run that spans are taken from.
         blocking: Pageable copies, and results of CPU lanes that a GPU task needs, hold up the thread.
+        joins: Tasks in CUDA graphs start later where they wait for a copy of another engine beside their lane's last.
         cache: Tasks in CUDA graphs take longer or shorter where their inputs were just written, or have left the cache.
         company: They take longer behind tasks of other kinds.
         pace: Tasks on CPU lanes take as much longer as the yardstick of these does, where it was taken when their costs
@@ -49,6 +50,7 @@ class Model:
     traffic: bool = True
     timing: bool = True
     blocking: bool = True
+    joins: bool = True
     cache: bool = True
     company: bool = True
     pace: bool = True
@@ -71,7 +73,9 @@ def switched(costs: Dispatch, model: Model) -> Dispatch:
     if not model.waits:
         off += ("wake_s", "same_device_s", "other_device_s", "graph_wait_s", "graph_fork_s")
         off += ("copy_edge_s", "copies_edge_s", "graph_copy_edge_s", "graph_copies_edge_s")
-        off += ("peer_edge_s", "graph_peer_edge_s", "graph_other_device_s", "graph_peer_first_s", "graph_peer_last_s")
+        off += ("peer_edge_s", "graph_peer_edge_s", "graph_other_device_s")
+    if not (model.waits and model.joins):
+        off += ("graph_copy_join_s", "graph_peer_join_s")
     if not model.timing:
         off += ("timed_record_s", "timed_gap_s", "timed_edge_s", "timed_beside_s")
     if not model.pace:

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphsched.simulator.columns import Columns
-from graphsched.simulator.graph_ends import last_s
 from graphsched.simulator.lane_costs import CPU
 
 NOTHING = -1  # all was over before the thread asked
@@ -28,7 +27,7 @@ def return_s(columns: Columns, last: int) -> float:
     if columns.kind[last] == CPU:
         return costs.result_s or costs.sync_s
     across_s = costs.graph_other_device_s if columns.lane[last] in columns.far_lanes else 0.0
-    return costs.sync_s + costs.yield_s / 2 + across_s + last_s(columns, last)
+    return costs.sync_s + costs.yield_s / 2 + across_s
 
 
 def last_over(end_s: Sequence[float], issued_s: float) -> int:

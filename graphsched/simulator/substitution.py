@@ -88,7 +88,8 @@ class Substitution:
 
     def late_s(self) -> dict[int, float]:
         """By action, its measured start less the modelled one after the same causes."""
-        return self._found.late_s
+        joins_s = self.columns.joins_s
+        return {i: seconds - joins_s.get(i, 0.0) for i, seconds in self._found.late_s.items()}
 
     def return_s(self) -> float:
         """What the thread took to go on after all its waits, measured less modelled."""

@@ -86,6 +86,7 @@ class FakeGraphs:
         patch.setattr(module, "stamped_s", self._stamped_s)
         patch.setattr(module, "cache_bytes", lambda device: times.cache)
         patch.setattr(module, "return_s", lambda stream: times.back * 1e-6)
+        patch.setattr(module, "copy_join_s", lambda device: 6e-6)
         patch.setattr(module, "copy_figures", lambda spinner, stream: {"graph_copy_in_s": 7e-6})
         patch.setattr(module, "new_event", lambda *, timing, external: self._event(timing, external))
         patch.setattr(torch.cuda, "synchronize", lambda device: None)
@@ -174,6 +175,7 @@ def test_every_term_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [(k, s * 1e6) for k, s in figures["graph_rates"]] == [(k, pytest.approx(max(0.5, 2 / k))) for k in LANES]
     assert [(k, s * 1e6) for k, s in figures["graph_event_rates"]] == [(k, pytest.approx(1.25)) for k in LANES]
     assert figures["graph_copy_in_s"] == 7e-6
+    assert figures["graph_copy_join_s"] == 6e-6
     assert figures["graph_stamp_s"] * 1e6 == pytest.approx(0.75)
     assert [(n, s * 1e6) for n, s in figures["graph_stamps"]] == [
         (2000, pytest.approx(0.75)),

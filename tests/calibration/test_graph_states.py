@@ -12,11 +12,11 @@ import torch
 from graphsched.calibration import graph_states as module
 from graphsched.calibration.graph_rows import STAMPS, sequence_of, stamped_spans_s
 from graphsched.calibration.graph_states import Round, cache_states, sequence_and_places, writing
-from graphsched.costs import COMPANY_KINDS, CacheStates
+from graphsched.costs import CacheStates
 from tests.executors.fake_cuda import STAMP_NS, FakeCuda
 
 CACHE = 1000
-SECONDS = {"row": 5e-6, "written": 6.5e-6, "lost": 9e-6, "company": 5.5e-6}
+SECONDS = {"row": 5e-6, "written": 6.5e-6, "lost": 9e-6}
 
 
 def named(name: str) -> Any:
@@ -28,25 +28,22 @@ def names(sequence: list[Any]) -> list[str]:
 
 
 def test_a_round_of_one_set() -> None:
-    """The operation, again; inputs written; inputs written and the cache filled; other kinds."""
-    sequence, places = sequence_and_places(
-        [named("op")], [[named("w1"), named("w2")]], named("fill"), [named("o1"), named("o2")], 2
-    )
-    one = ["op", "op", "w1", "w2", "op", "w1", "w2", "fill", "op", "o1", "o2", "op"]
+    """The operation, again; inputs written; inputs written and the cache filled."""
+    sequence, places = sequence_and_places([named("op")], [[named("w1"), named("w2")]], named("fill"), 2)
+    one = ["op", "op", "w1", "w2", "op", "w1", "w2", "fill", "op"]
     assert names(sequence) == one * 2
-    assert places == [Round(1, 4, 8, 11), Round(13, 16, 20, 23)]
+    assert places == [Round(1, 4, 8), Round(10, 13, 17)]
 
 
 def test_sets_are_gone_round_and_none_is_in_the_cache_when_a_row_would_not_find_it() -> None:
-    """Of two sets, the one that `row` and `company` read was last used before the cache was filled."""
+    """Of two sets, the one that `row` reads was last used before the cache was filled."""
     calls, writes = [named("op0"), named("op1")], [[named("w0")], [named("w1")]]
-    sequence, places = sequence_and_places(calls, writes, named("fill"), [named("other")], 2)
+    sequence, places = sequence_and_places(calls, writes, named("fill"), 2)
     said = names(sequence)
-    assert said[:11] == ["fill", "op1", "op0", "w0", "op0", "w0", "fill", "op0", "other", "op1", "fill"]
+    assert said[:9] == ["fill", "op1", "op0", "w0", "op0", "w0", "fill", "op0", "fill"]
     for each in places:
-        for place in (each.row, each.company):
-            last = max((k for k in range(place) if said[k] == said[place]), default=-1)
-            assert "fill" in said[last + 1 : place]
+        last = max((k for k in range(each.row) if said[k] == said[each.row]), default=-1)
+        assert "fill" in said[last + 1 : each.row]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool, torch.complex64, torch.bfloat16])
@@ -63,14 +60,6 @@ def test_what_overlaps_itself_or_is_empty_is_not_written() -> None:
     assert writing([torch.ones(1).expand(3), torch.ones(0)]) == []
 
 
-def test_other_kinds_are_as_many_as_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    full = torch.full
-    monkeypatch.setattr(torch, "full", lambda *args, device, **more: full(*args, **more))
-    calls = module.other_calls(0)
-    assert len({call.func for call in calls}) == len(calls) == COMPANY_KINDS
-    assert all(bool(torch.isfinite(call()).all()) for call in calls)
-
-
 class Played:
     """A sequence whose calls take what their place in a round says."""
 
@@ -80,7 +69,6 @@ class Played:
         self.fails = fails
         patch.setattr(module, "cache_bytes", lambda device: cache)
         patch.setattr(module, "filling", lambda device: named("fill"))
-        patch.setattr(module, "other_calls", lambda device: [named("other")])
         patch.setattr(module, "sequence_and_places", self._made)
         patch.setattr(module, "sequence_of", self._program)
         patch.setattr(module, "stamped_spans_s", self._spans)
@@ -123,7 +111,7 @@ def test_states_are_beyond_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found is not None
     assert found.written_s == pytest.approx(1.5e-6)
     assert found.lost_s == pytest.approx(4e-6)
-    assert found.company_s == pytest.approx(0.5e-6)
+    assert found.company_s == 0.0
 
 
 @pytest.mark.parametrize("wrong", [{"cache": 0}, {"fails": True}])
@@ -153,6 +141,6 @@ def test_a_sequence_is_a_plan_with_stamps_around_every_call(monkeypatch: pytest.
 
 
 def test_states_of_rounds_are_medians() -> None:
-    places = [Round(0, 1, 2, 3), Round(4, 5, 6, 7), Round(8, 9, 10, 11)]
-    seconds = [1.0, 2.0, 3.0, 1.5, 1.0, 4.0, 9.0, 1.0, 1.0, 3.0, 4.0, 1.25]
-    assert module.states_of(seconds, places) == CacheStates(2.0, 3.0, 0.25)
+    places = [Round(0, 1, 2), Round(3, 4, 5), Round(6, 7, 8)]
+    seconds = [1.0, 2.0, 3.0, 1.0, 4.0, 9.0, 1.0, 3.0, 4.0]
+    assert module.states_of(seconds, places) == CacheStates(2.0, 3.0)

@@ -19,6 +19,16 @@ def test_what_is_there_is_left_out_of_collections_until_the_end() -> None:
     assert any(found is before for found in gc.get_objects())
 
 
+def test_an_inner_one_ends_nothing() -> None:
+    """What the outer one has frozen stays so."""
+    with left_alone():
+        frozen = gc.get_freeze_count()
+        with left_alone():
+            assert gc.get_freeze_count() == frozen
+        assert gc.get_freeze_count() == frozen
+    assert gc.get_freeze_count() == 0
+
+
 def test_nothing_is_collected_inside_and_the_setting_comes_back() -> None:
     for outer in (no_collector, collector_off):
         with outer():
