@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
@@ -10,6 +9,8 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from graphsched.garbage import collector_off
+
+ROOM = 0.5  # of a GPU's memory
 
 
 @contextmanager
@@ -24,9 +25,12 @@ def capturing(graph: Any, stream: Any, pool: Any = None) -> Iterator[None]:
 
     pool, device = new_pool() if pool is None else pool, stream.device.index
     try:
-        capture = torch.cuda.graph(graph, pool=pool, stream=stream, capture_error_mode="relaxed")
-        with collector_off(), _no_word_of_empty_graphs(capture):
-            yield
+        with torch.cuda.stream(stream), collector_off():
+            graph.capture_begin(pool, capture_error_mode="relaxed")
+            try:
+                yield
+            finally:
+                _end(graph)
     except BaseException:
         with suppress(RuntimeError):  # of a pool that is ended: the capture went well, what was in it did not
             torch._C._cuda_endAllocateToPool(device, pool)
@@ -34,16 +38,24 @@ def capturing(graph: Any, stream: Any, pool: Any = None) -> Iterator[None]:
         raise
 
 
-@contextmanager
-def _no_word_of_empty_graphs(capture: Any) -> Iterator[None]:
-    """`capture`, whose end does not warn: a graph is empty where its first task fails, or where all only make views."""
-    capture.__enter__()
-    try:
-        yield
-    finally:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="The CUDA Graph is empty", category=UserWarning)
-            capture.__exit__(*sys.exc_info())
+def make_room(devices: Sequence[int]) -> None:
+    """Give back what torch holds of GPUs for later, if one of these is short of memory: a capture cannot.
+
+    `torch.cuda.graph` does so each time; to take it again then takes longer than the capture.
+    """
+    import torch
+
+    for free, total in map(torch.cuda.mem_get_info, devices):
+        if free < ROOM * total:
+            torch.cuda.empty_cache()
+            return
+
+
+def _end(graph: Any) -> None:
+    """The end of a capture does not warn: a graph is empty where its first task fails, or where all only make views."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The CUDA Graph is empty", category=UserWarning)
+        graph.capture_end()
 
 
 def new_pool() -> Any:

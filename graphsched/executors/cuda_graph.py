@@ -161,6 +161,7 @@ class GraphCompiler:
         for slot, tensor in self.inner.kept.items():
             self.buffers.slots[slot] = tensor
         try:
+            capture.make_room(self._devices())
             with no_collector():  # once for all segments
                 graphs = [self._capture_one(calls, pool, memory) for calls in inside]
             slots = list(self.buffers.slots)

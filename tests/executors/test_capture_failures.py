@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -306,21 +308,58 @@ def test_lanes_of_the_cpu_end_where_a_program_cannot_be_made(cuda: Callable[[int
     assert [lane.closed for lane in fake.lanes] == [True]
 
 
-def test_an_empty_graph_and_a_failed_capture_make_no_warning() -> None:
-    """Torch warns at the end of a capture that nothing was captured."""
+class PlayedGraph:
+    """Notes its captures; the end of one warns, as torch does where nothing was captured."""
 
-    class Ends:
-        def __enter__(self) -> None: ...
+    def __init__(self) -> None:
+        self.log: list[str] = []
 
-        def __exit__(self, *_: object) -> None:
-            warnings.warn("The CUDA Graph is empty. This usually means", UserWarning, stacklevel=1)
+    def capture_begin(self, pool: str, capture_error_mode: str) -> None:
+        assert (pool, capture_error_mode) == ("pool", "relaxed")
+        self.log.append("begin")
 
-    with capture._no_word_of_empty_graphs(Ends()):
-        pass
-    with pytest.raises(ValueError, match="no"), capture._no_word_of_empty_graphs(Ends()):
+    def capture_end(self) -> None:
+        self.log.append("end")
+        warnings.warn("The CUDA Graph is empty. This usually means", UserWarning, stacklevel=1)
+
+
+@pytest.fixture
+def emptied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is given back."""
+    given: list[str] = []
+    monkeypatch.setattr(torch.cuda, "stream", lambda stream: contextlib.nullcontext())
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: given.append("cache"))
+    for name in ("_cuda_endAllocateToPool", "_cuda_releasePool"):
+        monkeypatch.setattr(torch._C, name, lambda device, pool, name=name: given.append(name), raising=False)
+    return given
+
+
+STREAM = SimpleNamespace(device=SimpleNamespace(index=0))
+
+
+def test_an_empty_graph_and_a_failed_capture_make_no_warning(emptied: list[str]) -> None:
+    """Torch warns at the end of a capture that nothing was captured; the memory of a failed one is given back."""
+    graph = PlayedGraph()
+    with capture.capturing(graph, STREAM, "pool"):
+        graph.log.append("calls")
+    assert graph.log == ["begin", "calls", "end"]
+    assert emptied == []
+    with pytest.raises(ValueError, match="no"), capture.capturing(graph, STREAM, "pool"):
         raise ValueError("no")
+    assert graph.log == ["begin", "calls", "end", "begin", "end"]
+    assert emptied == ["_cuda_endAllocateToPool", "_cuda_releasePool"]
     with pytest.warns(UserWarning, match="is empty"):
         warnings.warn("The CUDA Graph is empty.", UserWarning, stacklevel=1)
+
+
+@pytest.mark.parametrize(("free", "given"), [([60, 60], []), ([60, 10], ["cache"]), ([10, 10], ["cache"])])
+def test_memory_is_given_back_before_a_capture_only_where_it_is_short(
+    free: list[int], given: list[str], emptied: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each of two GPUs so many hundredths are free."""
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free[device], 100))
+    capture.make_room([0, 1])
+    assert emptied == given
 
 
 # -- played: replays --------------------------------------------------------------------------------------
