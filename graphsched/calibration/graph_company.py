@@ -58,23 +58,28 @@ def orders(turns: Sequence[Call], others: Sequence[Call]) -> tuple[list[Call], l
 
 
 def other_calls(device: int) -> list[Call]:
-    """Operations of `COMPANY_KINDS` kinds, none like another."""
+    """Operations of `COMPANY_KINDS` kinds, none like another, of types that few networks have.
+
+    So none of their kernels is one of the operation's own, which would find its code there; that of products, sorts
+    and scans is long.
+    """
     import torch
 
-    x = torch.full((OTHERS, OTHERS), 0.5, device=f"cuda:{device}")
+    x = torch.full((OTHERS, OTHERS), 0.5, dtype=torch.float64, device=f"cuda:{device}")
+    z, w = x.to(torch.complex64), x.to(torch.complex128)
     return [
-        partial(torch.neg, x),
         partial(torch.mm, x, x),
-        partial(torch.add, x, x),
-        partial(torch.softmax, x, 1),
         partial(torch.sum, x, 0),
-        partial(torch.relu, x),
+        partial(torch.mm, z, z),
+        partial(torch.softmax, x, 1),
+        partial(torch.sort, x, 1),
         partial(torch.cumsum, x, 1),
-        partial(torch.bmm, x.view(4, OTHERS // 4, OTHERS), x.expand(4, OTHERS, OTHERS)),
-        partial(torch.sub, x, x),
-        partial(torch.exp, x),
-        partial(torch.amax, x, 1),
+        partial(torch.mm, w, w),
+        partial(torch.var, x, 1),
         partial(torch.layer_norm, x, [OTHERS]),
+        partial(torch.bmm, x.view(4, OTHERS // 4, OTHERS), x.expand(4, OTHERS, OTHERS)),
+        partial(torch.amax, x, 1),
+        partial(torch.exp, x),
     ]
 
 

@@ -20,13 +20,20 @@ def test_what_is_there_is_left_out_of_collections_until_the_end() -> None:
 
 
 def test_an_inner_one_ends_nothing() -> None:
-    """What the outer one has frozen stays so."""
+    """A list made between the two is frozen in the inner one, and until the outer one ends."""
+
+    def tracked(what: object) -> bool:
+        return any(found is what for found in gc.get_objects())
+
     with left_alone():
-        frozen = gc.get_freeze_count()
+        between = [[0]]
+        assert tracked(between)
         with left_alone():
-            assert gc.get_freeze_count() == frozen
-        assert gc.get_freeze_count() == frozen
+            assert not tracked(between)
+        assert gc.get_freeze_count() > 0
+        assert not tracked(between)
     assert gc.get_freeze_count() == 0
+    assert tracked(between)
 
 
 def test_nothing_is_collected_inside_and_the_setting_comes_back() -> None:
