@@ -24,7 +24,7 @@ def concordance(checked: Sequence[Checked]) -> float | None:
     """Share of pairs of schedules of one workload, platform and mode that are predicted in the measured order.
 
     Only pairs count whose measured times differ by more than 1 % and by more than twice the larger
-    spread. None where there is no such pair.
+    spread, and that are not two names of one plan. None where there is no such pair.
     """
     right = [
         (a.predicted_s < b.predicted_s) == (a.measured_s < b.measured_s)
@@ -36,8 +36,15 @@ def concordance(checked: Sequence[Checked]) -> float | None:
 
 
 def differ(a: Checked, b: Checked) -> bool:
-    """Whether the measured times of two cases differ by more than noise."""
-    return beyond_noise(a.measured_s, b.measured_s, max(a.case.spread or 0.0, b.case.spread or 0.0))
+    """Whether two cases differ by more than noise: in their measured times, and in their plans."""
+    return _actions(a) != _actions(b) and beyond_noise(
+        a.measured_s, b.measured_s, max(a.case.spread or 0.0, b.case.spread or 0.0)
+    )
+
+
+def _actions(checked: Checked) -> str:
+    """Lanes and actions of the plan: what comes before names the scheduler and the platform."""
+    return (checked.case.plan_text or "").partition("\nlanes\n")[2]
 
 
 def beyond_noise(one_s: float, other_s: float, spread: float) -> bool:

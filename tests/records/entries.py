@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import count
+
 import numpy as np
 
 from graphsched.records.checked import Checked
 from graphsched.workload import Workload
 from tests.records.examples import case_of, two
+
+NUMBERS = count()
 
 
 def entry(
@@ -23,11 +28,13 @@ def entry(
     lane_ends: tuple[float, ...] = (),
     scheduler: str = "one_stream",
     interval_s: tuple[float, float] | None = None,
+    plan: str | None = None,
     **options: object,
 ) -> Checked:
-    """A case of given figures; cases of one workload and mode are of one place."""
+    """A case of given figures; cases of one workload and mode are of one place, and each is of another `plan`."""
     work = work or two()
     case = case_of(work, measured_s=measured_s, spread=spread, mode=mode, label=label, scheduler=scheduler, **options)
+    case = replace(case, plan_text=f"{case.plan_text}  {plan or next(NUMBERS)}\n")
     return Checked(
         "exp",
         case,

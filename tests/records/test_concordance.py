@@ -22,6 +22,19 @@ def test_pairs_that_do_not_differ_have_no_order():
     assert concordance([entry(1.0, 1.0, spread=0.1), entry(2.0, 1.21)]) == 1.0
 
 
+def test_two_names_of_one_plan_are_no_pair():
+    """Three schedules, of which the first two are the same plan: two programs of it took 1.0 and 1.1 s."""
+    found = [
+        entry(1.0, 1.1, plan="one", scheduler="auto"),
+        entry(1.0, 1.0, plan="one", scheduler="streams"),
+        entry(2.0, 3.0, plan="other"),
+    ]
+    assert concordance(found) == 1.0
+    (regret,) = regrets(found)
+    assert regret.share == pytest.approx(0.1)
+    assert not regret.beyond_noise
+
+
 def test_only_schedules_of_one_workload_and_mode_are_held_against_each_other():
     assert concordance([entry(1.0, 2.0), entry(2.0, 1.0, mode="graph")]) is None
     assert concordance([entry(1.0, 2.0), entry(2.0, 1.0, work=chain())]) is None
