@@ -225,7 +225,8 @@ class Readings:
         before = self._columns.previous[i]
         if before < 0 or self._end_s[before] < self._caused_s(i, ready_s):
             return 0.0
-        return min(max(0.0, self._start_s[i] - self._end_s[before]), self._dispatch.timed_gap_s)
+        late_s = self._start_s[i] - self._end_s[before] - self._columns.joins_s.get(i, 0.0)
+        return min(max(0.0, late_s), self._dispatch.timed_gap_s)
 
     def _caused_s(self, i: int, ready_s: float) -> float:
         """When action `i` was ready and its waits were over, latencies included."""
