@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from operator import mul
 
+import numpy as np
+
 from graphsched.costs import Costs
 from graphsched.garbage import collector_off
 from graphsched.plan import Placement
@@ -75,8 +77,10 @@ def forecast_heft(
     incoming = Queued(Queues(platform), transfers) if contention else Alone(transfers)
     forecast = Forecast(work, platform, candidates, counts, durations, transfers, copies, incoming)
     grain = max(ranks.values(), default=0.0) * ROUNDING or 1.0
-    for task in sorted(work.tasks, key=lambda task: -round(ranks[task.name] / grain)):  # ties: order of the workload
-        forecast.place(task)
+    tasks = work.tasks
+    steps = np.rint(np.array([ranks[task.name] for task in tasks]) / grain)
+    for k in np.argsort(-steps, kind="stable").tolist():  # ties: order of the workload
+        forecast.place(tasks[k])
     return forecast
 
 
@@ -90,28 +94,29 @@ def upward_ranks(
     """
     devices, group_of = candidates.devices, candidates.group_of
     kinds = _Kinds(work, candidates, counts)
-    readers = {name: kinds.of[name] for name in devices}
     successors = dict(work.graph.adjacency())
     means: list[list[tuple[float, float] | None]] = [[None] * len(kinds.lanes) for _ in kinds.lanes]
-    ranks: dict[str, float] = {}
+    known: dict[str, tuple[float, int]] = {}  # rank, and kind if it reads what others send
     for task in reversed(work.tasks):
         name, below = task.name, 0.0
         kind, group = kinds.of.get(name, -1), group_of.get(name, -1)
+        mean_to = means[kind] if kind >= 0 else []
         for after, edge in successors[name].items():
-            length, reader = ranks[after], readers.get(after, -1)
+            length, reader = known[after]
             if reader >= 0 and edge["values"] and (group < 0 or group_of.get(after) != group):
-                mean = means[kind][reader]
+                mean = mean_to[reader]
                 if mean is None:
-                    mean = means[kind][reader] = transfers.mean(kinds.where[name], kinds.where[after])
+                    mean = mean_to[reader] = transfers.mean(kinds.where[name], kinds.where[after])
                 length += mean[0] + edge["nbytes"] * mean[1]
             if length > below:
                 below = length
         if task.kind == "run":
             number, lanes = kinds.lanes[kind]
-            ranks[name] = sum(map(mul, lanes, durations.row(task, devices[name]))) / number + below
+            row = durations.row(task, devices[name])
+            known[name] = (sum(map(mul, lanes, row)) if lanes else sum(row)) / number + below, kind
         else:
-            ranks[name] = (_mean_copy_s(task, kinds.where, transfers) if task.kind == "copy" else 0.0) + below
-    return ranks
+            known[name] = (_mean_copy_s(task, kinds.where, transfers) if task.kind == "copy" else 0.0) + below, -1
+    return {name: rank for name, (rank, _) in known.items()}
 
 
 class _Kinds:
@@ -120,7 +125,7 @@ class _Kinds:
     Attributes:
         where: Devices where the outputs of each task may be made; none for barriers.
         of: Kind of each of these tasks.
-        lanes: Of each kind the number of lanes in all, and on each of its devices.
+        lanes: Of each kind the number of lanes in all, and on each of its devices; none of these where each has one.
     """
 
     def __init__(self, work: Workload, candidates: Candidates, counts: Mapping[str, int]) -> None:
@@ -129,7 +134,7 @@ class _Kinds:
         numbers = {devices: k for k, devices in enumerate(dict.fromkeys(self.where.values()))}
         self.of = {name: numbers[devices] for name, devices in self.where.items()}
         lanes = [[counts.get(device, 0) for device in devices] for devices in numbers]
-        self.lanes = [(sum(row), row) for row in lanes]
+        self.lanes = [(sum(row), row if set(row) != {1} else []) for row in lanes]
 
 
 def _mean_copy_s(task: Task, where: Mapping[str, Devices], transfers: Transfers) -> float:

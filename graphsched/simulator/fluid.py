@@ -50,9 +50,10 @@ class Progress:
         """Go on at `rate` from `now`; where the rate stays the same, the end stays the same to the bit."""
         if rate == self.rate:
             return
-        self.left = max(0.0, self.left - self.rate * (now - self.since_s))
+        left = self.left - self.rate * (now - self.since_s)
+        self.left = left = left if left > 0.0 else 0.0
         self.rate, self.since_s = rate, now
-        self.end_s = now + self.left / rate if rate > 0.0 else inf
+        self.end_s = now + left / rate if rate > 0.0 else inf
 
 
 def ended(running: Iterable[tuple[int, Progress]], now: float) -> list[int]:

@@ -36,14 +36,34 @@ class Route(NamedTuple):
         return self.latency_s + self.nbytes / min([self.limit, *shares])
 
 
-_Flow = tuple[float, tuple[int, ...], int]
-
-
 class Table(NamedTuple):
     """How a capacity falls with load: `rates` over the numbers of busy links that cross the capacities `by`."""
 
     by: tuple[int, ...]
     rates: CapacityTable
+
+
+class _Flow(NamedTuple):
+    """What the rates of alike transfers hang on: a number for it, parts of the network (`_parts`), the rate alone."""
+
+    number: int
+    parts: tuple[int, ...]
+    alone: float
+
+
+class _Transfer(Progress):
+    """A transfer under way.
+
+    Attributes:
+        route, flow: Its own.
+        group: Token of the group that it was in last; 0: none.
+    """
+
+    __slots__ = ("flow", "group", "route")
+
+    def __init__(self, route: Route, flow: _Flow, now: float) -> None:
+        self.left, self.rate, self.since_s, self.end_s = route.nbytes, 0.0, now, inf
+        self.route, self.flow, self.group = route, flow, 0
 
 
 class Network:
@@ -69,17 +89,16 @@ class Network:
         self._capacities = capacities
         self._tables = tables or {}
         self._slowed = slowed or {}
-        near = _near(self._tables, len(capacities))
-        self._near = {crosses: _all_of(near, crosses) for crosses in {route.crosses for route in routes.values()}}
+        self._part_of = _parts(self._tables, len(capacities))
         self._timer = timer
-        self._running: dict[int, Progress] = {}
-        self._on: list[dict[int, None]] = [{} for _ in capacities]
+        self._running: dict[int, _Transfer] = {}
+        self._in: list[dict[int, None]] = [{} for _ in capacities]  # transfers by part
         self._groups: dict[int, list[int]] = {}
-        self._group_of: dict[int, int] = {}
         self._changed: dict[int, None] = {}
         self._token = 0
-        self._flows = {a: self._flow(route, route.limit) for a, route in routes.items()}
-        self._known: dict[tuple[_Flow, ...], list[float]] = {}
+        self._flows: dict[tuple[float, tuple[int, ...], int], _Flow] = {}
+        self._known: dict[tuple[tuple[int, ...], tuple[float, ...] | None], list[float]] = {}
+        self._all_fast = True  # nothing but transfers slows transfers
         self.cores_share = 1.0
         self.uses: Sequence[float] = ()
 
@@ -100,23 +119,35 @@ class Network:
 
     def enter(self, action: int, now: float) -> None:
         """The bytes of `action` begin to flow."""
-        route = self._routes[action]
-        self._running[action] = Progress(route.nbytes, now)
-        for c in route.crosses:
-            self._on[c][action] = None
+        route, inside = self._routes[action], self._in
+        _, _, limit, crosses, _, link = route
+        flow = self._flows.get((limit, crosses, link if self._tables else 0)) or self._flow(action, route)
+        self._running[action] = _Transfer(route, flow, now)
+        for part in flow.parts:
+            inside[part][action] = None
         self._changed[action] = None
+
+    def _flow(self, action: int, route: Route) -> _Flow:
+        """That of a first transfer of its kind; links are told apart for tables alone."""
+        parts = tuple(dict.fromkeys([self._part_of[c] for c in route.crosses]))
+        (alone,) = max_min_rates([route.limit], [route.crosses], self.capacities([action]))
+        flow = _Flow(len(self._flows), parts, alone)
+        self._flows[route.limit, route.crosses, route.link if self._tables else 0] = flow
+        return flow
 
     def share_cores(self, share: float) -> None:
         """Transfers made by CPU cores have `share` of their speed from now on."""
         if share != self.cores_share:
             self.cores_share = share
-            self._changed.update((a, None) for a in self._running if self._routes[a].on_cores)
+            self._all_fast = share == 1.0 and not any(self.uses)
+            self._changed.update((a, None) for a, transfer in self._running.items() if transfer.route.on_cores)
 
     def share_memory(self, uses: Sequence[float]) -> bool:
         """Kernels use these shares of memory rates, by pool, from now on; whether that changes a transfer."""
         if uses == self.uses:
             return False
         before, self.uses = self.uses or [0.0] * len(uses), uses
+        self._all_fast = self.cores_share == 1.0 and not any(uses)
         pools = {k for k, use in enumerate(uses) if use != before[k]}
         touched = [a for a in self._running if any(k in pools for k, _ in self._slowed.get(a, ()))]
         self._changed.update(dict.fromkeys(touched))
@@ -130,53 +161,63 @@ class Network:
         """New rates for the groups that changed, and a timer for each."""
         if not self._changed:
             return
-        changed, self._changed = sorted(self._changed), {}
-        done: set[int] = set()
+        changed, self._changed, before = sorted(self._changed), {}, self._token
+        running, inside = self._running, self._in
         for action in changed:
-            if action not in done and action in self._running:
-                group = self._joined(action)
-                done.update(group)
-                self._set_rates(group, now)
+            transfer = running.get(action)
+            if transfer is None or transfer.group > before:
+                continue  # it has left, or had its rate with another
+            for part in transfer.flow.parts:
+                if len(inside[part]) > 1:
+                    self._share(self._joined(action), now)
+                    break
+            else:
+                self._run_alone(action, transfer, now)
 
     def _joined(self, action: int) -> list[int]:
         """All whose rates hang on those of `action`, directly or through others, in plan order."""
-        group, found, on = [action], {action}, self._on
+        group, found, inside, running = [action], {action}, self._in, self._running
         for a in group:  # grows
-            for c in self._near[self._routes[a].crosses]:
-                if not found.issuperset(on[c]):
-                    group += on[c].keys() - found
-                    found.update(on[c])
-        return sorted(group) if len(group) > 1 else group
+            for part in running[a].flow.parts:
+                if not found.issuperset(inside[part]):
+                    group += inside[part].keys() - found
+                    found.update(inside[part])
+        group.sort()
+        return group
 
-    def _set_rates(self, group: list[int], now: float) -> None:
-        running, group_of, token = self._running, self._group_of, self._token + 1
-        first = inf
-        for action, rate in zip(group, self._rates(group), strict=True):
-            progress = running[action]
-            if rate != progress.rate:
-                progress.proceed(rate, now)
-            if progress.end_s < first:
-                first = progress.end_s
-            self._groups.pop(group_of.get(action, 0), None)
-            group_of[action] = token
-        self._token, self._groups[token] = token, group
+    def _run_alone(self, action: int, transfer: _Transfer, now: float) -> None:
+        """The rate and the timer of one with which no other shares anything."""
+        rate = transfer.flow.alone if self._all_fast else self._rates([action], [transfer])[0]
+        transfer.proceed(rate, now)
+        if transfer.group:
+            self._groups.pop(transfer.group, None)
+        transfer.group = self._token = token = self._token + 1
+        self._groups[token] = [action]
+        if transfer.end_s < inf:
+            self._timer(transfer.end_s, self, token)
+
+    def _share(self, group: list[int], now: float) -> None:
+        """The rates and the timer of a group."""
+        transfers = [self._running[a] for a in group]
+        groups, token, first = self._groups, self._token + 1, inf
+        for transfer, rate in zip(transfers, self._rates(group, transfers), strict=True):
+            transfer.proceed(rate, now)
+            if transfer.end_s < first:
+                first = transfer.end_s
+            groups.pop(transfer.group, None)
+            transfer.group = token
+        self._token, groups[token] = token, group
         if first < inf:
             self._timer(first, self, token)
 
-    def _flow(self, route: Route, limit: float) -> _Flow:
-        """What the rate of a transfer hangs on, beside the other flows."""
-        return limit, route.crosses, route.link if self._tables else 0  # links are told apart for tables alone
-
-    def _rates(self, order: list[int]) -> list[float]:
+    def _rates(self, order: list[int], transfers: list[_Transfer]) -> list[float]:
         """Rates of a group's transfers, given in plan order."""
-        if self.cores_share == 1.0 and not any(self.uses):
-            key = tuple([self._flows[a] for a in order]) if len(order) > 1 else (self._flows[order[0]],)
-        else:
-            limits = self._limits(order)
-            key = tuple([self._flow(self._routes[a], limit) for a, limit in zip(order, limits, strict=True)])
+        flows = tuple([transfer.flow.number for transfer in transfers])
+        key = flows, None if self._all_fast else tuple(self._limits(order))
         rates = self._known.get(key)
         if rates is None:
-            rates = max_min_rates([flow[0] for flow in key], [flow[1] for flow in key], self.capacities(order))
+            crosses = [transfer.route.crosses for transfer in transfers]
+            rates = max_min_rates(self._limits(order), crosses, self.capacities(order))
             if len(self._known) > 50_000:
                 self._known.clear()
             self._known[key] = rates
@@ -196,15 +237,14 @@ class Network:
         group = self._groups.pop(token, None)
         if group is None:
             return []
-        running = self._running
-        over = ended([(a, running[a]) for a in group], now) if len(group) > 1 else list(group)
+        running, inside = self._running, self._in
+        over = group
+        if len(group) > 1:
+            over = ended([(a, running[a]) for a in group], now)
+            self._changed.update((a, None) for a in group if a not in over)
         for action in over:
-            del self._running[action], self._group_of[action]
-            for c in self._routes[action].crosses:
-                self._on[c].pop(action, None)
-        for action in group:
-            if action not in over:
-                self._changed[action] = None
+            for part in running.pop(action).flow.parts:
+                del inside[part][action]
         return over
 
 
@@ -217,18 +257,13 @@ def tables_of(tables: Mapping[str, CapacityTable], numbers: Mapping[str, int]) -
     }
 
 
-def _near(tables: Mapping[int, Table], count: int) -> list[list[int]]:
-    """Of each of `count` capacities itself and those that tables join it to: their rates may change with its use."""
+def _parts(tables: Mapping[int, Table], count: int) -> list[int]:
+    """Of each of `count` capacities the part of the network: those that tables join, for their rates hang together."""
     joined = nx.Graph()
     joined.add_nodes_from(range(count))
     joined.add_edges_from((c, other) for c, table in tables.items() for other in table.by if other not in (c, -1))
-    found: list[list[int]] = [[]] * count
-    for part in nx.connected_components(joined):
-        for c in part:
-            found[c] = sorted(part)
-    return found
-
-
-def _all_of(near: Sequence[Sequence[int]], crosses: Sequence[int]) -> tuple[int, ...]:
-    """All that is `near` one of `crosses`, each once."""
-    return tuple(dict.fromkeys([c for crossed in crosses for c in near[crossed]]))
+    part_of = [0] * count
+    for part, members in enumerate(nx.connected_components(joined)):
+        for c in members:
+            part_of[c] = part
+    return part_of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
+import pytest
 import simpy
 from hypothesis import given
 from hypothesis import strategies as st
@@ -69,3 +70,24 @@ def test_whether_more_happens_now() -> None:
         clock.call_at(time, None, lambda _: seen.append(clock.over))
     clock.run()
     assert (seen, clock.over, clock.peek()) == ([False, True, True], True, inf)
+
+
+def test_until_a_time() -> None:
+    clock, seen = Clock(), list[float]()
+    for time in (1.0, 2.0, 3.0):
+        clock.call_at(time, time, lambda call: seen.append(call.what))
+    clock.run(until=2.5)
+    assert (seen, clock.now) == ([1.0, 2.0], 2.5)
+    clock.run()
+    assert (seen, clock.now) == ([1.0, 2.0, 3.0], 3.0)
+
+
+def test_an_error_ends_it_and_leaves_the_rest() -> None:
+    clock, seen = Clock(), list[str]()
+    clock.call_at(1.0, None, lambda _: 1 // 0)
+    clock.call_at(2.0, "later", lambda call: seen.append(call.what))
+    with pytest.raises(ZeroDivisionError):
+        clock.run()
+    assert (seen, clock.now) == ([], 1.0)
+    clock.run()
+    assert seen == ["later"]

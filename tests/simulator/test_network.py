@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphsched.plan import Plan
-from graphsched.platform import Link, Platform
+from graphsched.platform import CapacityTable, Link, Platform
 from graphsched.simulator import Model, predict
 from graphsched.simulator.clock import Call, Clock
-from graphsched.simulator.network import Network, Route, max_min_rates
+from graphsched.simulator.network import Network, Route, Table, max_min_rates
 from tests.builders import planned, platform, workload
 
 INFINITE = 1e30
@@ -109,6 +109,41 @@ def test_rates_set_where_something_changes_are_those_of_all(
 ):
     shared = [float(c) for c in capacities]
     assert _ends_in_groups(flows, shared) == pytest.approx(_ends_one_by_one(flows, shared), rel=1e-7)
+
+
+def _rates(network: Network, *actions: int) -> list[float]:
+    """Rates of these transfers, which are alone, from 0 s on; they have left after that."""
+    for action in actions:
+        network.enter(action, 0.0)
+    network.refresh(0.0)
+    rates = [rate for _, rate in network.rates()]
+    tokens = [token for token in range(network._token + 1) if token in network._groups]
+    assert sorted(k for token in tokens for k in network.due(token, 9.0)) == sorted(actions)
+    return rates
+
+
+def test_transfers_of_one_link_and_of_several_have_the_rates_of_so_many_links():
+    """Two of one link share 10 bytes/s, two of different links 6, and so again; all else about them is equal."""
+    table = Table((0,), CapacityTable(("bus",), ((1, 2),), (10.0, 6.0)))
+    routes = {k: Route(0.0, 9.0, INFINITE, (0,), False, link) for k, link in enumerate((0, 0, 0, 1))}
+    network = Network(routes, [10.0], lambda *_: None, {0: table})
+    assert [_rates(network, *pair) for pair in [(0, 1), (2, 3), (0, 1), (1, 3)]] == [[5, 5], [3, 3], [5, 5], [3, 3]]
+
+
+def test_what_is_slower_for_a_while_has_its_old_rate_after_that_alone_and_beside_another():
+    """0 and 1 go through one port of 4 bytes/s, 2 through another; the cores that make them have half their speed."""
+    routes = {k: Route(0.0, 100.0, 3.0, (k // 2,), True) for k in range(3)}
+    network = Network(routes, [4.0, 4.0], lambda *_: None)
+    for k in routes:
+        network.enter(k, 0.0)
+    network.refresh(0.0)
+    assert network.rates() == [(0, 2.0), (1, 2.0), (2, 3.0)]
+    network.share_cores(0.5)
+    network.refresh(1.0)
+    assert network.rates() == [(0, 1.5), (1, 1.5), (2, 1.5)]
+    network.share_cores(1.0)
+    network.refresh(2.0)
+    assert network.rates() == [(0, 2.0), (1, 2.0), (2, 3.0)]
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 5])

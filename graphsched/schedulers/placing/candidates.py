@@ -46,10 +46,11 @@ def find_candidates(work: Workload, platform: Platform) -> Candidates:
     devices: dict[str, Devices] = {}
     bound: dict[str, list[str]] = {}  # task -> states it updates or makes views of
     known: dict[tuple[Devices, Devices], Devices] = {}
+    has_states = "state" in {value.kind for value in work.values.values()}
     for task in work.tasks:
         if task.kind != "run":
             continue
-        states = _states(task, work)
+        states = _states(task, work) if has_states else []
         if states:
             bound[task.name] = states
             devices[task.name] = _with_duration(task, platform, allowed_devices(task, platform, work))

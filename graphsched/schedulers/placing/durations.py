@@ -13,6 +13,8 @@ from graphsched.platform import Device, Link, Platform
 from graphsched.schedulers.placing.candidates import Devices
 from graphsched.workload import Memory, Task
 
+FLOATS = {float}
+
 Seconds = tuple[float, ...]
 Arrivals = tuple[list[float], Sequence[int]]
 """Times, and of each device the place of its time among them."""
@@ -49,6 +51,9 @@ class Durations:
         Raises:
             CostError: Durations were given, but none for one of the devices or its kind.
         """
+        last = self._last.get(task)
+        if last is not None and last[0] == devices:
+            return last[1]
         if task.duration_s is not None:
             return self._given(task, devices)
         row = self._known.get((task.signature, devices)) if task.signature else None
@@ -65,12 +70,9 @@ class Durations:
 
     def _given(self, task: Task, devices: Devices) -> Seconds:
         """Durations given for devices by name, or for all of them; otherwise looked up one by one."""
-        last = self._last.get(task)
-        if last is not None and last[0] == devices:
-            return last[1]
         given: Any = task.duration_s
         row: Any = tuple(map(given.get, devices)) if isinstance(given, dict) else (given,) * len(devices)
-        plain = {*map(type, row)} == {float} and min(row) >= 0.0 and sum(row) < math.inf  # nor is there a NaN
+        plain = set(map(type, row)) == FLOATS and min(row) >= 0.0 and sum(row) < math.inf  # nor is there a NaN
         found: Seconds = row if plain else self._found(task, devices)
         self._last[task] = devices, found
         return found

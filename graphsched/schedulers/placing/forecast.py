@@ -13,7 +13,7 @@ from graphsched.schedulers.placing.incoming import NO_GAP, Alone, AloneWays, Que
 from graphsched.schedulers.placing.lanes import Copies, lane_name
 from graphsched.schedulers.placing.queues import first_ride, take
 from graphsched.schedulers.placing.slots import Gap, Slots
-from graphsched.workload import Memory, Read, Task, Value, Workload
+from graphsched.workload import Memory, Task, Value, Workload
 
 Lanes = Sequence[tuple[int, int, Slots]]
 
@@ -50,7 +50,7 @@ class Forecast:
         self._lanes_of: dict[Devices, tuple[Lanes, AloneWays | QueuedWays]] = {}
         self._placed: dict[str, tuple[str, int]] = {}
         self._homes = {v.name: v.device for v in work.values.values() if v.device is not None}
-        self._known: dict[tuple[str, int], Wanted] = {}
+        self._known: dict[str, Wanted] = {}
         self._settled: dict[int, str] = {}
         self._free = {v.name for v in work.values.values() if v.device is None and v.producer is None}
 
@@ -96,7 +96,7 @@ class Forecast:
         if group in self._settled:
             device = self._settled[group]
             devices, seconds = (device,), (seconds[devices.index(device)],)
-        lanes, ways = self._lanes(devices)
+        lanes, ways = self._lanes_of.get(devices) or self._lanes(devices)
         first, asked = ways.latest_s(self._wanted(task, devices), ready) if task.reads else ([ready] * len(devices), ())
         best, lane, slots, gap, start_s = _first_over(lanes, first, seconds)
         if best < 0:
@@ -108,33 +108,39 @@ class Forecast:
             _, lane, slots, gap, start_s = _first_over([row for row in lanes if row[0] == best], first, seconds)
         slots.take(gap, start_s, took)
         self._placed[task.name] = (device, lane)
-        self._record(task, start_s, took)
+        self.start_s[task.name], self.end_s[task.name] = start_s, start_s + took
         self._settle(task, device)
 
     def _lanes(self, devices: Devices) -> tuple[Lanes, AloneWays | QueuedWays]:
         """All lanes of `devices`: the place of the device among these, the lane's number there, its free time."""
-        found = self._lanes_of.get(devices)
-        if found is None:
-            lanes = [(i, k, slots) for i, device in enumerate(devices) for k, slots in enumerate(self._slots[device])]
-            found = self._lanes_of[devices] = lanes, self._incoming.ways_to(devices)
+        lanes = [(i, k, slots) for i, device in enumerate(devices) for k, slots in enumerate(self._slots[device])]
+        found = self._lanes_of[devices] = lanes, self._incoming.ways_to(devices)
         return found
 
     def _wanted(self, task: Task, devices: Devices) -> list[Wanted]:
         """What `task` reads."""
-        known = self._known
-        return [known.get((read.value.name, read.version)) or self._want(read, devices) for read in task.reads]
+        known, homes, wanted = self._known, self._homes, []
+        for read in task.reads:
+            value, source = read.value, read.source
+            name = str(read) if read.version else value.name
+            want = known.get(name)
+            if want is None:
+                home = homes.get(value.name)
+                written_s = 0.0 if source is None else self.end_s[source]
+                if home is None or home == "cpu":
+                    want = self._want(name, value, written_s, devices)
+                else:
+                    want = known[name] = name, home, value.nbytes, written_s, "pinned", ()
+            wanted.append(want)
+        return wanted
 
-    def _want(self, read: Read, devices: Devices) -> Wanted:
-        """A value that is read for the first time, or whose home is open."""
-        value, source = read.value, read.source
-        name = value.name if not read.version else str(read)
-        written_s = 0.0 if source is None else self.end_s[source]
-        home = self._homes.get(value.name) or self._home(value)
+    def _want(self, name: str, value: Value, written_s: float, devices: Devices) -> Wanted:
+        """A value that is in host memory, or whose home is open or that of a group."""
+        home = self._home(value)
         if home is None:
             near = self._possible(value) or devices
             return name, near[0], value.nbytes, written_s, "pinned", near
-        memory = "pinned" if home != "cpu" else self._memory(value, home)
-        found = self._known[value.name, read.version] = name, home, value.nbytes, written_s, memory, ()
+        found = self._known[name] = name, home, value.nbytes, written_s, self._memory(value, home), ()
         return found
 
     def _possible(self, value: Value) -> Devices:
@@ -158,8 +164,9 @@ class Forecast:
 
     def _settle(self, task: Task, device: str) -> None:
         """Remember what follows from `task` being on `device`."""
+        homes = self._homes
         for value in task.outputs:
-            self._homes[value.name] = value.device or device
+            homes[value.name] = value.device or device
         for read in task.reads if self._free else ():
             if read.value.name in self._free and self._home(read.value) is None:
                 self._open(read.value, device)
@@ -207,13 +214,13 @@ def _first_over(lanes: Lanes, first: Sequence[float], seconds: Sequence[float]) 
     best_end, best, start_s, interval, lane, taken = math.inf, -1, 0.0, NO_GAP, 0, lanes[0][2]
     for i, number, slots in lanes:
         at, took = first[i], seconds[i]
-        over = at + took
-        if over > best_end:
+        end = at + took
+        if end > best_end:
             continue  # no gap there can be better
-        gap = slots.last if over > slots.gaps_over_s else slots.find(at, took)
+        gap = slots.last if end > slots.gaps_over_s else slots.find(at, took)
         begin = gap[0]
-        start = begin if begin > at else at
-        end = start + took
-        if end < best_end or (i == best and (start < start_s or (start == start_s and begin > interval[0]))):
-            best_end, best, start_s, interval, lane, taken = end, i, start, gap, number, slots
+        if begin > at:
+            at, end = begin, begin + took
+        if end < best_end or (i == best and (at < start_s or (at == start_s and begin > interval[0]))):
+            best_end, best, start_s, interval, lane, taken = end, i, at, gap, number, slots
     return best, lane, taken, interval, start_s

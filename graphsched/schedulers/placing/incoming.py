@@ -140,7 +140,8 @@ class QueuedWays:
 
     def latest_s(self, wanted: Sequence[Wanted], ready_s: float) -> tuple[list[float], Sequence[Asked]]:
         """When all of `wanted` could be on each of the devices, at `ready_s` at the earliest; what was asked."""
-        latest = [ready_s] * len(self._devices)
+        count = len(self._devices)
+        at_once = latest = [ready_s] * count
         came_of, place = self._came, self._place
         asked: list[Asked] = []
         busy: dict[str, float] = {}
@@ -149,7 +150,7 @@ class QueuedWays:
             name, home, nbytes, written_s, memory, near = want
             came = came_of.get(name)
             if came is None:
-                came = dict.fromkeys(near or (home,), written_s)
+                came = dict.fromkeys(near, written_s) if near else {home: written_s}
                 if not near:
                     came_of[name] = came
             routes, places = self._routes[memory].get(home) or self._found(home, memory)
@@ -169,7 +170,7 @@ class QueuedWays:
                 asked.append((came, want, queue, gap, at, seconds))
                 if end <= ready_s:
                     continue  # no device is held up
-                latest = [end if end > late else late for late in before]
+                latest = [end] * count if before is at_once else [end if end > late else late for late in before]
             else:
                 asked.append((came, want, None, NO_GAP, written_s, 0.0))
                 ends = behind[home] = _ends_s(routes, nbytes, written_s, behind.get(home))

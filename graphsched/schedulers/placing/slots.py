@@ -10,7 +10,8 @@ BLOCK = 32  # intervals; twice as many are cut in two
 ROUNDING = 1e-15  # of a time, as a share of it: more than what its last bit is worth, four times over
 
 Gap = tuple[float, int, int]
-"""A free interval: when it begins, the number of its block, and its place there; good until something is taken."""
+"""A free interval: when it begins, the number of its block, and its place there; good until something is taken. Of the
+one that never ends both are -1."""
 
 
 class Slots:
@@ -35,7 +36,7 @@ class Slots:
 
     def __init__(self) -> None:
         self.idle_s = 0.0
-        self.last: Gap = (0.0, 0, 0)
+        self.last: Gap = (0.0, -1, -1)
         self.gaps_over_s = 0.0
         self._begins = [[0.0]]
         self._ends = [[math.inf]]
@@ -51,11 +52,11 @@ class Slots:
         begins, ends = self._begins[block], self._ends[block]
         i = bisect_left(ends, over_s)
         if begins[i] <= ready_s:
-            return begins[i], block, i
+            return (begins[i], block, i) if ends[i] < math.inf else self.last
         while True:  # all intervals from here on begin later
             for k in range(i, len(ends)):
                 if begins[k] + seconds <= ends[k]:
-                    return begins[k], block, k
+                    return (begins[k], block, k) if ends[k] < math.inf else self.last
             block = self._next_block(block, seconds)
             begins, ends, i = self._begins[block], self._ends[block], 0
 
@@ -75,23 +76,29 @@ class Slots:
         """Occupy `seconds` from `start_s` in `gap`."""
         begin, block, i = gap
         begins, ends = self._begins[block], self._ends[block]
-        end, over_s = ends[i], start_s + seconds
-        if end == math.inf:
-            self.idle_s = over_s
-        if begin < start_s and over_s < end:
-            begins.insert(i + 1, over_s)
-            ends.insert(i, start_s)
-            if end == math.inf:
-                self.gaps_over_s = start_s
-        elif begin < start_s:
+        over_s = start_s + seconds
+        if i < 0:
+            if begin < start_s:
+                ends[-1] = self.gaps_over_s = start_s
+                ends.append(math.inf)
+                begins.append(over_s)
+                if len(ends) > 2 * BLOCK:
+                    self._cut(len(self._ends) - 1)
+            else:
+                begins[-1] = over_s
+            self.idle_s, self.last = over_s, (over_s, -1, -1)
+            return
+        end = ends[i]
+        if begin < start_s:
             ends[i] = start_s
+            if over_s < end:
+                begins.insert(i + 1, over_s)
+                ends.insert(i + 1, end)
         elif over_s < end:
             begins[i] = over_s
         else:
             del begins[i], ends[i]
-        if end < math.inf or len(ends) > 2 * BLOCK:
-            self._update(block, end - begin)
-        self.last = self.idle_s, len(self._ends) - 1, len(self._ends[-1]) - 1
+        self._update(block, end - begin)
 
     def _update(self, block: int, length: float) -> None:
         """An interval of this `length` in `block` has become shorter, has been cut in two or has gone."""
@@ -99,15 +106,20 @@ class Slots:
         if not ends:
             del self._begins[block], self._ends[block], self._last_ends[block], self._longest[block]
         elif len(ends) > 2 * BLOCK:
-            self._begins[block : block + 1] = begins[:BLOCK], begins[BLOCK:]
-            self._ends[block : block + 1] = ends[:BLOCK], ends[BLOCK:]
-            self._last_ends.insert(block, ends[BLOCK - 1])
-            both = slice(block, block + 2)
-            self._longest[block : block + 1] = map(_longest, self._begins[both], self._ends[both])
+            self._cut(block)
         else:
             self._last_ends[block] = ends[-1]
-            if length == self._longest[block] < math.inf:
+            if length == self._longest[block]:
                 self._longest[block] = _longest(begins, ends)
+
+    def _cut(self, block: int) -> None:
+        """Make two blocks of one."""
+        begins, ends = self._begins[block], self._ends[block]
+        self._begins[block : block + 1] = begins[:BLOCK], begins[BLOCK:]
+        self._ends[block : block + 1] = ends[:BLOCK], ends[BLOCK:]
+        self._last_ends.insert(block, ends[BLOCK - 1])
+        both = slice(block, block + 2)
+        self._longest[block : block + 1] = map(_longest, self._begins[both], self._ends[both])
 
     def copy(self) -> Slots:
         """Another lane with the same free intervals."""

@@ -79,6 +79,19 @@ def test_blocks_without_room_are_passed_over() -> None:
         assert [take(slots.copy(), 0.5, seconds) for seconds in (3.0, 2.0, 3.5, 1.0)] == [40.0, 40.0, 44.0, 2.0]
 
 
+def test_the_interval_that_never_ends_has_one_name_however_it_is_found() -> None:
+    """At 5 s comes a task of no length; once the gap before it is gone, so is all that `gaps_over_s` counted with."""
+    slots = Slots()
+    for ready, seconds in ((5.0, 0.0), (0.0, 5.0)):
+        take(slots, ready, seconds)
+    assert slots.gaps_over_s == slots.idle_s == 5.0
+    assert [slots.find(ready, seconds) for ready, seconds in ((5.0, 0.0), (4.0, 1.0), (0.0, 9.0))] == [slots.last] * 3
+    with mock.patch.object(module, "BLOCK", 1):
+        for second in range(6, 16, 2):
+            take(slots, float(second), 1.0)
+        assert slots.find(0.0, 2.0) == slots.find(15.0, 1.0) == slots.last
+
+
 def test_a_copy_stays_as_it_was() -> None:
     """And the lane becomes as it was by it."""
     slots = Slots()
