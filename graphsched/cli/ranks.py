@@ -19,7 +19,7 @@ from graphsched.cases import Case, Experiment
 from graphsched.cli.output import say
 from graphsched.cli.request import collect_cases, read_modes
 from graphsched.costs import Costs
-from graphsched.errors import GraphschedError
+from graphsched.errors import GraphschedError, RankError
 from graphsched.plan import Plan
 from graphsched.platform import Platform
 
@@ -79,7 +79,11 @@ def joined(mode: str) -> World | None:
 
 @contextlib.contextmanager
 def leading(world: World | None) -> Iterator[None]:
-    """Tell the other ranks of the end, whatever it is."""
+    """Tell the other ranks of the end, whatever it is.
+
+    Where this one is interrupted, they may be in the middle of a run: they hear of it as of a failure, for no message
+    to them would pass.
+    """
     if world is None:
         yield
         return
@@ -92,6 +96,9 @@ def leading(world: World | None) -> Iterator[None]:
         ended = Ended(0)
     except GraphschedError as error:
         ended = Ended(1, str(error))
+        raise
+    except (KeyboardInterrupt, SystemExit) as end:
+        world.fail(RankError("it was interrupted" if isinstance(end, KeyboardInterrupt) else "it was ended"))
         raise
     finally:
         if world.failure is None:
@@ -178,6 +185,9 @@ def follow(world: World, experiment: Experiment, values: Mapping[str, Any], mode
             say(f"error: {world.fail(error)}")
             world.board.await_over(STAY_S)
             return 1
+        except KeyboardInterrupt:
+            world.board.leave(last=False)  # rank 0 waits for those that may still have to hear of it
+            raise
 
 
 def _follow(world: World, experiment: Experiment, values: Mapping[str, Any], mode: str, only: str | None) -> int:

@@ -12,10 +12,13 @@ from pathlib import Path
 import pytest
 
 from graphsched.records import load_run
+from tests.cli import rank_jobs
 from tests.cli.conftest import Call
+from tests.executors.distributed.ranks import on_ranks
 
 RUN = ("run", "pair", "--platform", "two.json", "--mode", "distributed", "--repeats", "4", "--out", "out")
 ROOT = Path(__file__).parents[2]
+SOON_S = 10.0  # of a loaded host; a rank that nobody ends would wait for two minutes
 
 
 def torchrun(ranks: int, *words: str) -> subprocess.CompletedProcess[str]:
@@ -126,6 +129,17 @@ def test_cases_for_more_ranks_than_there_are_are_left_out(here: Path) -> None:
     assert called.returncode == 1  # torchrun's
     assert "no case can be run in distributed mode" in called.stderr
     assert "left out: case 'heft, 2 workers': the plan needs 2 ranks, one for each of" in called.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("ctrl_c_on_rank_1", "ended"), [(False, 1), (True, "interrupted")])
+def test_ctrl_c_between_two_runs_ends_all_ranks_at_once(ctrl_c_on_rank_1: bool, ended: object) -> None:
+    """The message of the end would wait for rank 1, which waits for rank 0 to begin the next run."""
+    zero, one = on_ranks(rank_jobs.interrupted_between_runs, 2, ctrl_c_on_rank_1)
+    assert zero.result is not None, zero
+    assert one.result is not None, one
+    assert (zero.result[0], one.result[0]) == ("interrupted", ended)
+    assert max(zero.result[1], one.result[1]) < SOON_S
 
 
 def test_without_torchrun_the_command_is_told(call: Call, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
