@@ -268,7 +268,7 @@ def check_outputs(task: str, results: list[Any], outputs: tuple[Value, ...], dev
         raise SignatureError(f"task {task!r} declares {len(outputs)} outputs and returned {len(results)}")
     for result, value in zip(results, outputs, strict=True):
         spec = TensorSpec.of(result)
-        if value.spec is not None and not _fits(spec, value.spec):
+        if value.spec is not None and not fits(spec, value.spec):
             raise SignatureError(f"task {task!r} declares {value.name}: {value.spec} and returned {spec}")
         if result.device != device:
             raise SignatureError(
@@ -277,7 +277,8 @@ def check_outputs(task: str, results: list[Any], outputs: tuple[Value, ...], dev
             )
 
 
-def _fits(found: TensorSpec, declared: TensorSpec) -> bool:
+def fits(found: TensorSpec, declared: TensorSpec) -> bool:
+    """Whether a tensor that was returned is what its task declares, whatever its strides."""
     if (declared.shape, declared.dtype) == KEPT_BY_OPERATORS:
         return found.dtype == declared.dtype
     return (found.shape, found.dtype) == (declared.shape, declared.dtype)

@@ -25,6 +25,7 @@ from graphsched.errors import FileFormatError, GraphschedError, WorkloadError
 from graphsched.executors.arguments import from_json, to_json
 from graphsched.executors.operations import ALLOWED, find_operation, name_of
 from graphsched.executors.requests import check_plan
+from graphsched.executors.saved_shapes import check_tasks
 from graphsched.files import write_bytes
 from graphsched.plan import Plan
 from graphsched.platform import Platform
@@ -46,8 +47,8 @@ def save_plan(plan: Plan, path: str | Path, *, states: Tensors | None = None) ->
 
     Raises:
         ScheduleError: `plan` is no plan.
-        WorkloadError: A task calls a function of the user's own or has no code, a state has no tensor, or one of
-            `states` does not exist or is of another shape or type.
+        WorkloadError: A task calls a function of the user's own or has no code, or returns something else than it
+            declares, a state has no tensor, or one of `states` does not exist or is of another shape or type.
         OutputError: The file cannot be written.
 
     Example:
@@ -67,7 +68,7 @@ def save_plan(plan: Plan, path: str | Path, *, states: Tensors | None = None) ->
     import torch
 
     check_plan(plan)
-    text = json.dumps(_to_dict(plan, torch.__version__))
+    text = json.dumps(_checked(_to_dict(plan, torch.__version__), plan.work))
     tensors = _tensors(plan.work, states or {})
     content = {"kind": KIND, "version": VERSION, "text": text, "tensors": tensors, "sha256": _digest(text, tensors)}
     buffer = io.BytesIO()
@@ -80,7 +81,8 @@ def load_plan(path: str | Path) -> Plan:
 
     Raises:
         FileFormatError: The file is truncated, changed, of another version or no saved plan, or it calls an
-            operation that is not among those allowed or not in this version of PyTorch.
+            operation that is not among those allowed or not in this version of PyTorch, or with shapes that it does
+            not take or return.
     """
     content = _read(Path(path))
     try:
@@ -175,6 +177,12 @@ def _digest(text: str, tensors: Tensors) -> str:
     return found.hexdigest()
 
 
+def _checked(data: dict[str, Any], work: Workload) -> dict[str, Any]:
+    """`data`, which is of a workload whose tasks return what they declare."""
+    check_tasks(work, lambda task: json.dumps(data["operations"][task.name]))
+    return data
+
+
 # -- reading ---------------------------------------------------------------------------------
 
 
@@ -228,13 +236,14 @@ def _is_written(thing: Any) -> bool:
     )
 
 
-def _from_dict(data: Mapping[str, Any], tensors: Tensors) -> Plan:
+def _from_dict(data: dict[str, Any], tensors: Tensors) -> Plan:
     work = Workload.from_dict(data["workload"])
     for task in work.tasks:
         if task.kind == "run":
             work.graph.nodes[task.name]["task"] = _with_code(task, data["operations"][task.name])
     for name, tensor in tensors.items():
         _check_spec(name, work.values[name].spec, tensor)
+    _checked(data, work)
     work.tensors.update(tensors)
     return Plan.from_text(data["plan"], work, Platform.from_dict(data["platform"]))
 

@@ -15,13 +15,15 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional
 
 import graphsched as gs
 from graphsched.costs import Costs, TaskCost
 from graphsched.errors import ExecutionError, FileFormatError, OutputError, WorkloadError
-from graphsched.executors import Program, load_plan, save_plan
+from graphsched.executors import Program, load_plan, save_plan, saved_shapes
 from graphsched.executors.saved import _digest
 from graphsched.plan import Plan
 from graphsched.simulator import predict
@@ -383,6 +385,142 @@ def test_a_content_that_does_not_fit(tmp_path: Path, edit: Callable[[Any], Any],
     save_plan(square(), tmp_path / "p")
     edited(tmp_path / "p", edit)
     refused(tmp_path / "p", message)
+
+
+# -- shapes ----------------------------------------------------------------------------------
+
+
+def reshaped(path: Path, edit: Callable[[Any], Any], **tensors: torch.Tensor) -> None:
+    """The file with another workload, for which its plan says to be made, and other tensors."""
+    content = torch.load(path, weights_only=True)
+    data = json.loads(content["text"])
+    edit(data["workload"])
+    lines = data["plan"].split("\n")
+    lines[1] = f"workload {Workload.from_dict(data['workload']).digest()} {data['workload']['name']}"
+    changed(path, text=json.dumps(data | {"plan": "\n".join(lines)}), tensors=content["tensors"] | tensors)
+
+
+def normed() -> Plan:
+    """x, w, b, mean, var ─ y.0, y.1, y.2, which changes mean and var ─ sum ─ there (a copy)"""
+    work = Workload("normed")
+    x = work.input("x", torch.rand(4, 3, 2))
+    w, b = work.input("w", torch.ones(3)), work.input("b", torch.zeros(3))
+    mean, var = work.state("mean", torch.zeros(3)), work.state("var", torch.ones(3))
+    norm = torch.ops.aten._native_batch_norm_legit.default
+    y = work.task(norm, x, w, b, mean, var, True, 0.1, 1e-5, updates=[mean, var], name="y")
+    work.copy(work.task(torch.sum, y[0], 0, name="sum"), to="cpu", name="there")
+    return by_hand(work, WORKERS, "worker:0/s0")
+
+
+def set_shape(work: Any, name: str, shape: list[int]) -> None:
+    values = [*work["given"], *(value for task in work["tasks"] for value in task.get("outputs", ()))]
+    (value,) = [value for value in values if value["name"] == name]
+    value.update(shape=shape, nbytes=4 * int(torch.tensor(shape).prod()))
+
+
+def test_running_statistics_of_another_length(tmp_path: Path) -> None:
+    """Which would end the process inside torch's kernel."""
+    for name, length in (("mean", 5), ("mean", 1), ("var", 300)):
+        save_plan(normed(), tmp_path / "p")
+        reshaped(tmp_path / "p", lambda w: set_shape(w, name, [length]), **{name: torch.ones(length)})  # noqa: B023
+        given = rf"task 'y' cannot be called with x: float32\[4,3,2\], .*{name}: float32\[{length}\]"
+        refused(tmp_path / "p", rf"{given}.*: running_{name} of .* is \[{length}\], \[3\] is needed")
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (
+            lambda w: set_shape(w, "sum", [3, 3]),
+            r"task 'sum' of y.0: float32\[4,3,2\] returns float32\[3,2\], not float",
+        ),
+        (lambda w: set_shape(w, "there", [2, 3]), r"task 'there' of sum: float32\[3,2\] returns float32\[3,2\], not"),
+        (lambda w: w["tasks"][1]["outputs"][0].update(dtype="int32"), r"task 'sum' .*not int32\[3,2\]"),
+        (lambda w: w["tasks"][0]["outputs"].pop(), r"task 'y' of .* returns float32\[4,3,2\], .*, not"),
+        (lambda w: w["tasks"][1]["outputs"][0].update(nbytes=4), "'sum' is .*, which has 24 bytes, not 4"),
+        (lambda w: [w["tasks"][1]["outputs"][0].pop(k) for k in ("shape", "dtype")], "'sum', which has no shape"),
+    ],
+)
+def test_tasks_that_do_not_return_what_the_file_says(tmp_path: Path, edit: Callable[[Any], Any], message: str) -> None:
+    save_plan(normed(), tmp_path / "p")
+    reshaped(tmp_path / "p", edit)
+    refused(tmp_path / "p", message)
+
+
+def test_constants_that_an_operation_does_not_take(tmp_path: Path) -> None:
+    save_plan(normed(), tmp_path / "p")
+    edited(tmp_path / "p", lambda d: d["operations"]["sum"].update(args=[{"slot": 0}, 7]))
+    refused(tmp_path / "p", r"task 'sum' cannot be called with y.0: float32\[4,3,2\]: Dimension out of range")
+
+
+def test_collectives_of_other_shapes(tmp_path: Path) -> None:
+    """a, b ─ sum.0, sum.1 on two workers"""
+    work = Workload("collective")
+    a, b = (work.input(name, torch.ones(4), device=f"worker:{k}") for k, name in enumerate("ab"))
+    work.collective("all_reduce", [a, b], devices=["worker:0", "worker:1"], name="sum")
+    plan = gs.schedule(work, machine("worker:0", "worker:1"), scheduler="one_stream")
+    save_plan(plan, tmp_path / "p")
+    assert load_plan(tmp_path / "p").text == plan.text
+    reshaped(tmp_path / "p", lambda w: set_shape(w, "b", [5]), b=torch.ones(5))
+    refused(tmp_path / "p", r"collective 'sum' is 'all_reduce' of a: float32\[4\], b: float32\[5\]: values of one")
+    save_plan(plan, tmp_path / "p")
+    reshaped(tmp_path / "p", lambda w: set_shape(w, "sum.1", [5]))
+    refused(tmp_path / "p", r"task 'sum' .* returns float32\[4\], float32\[4\], not float32\[4\], float32\[5\]")
+
+
+def test_what_is_saved_is_what_can_be_loaded(tmp_path: Path) -> None:
+    work = Workload()
+    x = work.input("x", torch.ones(2, 2))
+    work.task(torch.mm, x, x, outputs=[TensorSpec((3, 3))], name="odd")
+    with pytest.raises(
+        WorkloadError, match=r"task 'odd' of x: float32\[2,2\] returns float32\[2,2\], not float32\[3,3\]"
+    ):
+        save_plan(by_hand(work, WORKERS, "worker:0/s0"), tmp_path / "p")
+    assert not list(tmp_path.iterdir())
+
+
+def test_results_that_depend_on_values_are_left_to_the_run(tmp_path: Path) -> None:
+    work = Workload()
+    work.task(torch.nonzero, work.input("x", torch.ones(2)), outputs=[TensorSpec((2, 1), "int64")], name="y")
+    save_plan(by_hand(work, WORKERS, "worker:0/s0"), tmp_path / "p")
+    with Program(load_plan(tmp_path / "p")) as program:
+        assert program.run()["y"].tolist() == [[0], [1]]
+
+
+def test_calls_alike_are_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """x ─ y0 ─ … ─ y9 = neg; and one of another shape."""
+    work = Workload()
+    last = work.input("x", torch.ones(2))
+    for i in range(10):
+        last = work.task(torch.neg, last, name=f"y{i}")
+    work.task(torch.neg, work.input("z", torch.ones(3)), name="other")
+    save_plan(by_hand(work, WORKERS, "worker:0/s0"), tmp_path / "p")
+    tried = []
+    called = saved_shapes._called
+    monkeypatch.setattr(saved_shapes, "_called", lambda *given: tried.append(given) or called(*given))
+    load_plan(tmp_path / "p")
+    assert len(tried) == 2
+
+
+FUNCTIONS = {torch.mm: 2, torch.add: 2, torch.t: 1, torch.relu: 1, torch.Tensor.clone: 1}
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(list(FUNCTIONS)), st.integers(0, 99), st.integers(0, 99)), min_size=1, max_size=9
+    )
+)
+def test_any_graph_comes_back(tmp_path: Path, calls: list[tuple[Any, int, int]]) -> None:
+    """Functions of one or two of the values before."""
+    work = Workload()
+    values = [work.input("x", torch.ones(3, 3))]
+    for i, (function, *read) in enumerate(calls):
+        chosen = [values[k % len(values)] for k in read[: FUNCTIONS[function]]]
+        values.append(work.task(function, *chosen, name=f"y{i}"))
+    plan = by_hand(work, WORKERS, "worker:0/s0")
+    save_plan(plan, tmp_path / "p")
+    assert load_plan(tmp_path / "p").text == plan.text
 
 
 def test_no_code_of_a_file_runs(tmp_path: Path) -> None:
