@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import cycle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count, cycle
+from typing import Literal
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -16,6 +17,15 @@ from graphsched.gantt.fonts import drawable
 
 LOSS, ACCURACY, TEST = "loss", "accuracy", "test_accuracy"
 Curves = Mapping[str, Sequence[float]]
+Dashes = Literal["-", ":"] | tuple[float, tuple[float, ...]]  # as matplotlib has them
+Look = tuple[str, str, Dashes]  # colour, marker, dashes
+
+# Okabe and Ito's colours, see `charts.curves`; as many markers as have no divisor in common with them.
+COLOURS = (*(colour for colour, _, _ in FIVE_LOOKS), "#56B4E9", "#E69F00")
+MARKERS = (*(marker for _, marker, _ in FIVE_LOOKS), "P", "X", "<", "p", "h")
+DASHES = (9.0, 5.0, 2.5)
+DOTTED: Literal[":"] = ":"  # training accuracy, and no variant
+DASH_PT = 1.4  # of a dash of length 1, however wide the line: the legend has room for few
 
 
 def draw_training(variants: Mapping[str, Curves], title: str, note: str = "") -> Figure:
@@ -23,10 +33,10 @@ def draw_training(variants: Mapping[str, Curves], title: str, note: str = "") ->
     figure = Figure(figsize=(11.0, 4.6), dpi=DPI, layout="constrained")
     left, right = figure.subplots(1, 2)
     widths = _widths(len(variants))
-    for (name, curves), look, width in zip(variants.items(), cycle(FIVE_LOOKS), widths, strict=False):
+    for (name, curves), look, width in zip(variants.items(), looks(), widths, strict=False):
         _draw(left, curves.get(LOSS, ()), look, width, drawable(name))
         _draw(right, curves.get(TEST, ()), look, width, drawable(name))
-        _draw(right, curves.get(ACCURACY, ()), (look[0], "", ":"), 1.0, "")
+        _draw(right, curves.get(ACCURACY, ()), (*look[:2], DOTTED), 1.0, "")
     _label(left, "loss")
     left.set_title("training loss, mean of the epoch", fontsize=10, loc="left")
     _label(right, "accuracy")
@@ -42,11 +52,34 @@ def draw_training(variants: Mapping[str, Curves], title: str, note: str = "") ->
         ncols=3,
         fontsize=8,
         frameon=False,
-        handlelength=3.4,
+        handlelength=4.5,
         title=drawable(note) or None,
     )
     legend.get_title().set_fontsize(8.5)
     return figure
+
+
+def looks() -> Iterator[Look]:
+    """Looks without end: no two lines have the same dashes, nor, of the first 70, the same colour and marker.
+
+    Example:
+        >>> from itertools import islice
+        >>> for look in islice(looks(), 5):
+        ...     print(look)
+        ('#0072B2', 'o', '-')
+        ('#D55E00', 's', (0, (9.0, 2.0)))
+        ('#009E73', '^', (0, (5.0, 2.0)))
+        ('#4d1f42', 'D', (0, (2.5, 2.0)))
+        ('#CC79A7', 'v', (0, (9.0, 2.0, 1.0, 2.0)))
+    """
+    return zip(cycle(COLOURS), cycle(MARKERS), _dashes(), strict=False)
+
+
+def _dashes() -> Iterator[Dashes]:
+    """A solid line, dashes of several lengths, then the same with one, two, … dots behind each dash."""
+    yield "-"
+    for dots in count():
+        yield from ((0, (dash, 2.0, *(1.0, 2.0) * dots)) for dash in DASHES)
 
 
 def _widths(count: int) -> Iterable[float]:
@@ -60,17 +93,21 @@ def _widths(count: int) -> Iterable[float]:
     return (round(5.0 - step * i if count > 1 else 1.4, 2) for i in range(count))
 
 
-def _draw(axes: Axes, values: Sequence[float], look: tuple[str, str, object], width: float, label: str) -> None:
+def _draw(axes: Axes, values: Sequence[float], look: Look, width: float, label: str) -> None:
     """Values of epochs 1, 2, …; what is not a number leaves a gap."""
     colour, marker, style = look
     shown = [value if math.isfinite(value) else math.nan for value in values]
     (line,) = axes.plot(range(1, len(shown) + 1), shown, color=colour, linewidth=width, label=label or "_", alpha=0.85)
-    line.set_linestyle(style)  # type: ignore[arg-type]
+    line.set_linestyle(style if isinstance(style, str) else _of_length(style, DASH_PT / width))
     line.set_markevery(1 + len(shown) // 20)
     if marker:
         line.set_marker(marker)
         line.set_markersize(4 + width)
         line.set_markerfacecolor("none")
+
+
+def _of_length(style: tuple[float, tuple[float, ...]], factor: float) -> tuple[float, tuple[float, ...]]:
+    return style[0], tuple(factor * length for length in style[1])
 
 
 def _label(axes: Axes, what: str) -> None:

@@ -6,34 +6,38 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 Best = Mapping[str, Any]
+Figures = Mapping[str, Any]
+
+MOST_NAMES = 3
 
 
-def best_of_groups(cases: Iterable[tuple[str, Mapping[str, Any]]]) -> list[Best]:
+def best_of_groups(cases: Iterable[tuple[str, Figures]]) -> list[Best]:
     """The fastest of each group.
 
     Args:
         cases: Group and figures of each case; cases of no group (an empty name) compete with none.
 
     Returns:
-        For each group of several cases `group`, `predicted` and `measured`: labels of the fastest; and `lost`: by how
-        much longer the one predicted to be the fastest was measured to take, as a fraction of the fastest. None where
-        nothing is known.
+        For each group of several cases `group`, `predicted` and `measured`: labels of the fastest; `alike`: labels of
+        the others that were measured to be as fast within noise (see `records.concordance.beyond_noise`); and `lost`:
+        by how much longer the one predicted to be the fastest was measured to take, as a fraction of the fastest. None
+        where nothing is known.
 
     Example:
-        >>> figures = [{"label": "1 GPU", "predicted_s": 2.0, "measured_s": 2.2},
-        ...            {"label": "2 GPUs", "predicted_s": 1.9, "measured_s": 2.4}]
+        >>> figures = [{"label": "1 GPU", "predicted_s": 2.0, "measured_s": 2.2, "spread": 0.01},
+        ...            {"label": "2 GPUs", "predicted_s": 1.9, "measured_s": 2.4, "spread": 0.01}]
         >>> for best in best_of_groups(("LeNet", figure) for figure in figures):
-        ...     print(best["predicted"], "|", best["measured"], "|", round(best["lost"], 3))
-        2 GPUs | 1 GPU | 0.091
+        ...     print(best["predicted"], "|", best["measured"], "|", best["alike"], "|", round(best["lost"], 3))
+        2 GPUs | 1 GPU | [] | 0.091
     """
-    groups: dict[str, list[Mapping[str, Any]]] = {}
+    groups: dict[str, list[Figures]] = {}
     for group, figures in cases:
         if group:
             groups.setdefault(group, []).append(figures)
     return [_best(group, competing) for group, competing in groups.items() if len(competing) > 1]
 
 
-def _best(group: str, competing: Sequence[Mapping[str, Any]]) -> Best:
+def _best(group: str, competing: Sequence[Figures]) -> Best:
     planned = [figures for figures in competing if figures["predicted_s"] is not None]
     predicted = _least(planned, "predicted_s")
     measured = _least(planned, "measured_s")
@@ -44,26 +48,59 @@ def _best(group: str, competing: Sequence[Mapping[str, Any]]) -> Best:
         "group": group,
         "predicted": predicted["label"] if predicted else None,
         "measured": measured["label"] if measured else None,
+        "alike": [figures["label"] for figures in planned if measured and _alike(figures, measured)],
         "lost": lost,
     }
 
 
-def _least(figures: Sequence[Mapping[str, Any]], key: str) -> Mapping[str, Any] | None:
+def _least(figures: Sequence[Figures], key: str) -> Figures | None:
     known = [case for case in figures if case.get(key) is not None]
     return min(known, key=lambda case: float(case[key])) if known else None
 
 
+def _alike(case: Figures, fastest: Figures) -> bool:
+    """Whether another `case` than the fastest was measured to be as fast, within noise."""
+    from graphsched.records.concordance import beyond_noise
+
+    if case is fastest or case.get("measured_s") is None:
+        return False
+    spread = max(case.get("spread") or 0.0, fastest.get("spread") or 0.0)
+    return not beyond_noise(case["measured_s"], fastest["measured_s"], spread)
+
+
 def in_words(best: Best) -> str:
-    """A line for people.
+    """A line for people; what is lost within noise is not told.
 
     Example:
-        >>> in_words({"group": "LeNet", "predicted": "2 GPUs", "measured": "1 GPU", "lost": 0.0913})
+        >>> found = {"group": "LeNet", "predicted": "2 GPUs", "measured": "1 GPU", "alike": [], "lost": 0.0913}
+        >>> in_words(found)
         'best of LeNet: 2 GPUs as predicted, 1 GPU as measured; 9.1 % lost'
-        >>> in_words({"group": "LeNet", "predicted": "2 GPUs", "measured": None, "lost": None})
+        >>> in_words(found | {"alike": ["2 GPUs"], "lost": 0.02})
+        'best of LeNet: 2 GPUs as predicted; 1 GPU and 2 GPUs are the same within noise as measured'
+        >>> in_words(found | {"measured": None, "lost": None})
         'best of LeNet: 2 GPUs as predicted'
     """
     found = [f"{best[how]} as {how}" for how in ("predicted", "measured") if best[how] is not None]
+    if best["alike"]:
+        same = [best["measured"], *best["alike"]]
+        found = [*found[:-1], f"{_listed(same)} are the same within noise as measured"]
+        return f"best of {best['group']}: {'; '.join(found)}{'' if best['predicted'] in same else _lost(best)}"
     if best["predicted"] is not None and best["predicted"] == best["measured"]:
         found = [f"{best['predicted']}, as predicted and as measured"]
-    lost = f"; {100 * best['lost']:.1f} % lost" if best["lost"] else ""
-    return f"best of {best['group']}: {', '.join(found) or 'nothing known'}{lost}"
+    return f"best of {best['group']}: {', '.join(found) or 'nothing known'}{_lost(best)}"
+
+
+def _lost(best: Best) -> str:
+    return f"; {100 * best['lost']:.1f} % lost" if best["lost"] else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Some names as people list them.
+
+    Example:
+        >>> _listed(["a", "b"]), _listed(["a", "b", "c"]), _listed(["a", "b", "c", "d", "e"])
+        ('a and b', 'a, b and c', 'a, b, c and 2 more')
+    """
+    if len(names) > MOST_NAMES:
+        return f"{', '.join(names[:MOST_NAMES])} and {len(names) - MOST_NAMES} more"
+    return f"{', '.join(names[:-1])} and {names[-1]}"

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from graphsched.charts import plot_training
 from graphsched.errors import OutputError
@@ -32,6 +33,29 @@ def test_equal_curves_do_not_hide_each_other() -> None:
     assert (
         len({*widths}) == len({line.get_color() for line in lines}) == len({line.get_marker() for line in lines}) == 5
     )
+
+
+def test_many_lines_are_told_apart_even_in_grey() -> None:
+    """The legend of sixteen variants: dark and white along the middle of each line, without markers, differ."""
+    figure = plot_training({f"variant {i:02}": CURVES for i in range(16)})
+    canvas = FigureCanvasAgg(figure)
+    (legend,) = figure.legends
+    for line in legend.get_lines():
+        line.set(color="black", alpha=1.0, marker="None")
+    canvas.draw()
+    grey = np.asarray(canvas.buffer_rgba())[::-1, :, 0]
+    boxes = [line.get_window_extent() for line in legend.get_lines()]
+    middles = [grey[int((box.y0 + box.y1) / 2), int(box.x0) : int(box.x1)] < 128 for box in boxes]
+    assert len({middle.tobytes() for middle in middles}) == 16
+    assert all(middle.any() for middle in middles)
+
+
+def test_training_accuracies_are_told_apart_and_alone_are_dotted() -> None:
+    lines = plot_training({f"variant {i}": CURVES for i in range(12)}).axes[1].lines
+    dotted = [line for line in lines if line.get_linestyle() == ":"]
+    assert len(dotted) == 12
+    assert len({line.get_marker() for line in dotted} - {"None"}) == 10
+    assert len({(line.get_color(), line.get_marker()) for line in dotted}) == 12
 
 
 def test_words_stay_apart() -> None:

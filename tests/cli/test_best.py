@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from graphsched.cli.app import main
-from graphsched.cli.best import best_of_groups
+from graphsched.cli.best import best_of_groups, in_words
 
 EXPERIMENT = '''
 import graphsched as gs
@@ -24,8 +24,10 @@ def race(platform: gs.Platform):
 '''
 
 
-def _figures(label: str, predicted: float | None, measured: float | None) -> dict[str, object]:
-    return {"label": label, "predicted_s": predicted, "measured_s": measured}
+def _figures(
+    label: str, predicted: float | None, measured: float | None, spread: float | None = None
+) -> dict[str, object]:
+    return {"label": label, "predicted_s": predicted, "measured_s": measured, "spread": spread}
 
 
 def test_each_group_has_a_best() -> None:
@@ -38,12 +40,51 @@ def test_each_group_has_a_best() -> None:
             ("", _figures("apart", 0.0, 0.0)),
         ]
     )
-    assert found == [{"group": "a", "predicted": "one", "measured": "two", "lost": pytest.approx(0.25)}]
+    expected = {"group": "a", "predicted": "one", "measured": "two", "alike": [], "lost": pytest.approx(0.25)}
+    assert found == [expected]
 
 
 def test_what_failed_is_nowhere_the_best() -> None:
     (found,) = best_of_groups([("a", _figures("failed", 1.0, None)), ("a", _figures("two", 1.1, 1.2))])
     assert (found["predicted"], found["measured"], found["lost"]) == ("failed", "two", None)
+
+
+@pytest.mark.parametrize(
+    ("one_s", "spreads", "alike"),
+    [
+        (1.009, (None, None), True),  # nearer than 1 %, whatever the spread
+        (1.02, (0.001, 0.001), False),
+        (1.05, (0.03, 0.001), True),  # within twice the larger spread, of the slower
+        (1.05, (0.001, 0.03), True),  # or of the faster
+        (1.07, (0.03, 0.03), False),
+    ],
+)
+def test_no_best_is_named_within_noise(one_s: float, spreads: tuple[float | None, float | None], alike: bool) -> None:
+    """One is predicted to be faster, and measured to take a little longer than two; three is far behind."""
+    cases = [
+        _figures("one", 1.0, one_s, spreads[0]),
+        _figures("two", 1.1, 1.0, spreads[1]),
+        _figures("three", 1.2, 3.0),
+        _figures("baseline", None, 1.001, 0.5),
+    ]
+    (found,) = best_of_groups(("a", case) for case in cases)
+    assert found["alike"] == (["one"] if alike else [])
+    within = "best of a: one as predicted; two and one are the same within noise as measured"
+    beyond = f"best of a: one as predicted, two as measured; {100 * found['lost']:.1f} % lost"
+    assert in_words(found) == (within if alike else beyond)
+
+
+def test_what_is_lost_beyond_noise_is_told_where_others_are_alike() -> None:
+    cases = [_figures("slow", 1.0, 2.0), _figures("two", 1.1, 1.0), _figures("three", 1.2, 1.005)]
+    (found,) = best_of_groups(("a", case) for case in cases)
+    words = "best of a: slow as predicted; two and three are the same within noise as measured; 100.0 % lost"
+    assert in_words(found) == words
+
+
+def test_the_predicted_best_can_be_one_of_several_alike() -> None:
+    """Of those beyond three only the number is told."""
+    (found,) = best_of_groups(("a", _figures(str(i), 1.0 + i, 1.0 + i / 1000)) for i in range(6))
+    assert in_words(found) == "best of a: 0 as predicted; 0, 1, 2 and 3 more are the same within noise as measured"
 
 
 def test_a_prediction_names_the_best_and_the_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
