@@ -46,6 +46,20 @@ def test_seconds_that_are_not(seconds: Any) -> None:
         ({"device_s": 1.0, "concurrency": ((2, math.nan),)}, "slowdown"),
         ({"device_s": 1.0, "concurrency": ((4, 2.0), (2, 1.0))}, "ascend"),
         ({"device_s": 1.0, "concurrency": ((2, 2.0), (2, 1.0))}, "ascend"),
+        ({"device_s": 10**400}, "device_s is 1000.*: a finite number"),
+        ({"device_s": "1.0"}, "device_s is '1.0': a finite number"),
+        ({"device_s": True}, "device_s is True: a finite number"),
+        ({"device_s": 1.0, "launches": 1.5}, "launches is 1.5: a whole number from 0"),
+        ({"device_s": 1.0, "launches": math.nan}, "launches is nan: a whole number"),
+        ({"device_s": 1.0, "graph_nodes": -1}, "graph_nodes is -1: a whole number"),
+        ({"device_s": 1.0, "workspace_bytes": 10**19}, r"workspace_bytes is 1000.*: a whole number from 0 to 2\*\*53"),
+        ({"device_s": 1.0, "concurrency": ((2.5, 1.0),)}, "copies of concurrency is 2.5: a whole number"),
+        ({"device_s": 1.0, "concurrency": ((0, 1.0),)}, "copies of concurrency is 0: a whole number from 1"),
+        ({"device_s": 1.0, "concurrency": ([2, 1.0],)}, "concurrency holds .*: pairs of numbers of copies and"),
+        ({"device_s": 1.0, "graph_memory": ((-1, 1.0),)}, "bytes of graph_memory is -1"),
+        ({"device_s": 1.0, "graph_memory": ((10**19, 1.0),)}, "bytes of graph_memory is 1000"),
+        ({"device_s": 1.0, "quartiles_s": (1.0,)}, "quartiles_s is .*: the first and the third"),
+        ({"device_s": 1.0, "quartiles_s": (1.1, 1.0)}, "quartiles_s is .*: the first and the third"),
     ],
 )
 def test_a_cost_that_makes_no_sense(wrong: dict[str, Any], message: str) -> None:
@@ -58,6 +72,8 @@ def test_a_cost_that_makes_no_sense(wrong: dict[str, Any], message: str) -> None
     [
         ({"company_s": -1.0}, "company_s of cache states"),
         ({"written_s": math.nan}, "written_s is nan"),
+        ({"written_s": -(10**400)}, "written_s is -1000.*: a finite number"),
+        ({"written_s": "0"}, "written_s is '0'"),
         ({"lost_s": math.inf}, "lost_s is inf"),
         ({"written_s": 2.0, "lost_s": 1.0}, "lost_s is 1.0: no less than written_s, 2.0"),
     ],
@@ -133,6 +149,10 @@ def test_json_round_trip_in_any_order() -> None:
         [{"signature": "mm", "model": "GPU", "device_s": math.nan}],
         [{"signature": "mm", "model": "GPU", "device_s": 1.0, "concurrency": 3}],
         [{"signature": "mm", "model": "GPU", "device_s": 1.0, "concurrency": [["two", 1.0]]}],
+        [{"signature": "mm", "model": "GPU", "device_s": 1.0, "concurrency": [[2.5, 1.0]]}],
+        [{"signature": "mm", "model": "GPU", "device_s": 1.0, "concurrency": [[2, "1.0"]]}],
+        [{"signature": "mm", "model": "GPU", "device_s": 1.0, "graph_memory": [[0.5, 1.0]]}],
+        [{"signature": "mm", "model": "GPU", "beside": "add", "slowdown": 1.0, "samples": 1.5}],
     ],
 )
 def test_a_table_that_is_none(rows: Any) -> None:
@@ -195,7 +215,13 @@ def test_pairs_are_merged_and_chosen_with_their_operations() -> None:
         (lambda: Kernel(1, 1, True, 1), "threads of Kernel is True"),
         (lambda: Kernel(1, 1, 1, 1, math.nan), "share of a kernel"),
         (lambda: Beside(-1.0), "slowdown beside another"),
+        (lambda: Multiprocessors(10**19, 1, 1, 1, 1), "count of Multiprocessors is 1000"),
         (lambda: Beside(1.0, math.inf), "in_flight is inf"),
+        (lambda: Beside(1.0, -1.0), "in_flight is -1.0: 0 or more"),
+        (lambda: Beside(1.0, samples=-1), "samples is -1: a whole number"),
+        (lambda: Beside(1.0, samples=0.5), "samples is 0.5: a whole number"),
+        (lambda: Beside(1.0, copies=((2.5, 1.0),)), "copies of copies is 2.5: a whole number from 2"),
+        (lambda: Beside(1.0, copies=((2, -1.0),)), "factors of copies is -1.0"),
     ],
 )
 def test_kernels_and_pairs_that_make_no_sense(make: Any, message: str) -> None:

@@ -1,13 +1,14 @@
 """What a task costs on a device: measured alone, given by the user, or estimated."""
 
 from graphsched.costs.cache_states import CacheStates
-from graphsched.costs.checks import check_seconds
+from graphsched.costs.checks import MOST, check_seconds
 from graphsched.costs.kernels import Kernel, Multiprocessors
 from graphsched.costs.operations import COMPANY_KINDS, Beside, CostSource, TaskCost
 from graphsched.costs.table import Costs
 
 __all__ = [
     "COMPANY_KINDS",
+    "MOST",
     "Beside",
     "CacheStates",
     "CostSource",

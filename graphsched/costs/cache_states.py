@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
-from graphsched.costs.checks import check_seconds
+from graphsched.costs.checks import check_figure, check_finite
 from graphsched.errors import CostError
 
 
@@ -27,10 +26,9 @@ class CacheStates:
     company_s: float = 0.0
 
     def __post_init__(self) -> None:
-        check_seconds(self.company_s, "company_s of cache states")
+        check_figure(self.company_s, "company_s of cache states")
         for name in ("written_s", "lost_s"):
-            if not math.isfinite(getattr(self, name)):
-                raise CostError(f"{name} is {getattr(self, name)!r}: a finite number of seconds is needed")
+            check_finite(getattr(self, name), name)
         if self.lost_s < self.written_s:
             raise CostError(f"lost_s is {self.lost_s!r}: no less than written_s, {self.written_s!r}, is needed")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from graphsched.costs.checks import check_seconds
+from graphsched.costs.checks import check_count, check_figure
 from graphsched.errors import CostError
 
 
@@ -47,12 +47,10 @@ class Kernel:
         _check_counts(self, least=0)
         if self.blocks < 1:
             raise CostError(f"a kernel of {self.blocks!r} blocks: at least 1 is needed")
-        check_seconds(self.share, "share of a kernel")
+        check_figure(self.share, "share of a kernel")
 
 
 def _check_counts(sizes: Multiprocessors | Kernel, least: int) -> None:
     for field in fields(sizes):
-        number = getattr(sizes, field.name)
-        if field.name != "share" and (isinstance(number, bool) or not isinstance(number, int) or number < least):
-            what = f"{field.name} of {type(sizes).__name__}"
-            raise CostError(f"{what} is {number!r}: a whole number, {least} or more, is needed")
+        if field.name != "share":
+            check_count(getattr(sizes, field.name), f"{field.name} of {type(sizes).__name__}", least)

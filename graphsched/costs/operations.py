@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from graphsched.costs.cache_states import CacheStates
-from graphsched.costs.checks import check_seconds
+from graphsched.costs.checks import check_count, check_figure, check_points
 from graphsched.costs.kernels import Kernel, Multiprocessors
 from graphsched.errors import CostError
 
@@ -39,13 +38,13 @@ class Beside:
     graph_copies: tuple[tuple[int, float], ...] = ()
 
     def __post_init__(self) -> None:
-        check_seconds(self.slowdown, "slowdown beside another operation")
-        if self.in_flight is not None and not math.isfinite(self.in_flight):
-            raise CostError(f"in_flight is {self.in_flight!r}: a finite number is needed")
+        check_figure(self.slowdown, "slowdown beside another operation")
+        if self.in_flight is not None:
+            check_figure(self.in_flight, "in_flight")
+        check_count(self.samples, "samples")
         for name in ("copies", "graph_copies"):
             points = getattr(self, name)
-            if [k for k, _ in points] != sorted({k for k, _ in points}) or not all(map(math.isfinite, sum(points, ()))):
-                raise CostError(f"{name} is {points!r}: ascending numbers of copies and finite factors are needed")
+            check_points(points, name, "numbers of copies", "factors", PAIR)
             if points and not PAIR == points[0][0] <= points[-1][0] <= MOST_COPIES:
                 raise CostError(f"{name} is {points!r}: numbers of copies from {PAIR} to {MOST_COPIES} are needed")
 
@@ -126,34 +125,29 @@ class TaskCost:
     cache: CacheStates | None = None
 
     def __post_init__(self) -> None:
-        if self.company_s is not None:
-            check_seconds(self.company_s, "company_s")
-        if self.graph_s is not None:
-            check_seconds(self.graph_s, "graph_s")
-        for _, seconds in self.graph_memory:
-            check_seconds(seconds, "seconds of graph_memory")
-        if [nbytes for nbytes, _ in self.graph_memory] != sorted({nbytes for nbytes, _ in self.graph_memory}):
-            raise CostError(f"graph_memory is {self.graph_memory}: ascending numbers of bytes are needed")
-        check_seconds(self.switching_s, "switching_s")
-        check_seconds(self.device_s, "device_s")
-        check_seconds(self.dispatch_s, "dispatch_s")
-        check_seconds(self.call_s, "call_s")
-        check_seconds(self.product_s, "product_s")
+        for name in ("device_s", "dispatch_s", "switching_s", "call_s", "product_s"):
+            check_figure(getattr(self, name), name)
+        for name in ("company_s", "graph_s"):
+            if getattr(self, name) is not None:
+                check_figure(getattr(self, name), name)
         for name in ("launches", "workspace_bytes", "samples", "graph_nodes"):
-            number = getattr(self, name)
-            if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-                raise CostError(f"{name} is {number!r}: a whole number, 0 or more, is needed")
+            check_count(getattr(self, name), name)
         for name in ("graph_tried", "curve_left_out", "host_left_out"):
             if not isinstance(getattr(self, name), bool):
                 raise CostError(f"{name} is {getattr(self, name)!r}: true or false is needed")
         if self.source not in get_args(CostSource):
             raise CostError(f"source is {self.source!r}: one of {', '.join(get_args(CostSource))}")
-        for quartile in self.quartiles_s or ():
-            check_seconds(quartile, "quartile of device_s")
-        for _, slowdown in self.concurrency:
-            check_seconds(slowdown, "slowdown of a concurrency curve")
-        if [k for k, _ in self.concurrency] != sorted({k for k, _ in self.concurrency}):
-            raise CostError(f"concurrency curve {self.concurrency}: the numbers of copies must ascend")
+        check_points(self.concurrency, "concurrency", "numbers of copies", "slowdowns", 1)
+        check_points(self.graph_memory, "graph_memory", "numbers of bytes", "seconds", 0)
+        self._check_quartiles()
+
+    def _check_quartiles(self) -> None:
+        if self.quartiles_s is None:
+            return
+        for quartile in self.quartiles_s:
+            check_figure(quartile, "quartile of device_s")
+        if len(self.quartiles_s) != 2 or self.quartiles_s[0] > self.quartiles_s[1]:
+            raise CostError(f"quartiles_s is {self.quartiles_s!r}: the first and the third quartile are needed")
 
     def in_graph(self, memory_bytes: int = 0) -> TaskCost:
         """This cost inside a CUDA graph: `device_s` and `launches` are those of its nodes, where they are known.

@@ -150,7 +150,7 @@ def _beside(content: dict[str, Any]) -> Beside:
 
 
 def _points(rows: Any) -> tuple[tuple[int, float], ...]:
-    return tuple((int(k), float(s)) for k, s in rows)
+    return tuple((k, s) for k, s in rows)
 
 
 def _task_cost(content: dict[str, Any]) -> TaskCost:

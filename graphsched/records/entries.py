@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FIGURES = ("predicted_s", "measured_s", "spread", "reported_s")
+LONGEST_S = 1e9  # thirty years: what lasts longer is no time of a run
 MEASURED = ("timed_makespan_s", "clock_uncertainty_s", "call_s", "product_s")
 
 
@@ -65,6 +66,7 @@ def check_plan(workload: Any, plan: Any, spans: Mapping[str, NDArray[np.float64]
 
     Raises:
         TypeError: One is not.
+        ValueError: A time is longer than any run's.
     """
     if not isinstance(workload, Mapping):
         raise TypeError(f"a workload is {type(workload).__name__}, an object is needed")
@@ -75,6 +77,8 @@ def check_plan(workload: Any, plan: Any, spans: Mapping[str, NDArray[np.float64]
             raise TypeError(f"the spans' {name} are no list of numbers")
         if not np.isfinite(column).all():
             raise TypeError(f"the spans' {name} hold what is no finite number")
+        if (np.abs(column) > LONGEST_S).any():
+            raise ValueError(f"the spans' {name} hold {np.abs(column).max():g} s: at most {LONGEST_S:g} s are needed")
 
 
 def _check_text(key: str, value: Any) -> None:

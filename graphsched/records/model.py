@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from graphsched.workload import Workload
 if TYPE_CHECKING:
     from graphsched.simulator import Model
 
+T = TypeVar("T")
 Columns = Mapping[str, NDArray[np.float64]]
 COLUMNS = ("issue_start_s", "issue_end_s", "start_s", "end_s")
 
@@ -181,10 +182,26 @@ class CaseRecord:
         )
 
     def repredict(self, model: Model | None = None) -> Timeline:
-        """Simulate the recorded plan again, with other model switches if given."""
+        """Simulate the recorded plan again, with other model switches if given.
+
+        Raises:
+            FileFormatError: A figure of its costs or platform is beyond what can be reckoned with.
+        """
         from graphsched.simulator import Model, predict
 
-        return predict(self.plan, mode=self.mode, model=model or Model())
+        line = self._reckoned(partial(predict, self.plan, mode=self.mode, model=model or Model()))
+        if not callable(line.find_interval):
+            return line
+        return replace(line, find_interval=partial(self._reckoned, line.find_interval))
+
+    def _reckoned(self, find: Callable[[], T]) -> T:
+        try:
+            return find()
+        except OverflowError as error:
+            raise FileFormatError(
+                f"case {self.label!r} cannot be simulated again, for a figure of its costs or platform is out of all "
+                f"proportion ({error}): run the experiment again"
+            ) from error
 
 
 @dataclass(frozen=True, eq=False)

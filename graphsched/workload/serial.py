@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
+from graphsched.costs import MOST
 from graphsched.errors import FileFormatError, WorkloadError
 from graphsched.workload.builder import Workload
 from graphsched.workload.tasks import Memory, Operation, Read, Task, TaskKind, TensorSpec, Value
@@ -78,15 +80,18 @@ def from_dict(data: Mapping[str, Any]) -> Workload:
 def _read_value(entry: Mapping[str, Any], kind: Any, producer: str | None) -> Value:
     spec = None
     if "shape" in entry:
-        spec = TensorSpec(tuple(entry["shape"]), entry["dtype"], tuple(entry["stride"]) if "stride" in entry else None)
+        shape = tuple(_whole("shape", n) for n in entry["shape"])
+        stride = tuple(_whole("stride", n) for n in entry["stride"]) if "stride" in entry else None
+        spec = TensorSpec(shape, entry["dtype"], stride)
+        _whole("shape", spec.nbytes)
     return Value(
         name=entry["name"],
         kind=kind,
-        nbytes=_bytes(entry["nbytes"]),
+        nbytes=_whole("nbytes", entry["nbytes"]),
         spec=spec,
         producer=producer,
         root=entry.get("root", ""),
-        born=int(entry.get("born", 0)),
+        born=_whole("born", entry.get("born", 0)),
         device=None if entry.get("device") is None else _text(entry, "device"),
     )
 
@@ -94,7 +99,7 @@ def _read_value(entry: Mapping[str, Any], kind: Any, producer: str | None) -> Va
 def _read_task(entry: Mapping[str, Any], work: Workload) -> Task:
     operation = None
     if "operation" in entry:
-        operation = Operation(entry["operation"], None, flops=int(entry["flops"]))
+        operation = Operation(entry["operation"], None, flops=_whole("flops", entry["flops"], most=2**63))
     for before in (*entry.get("after", ()), *(source for *_, source in entry.get("reads", ()) if source is not None)):
         work[before]  # stands before it, or this is a KeyError
     sides = {len(entry.get(key, ())) for key in ("reads", "outputs", "devices")}
@@ -105,7 +110,9 @@ def _read_task(entry: Mapping[str, Any], work: Workload) -> Task:
     return Task(
         name=work._free_name(entry["name"]),
         kind=_one_of(entry, "kind", get_args(TaskKind)),
-        reads=tuple(Read(work.values[v], version, source) for v, version, source in entry.get("reads", ())),
+        reads=tuple(
+            Read(work.values[v], _whole("version", version), source) for v, version, source in entry.get("reads", ())
+        ),
         outputs=tuple(_read_value(v, "output", entry["name"]) for v in entry.get("outputs", ())),
         updates=tuple(work.values[v] for v in entry.get("updates", ())),
         after=tuple(entry.get("after", ())),
@@ -117,9 +124,9 @@ def _read_task(entry: Mapping[str, Any], work: Workload) -> Task:
     )
 
 
-def _bytes(number: Any) -> int:
-    if int(number) < 0:
-        raise ValueError(f"'nbytes' is {number!r}, 0 or more is needed")
+def _whole(key: str, number: Any, most: int = MOST) -> int:
+    if isinstance(number, bool) or int(number) != number or not 0 <= number <= most:
+        raise ValueError(f"{key!r} is {reprlib.repr(number)}, a whole number from 0 to {most} is needed")
     return int(number)
 
 

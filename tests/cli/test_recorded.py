@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 
+import networkx as nx
 import pytest
 
+import graphsched as gs
 from graphsched.records import record_baseline, save_run
 from graphsched.records.goals import GOALS
 from graphsched.simulator import Model
@@ -39,6 +41,40 @@ def test_cases_are_exported(call, here, recorded, form, ending):
         assert text.startswith("digraph")
     else:
         assert text == plan_of(chain()).text
+
+
+@pytest.mark.parametrize("nbytes", [10**19, 10**400, -1, 0.5], ids=["large", "huge", "negative", "half"])
+@pytest.mark.parametrize("command", ["accuracy", "plot", "explain"])
+def test_sizes_that_no_memory_has_are_refused(call, here, command, nbytes):
+    """t0 ─ 8 bytes ─ t1"""
+    graph = nx.DiGraph()
+    graph.add_nodes_from(("t0", "t1"), duration_s=1.0)
+    graph.add_edge("t0", "t1", nbytes=8)
+    recorded = save_run(run_of(case_of(gs.Workload.from_graph(graph))), here / "runs")
+    data = json.loads(recorded.read_text())
+    (work,) = data["workloads"].values()
+    work["tasks"][0]["outputs"][0]["nbytes"] = nbytes
+    recorded.write_text(json.dumps(data))
+    called = call(command, recorded)
+    assert called.code == 2
+    assert "'nbytes' is " in called.err
+    assert "a whole number from 0 to 9007199254740992 is needed" in called.err
+
+
+@pytest.mark.parametrize("command", ["accuracy", "plot"])
+def test_a_record_that_overflows_when_simulated_is_refused(call, recorded, command):
+    """Quartiles of a cost that are 10^19 times the rest."""
+    data = json.loads(recorded.read_text())
+    wide = {"signature": "t", "model": "GPU", "device_s": 1.0, "quartiles_s": [0.5, 1e19]}
+    data["costs"] = [wide]
+    for work in data["workloads"].values():
+        for task in work["tasks"]:
+            task["signature"] = "t"
+            del task["duration_s"]
+    recorded.write_text(json.dumps(data))
+    called = call(command, recorded)
+    assert called.code == 2
+    assert "case 'a chain' cannot be simulated again" in called.err
 
 
 def test_a_filter_that_leaves_nothing_lists_the_labels(call, recorded):

@@ -68,7 +68,7 @@ BROKEN: list[tuple[Callable[[Data], object], str]] = [
     (put("provenance", "spread", "memory", "small"), "spread of 'memory' is 'small': a finite number"),
     (put("provenance", "spread", "memory", math.inf), "spread of 'memory' is inf: a finite number"),
     (put("provenance", "spread", "memory", -0.1), "spread of 'memory' is -0.1: it must be at least 0"),
-    (put("costs", 0, "launches", math.nan), "launches is nan: a whole number, 0 or more, is needed"),
+    (put("costs", 0, "launches", math.nan), "launches is nan: a whole number from 0 to 2..53 is needed"),
     (put("costs", 0, "workspace_bytes", -1), "workspace_bytes is -1: a whole number"),
     (put("costs", 0, "source", "guessed"), "source is 'guessed': one of measured, given, estimated"),
     # beyond a float

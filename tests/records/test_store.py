@@ -303,6 +303,11 @@ def test_another_version_or_missing_entries_are_refused(tmp_path, change):
         ("notes", [["x"]], "'notes' is ..'x'.., a list of texts"),
         ("spans", {name: [[1.0], [1.0], [1.0]] for name in COLUMNS}, "the spans' issue_start_s are no list"),
         ("spans", {name: [10**400] for name in COLUMNS}, "int too large"),
+        (
+            "spans",
+            {name: [0.0, 1.0, 1e19] for name in COLUMNS},
+            "the spans' issue_start_s hold 1e.19 s: at most 1e.09 s",
+        ),
     ],
 )
 def test_an_entry_of_another_type_is_named(tmp_path, key, value, message):
