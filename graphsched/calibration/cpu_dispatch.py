@@ -1,19 +1,25 @@
-"""Dispatch figures of CPU lanes: handing a task to a lane's thread, its start, the return from waiting."""
+"""Dispatch figures of CPU lanes: handing a task to a lane's thread, its start and what is around it, the return."""
 
 from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 from typing import Any
 
 from graphsched.calibration.fitting import median
+from graphsched.calibration.graph_replays import each_s
+from graphsched.plan import Placement, build_plan
+from graphsched.platform import Device, Platform
+from graphsched.workload import Workload
 
 PAUSE_S = 1e-4  # long enough for an idle thread to fall asleep
+CHAIN, RUNS, TINY = (20, 120), 40, 64  # tasks of the two chains; runs; elements
 ADDED = 2**20  # elements: an operation that all threads of a lane take part in
 
 
 def lane_figures(repeats: int = 200) -> dict[str, float]:
-    """``handoff_s``, ``wake_s`` and ``sync_s`` in seconds, medians, with an idle lane of the executors."""
+    """``handoff_s``, ``wake_s`` and ``sync_s`` in seconds, medians, with an idle lane of the executors; ``job_s``."""
     import torch
 
     from graphsched.executors.lanes import CpuLane
@@ -27,7 +33,36 @@ def lane_figures(repeats: int = 200) -> dict[str, float]:
         lane.close()
         torch.set_num_threads(threads)
     names = ("handoff_s", "wake_s", "sync_s")
-    return {name: max(0.0, median(column)) for name, column in zip(names, zip(*samples, strict=True), strict=True)}
+    found = {name: max(0.0, median(column)) for name, column in zip(names, zip(*samples, strict=True), strict=True)}
+    return found | {"job_s": job_s()}
+
+
+def job_s() -> float:
+    """`Dispatch.job_s` in seconds: a task of a chain on one lane, less its operation alone."""
+    import torch
+
+    from graphsched.calibration.cpu_operations import measure_on_cpu
+
+    operation = partial(torch.neg, torch.zeros(TINY))
+    few_s, many_s = (chain_s(tasks) for tasks in CHAIN)
+    return max(0.0, each_s(few_s, many_s, CHAIN[1] - CHAIN[0]) - measure_on_cpu([operation], 1, RUNS).device_s)
+
+
+def chain_s(tasks: int) -> float:
+    """Seconds of a run of a chain of tiny tasks on one lane of the CPU, median."""
+    import torch
+
+    from graphsched.executors.program import Program
+
+    work = Workload("chain")
+    value = work.input("x", torch.zeros(TINY))
+    names = [f"t{k}" for k in range(tasks)]
+    for name in names:
+        value = work.task(torch.neg, value, name=name, device="cpu")
+    here = Platform("here", (Device("cpu", "cpu"),))
+    plan = build_plan(work, here, None, Placement(names, dict.fromkeys(names, "cpu/w0")), scheduler="calibration")
+    with Program(plan) as program:
+        return median([program.time_once() for _ in range(RUNS)])
 
 
 def _hand_over(lane: object) -> tuple[float, float, float]:

@@ -18,8 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from graphsched.calibration.cpu_links import torch_threads
-from graphsched.calibration.fitting import median
-from graphsched.calibration.lane_pace import LONGEST_ROW_S, REST_S, product_s, small_product
+from graphsched.calibration.lane_pace import LONGEST_ROW_S, REST_S, middle_s, product_s, small_product
 from graphsched.calibration.sampling import cost_of, samples_wanted
 from graphsched.costs import TaskCost
 
@@ -52,7 +51,7 @@ def _measure(calls: Sequence[Callable[[], Any]], threads: int, repeats: int) -> 
                 if row_s < WARM_S:
                     _sample(calls[i % len(calls)], batch, rest_s)
             samples.append(_sample(calls[i % len(calls)], batch, rest_s))
-        return replace(cost_of(samples), product_s=median(paces))
+        return replace(cost_of(samples), product_s=middle_s(paces, row_s))
 
 
 def rows_wanted(row_s: float, samples: int) -> int:

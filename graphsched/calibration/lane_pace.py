@@ -1,7 +1,8 @@
 """How fast CPU lanes are just now: others on the host's cores take a share of them, and clocks vary.
 
 A small product is made again and again, for as long as what it stands for takes: who computes for less than a slice
-of the system's time does not notice that a core is shared, who computes for longer has part of it. No more lanes do so
+of the system's time does not notice that a core is shared, who computes for longer has part of it. What takes less time
+than one product is less often interrupted than that: products that were do not count then. No more lanes do so
 at once than the host has cores for: what more of them take from each other is the simulator's to say (`CoreSharing`).
 
 Not modelled: other hosts: of a plan for several, the pace of the host that takes the yardstick counts for all; others
@@ -12,6 +13,7 @@ hand-over to a lane, which takes longer too.
 from __future__ import annotations
 
 import math
+import statistics
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -24,6 +26,7 @@ from graphsched.plan import Plan
 
 LONGEST_ROW_S = 0.04
 REST_S = 2e-3  # of threads that look for work for a while after an operation
+INTERRUPTED = 1.5  # times as long as the fastest
 SIZE, SIZE_OF_TWO, STEP = 256, 768, 32  # of the product, by one thread and by two; sizes are multiples of the last
 
 
@@ -97,6 +100,21 @@ def product_size(threads: int) -> int:
         [256, 768, 1536, 1920]
     """
     return SIZE if threads == 1 else STEP * round(SIZE_OF_TWO * math.cbrt(threads / 2) / STEP)
+
+
+def middle_s(products_s: Sequence[float], row_s: float) -> float:
+    """Seconds of a product, median of samples that stand for what takes `row_s`.
+
+    Where that is less than a product, samples that were interrupted do not count.
+
+    Example:
+        >>> middle_s([1.0, 1.25, 3.0, 9.0, 8.0], row_s=10.0), middle_s([1.0, 1.25, 3.0, 9.0, 8.0], row_s=0.5)
+        (3.0, 1.125)
+    """
+    least_s = min(products_s)
+    if row_s >= least_s:
+        return statistics.median(products_s)
+    return statistics.median([seconds for seconds in products_s if seconds <= INTERRUPTED * least_s])
 
 
 def product_s(product: Callable[[], Any], row_s: float) -> float:

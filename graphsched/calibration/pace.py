@@ -73,8 +73,12 @@ class PaceMeter:
 
     @property
     def product_s(self) -> float:
-        """Median of the samples of CPU lanes; 0 if there are none."""
-        return statistics.median(self._products) if self._products else 0.0
+        """Median of the samples of CPU lanes, see `lane_pace.middle_s`; 0 if there are none."""
+        if self._lanes is None or not self._products:
+            return 0.0
+        from graphsched.calibration.lane_pace import middle_s
+
+        return middle_s(self._products, self._lanes.row_s)
 
     @property
     def colds(self) -> Colds:

@@ -41,6 +41,8 @@ class Dispatch:
         yield_s: Letting CPU lanes run between two questions whether a device is done.
         handoff_s: Giving a task to a worker lane (host).
         wake_s: From a worker task being ready to its start.
+        job_s: What a CPU lane takes for a task beside its operation: taking it, saying that it is done, giving memory
+            back.
         same_device_s, other_device_s: Latency of a wait on another lane of the device, of another device.
         copy_edge_s, copies_edge_s: Latency of a wait between a lane of tasks and one of copies with the host, either
             way; between the two lanes of such copies; 0: unknown, as `same_device_s`.
@@ -118,6 +120,7 @@ class Dispatch:
     yield_s: float = 0.0
     handoff_s: float = 1e-5
     wake_s: float = 3e-5
+    job_s: float = 0.0
     same_device_s: float = 4e-7
     other_device_s: float = 5.7e-6
     copy_edge_s: float = 0.0

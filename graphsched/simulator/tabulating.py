@@ -92,6 +92,7 @@ def _fill_runs(columns: Columns, durations: Durations, plan: Plan, model: Model)
     graph, dispatch, lane_of = plan.mode == "graph", columns.dispatch, columns.lane
     devices = [plan.platform.device(lane.device) if lane.kind == "compute" else None for lane in plan.lanes]
     costs: dict[int, TaskCost] = {}
+    job_s = _job_s(columns, plan)
     for i, (kind, task) in enumerate(zip(plan.kinds, plan.tasks, strict=True)):
         if kind == "run":
             device = devices[lane_of[i]]
@@ -100,7 +101,7 @@ def _fill_runs(columns: Columns, durations: Durations, plan: Plan, model: Model)
             assert task is not None
             cost = durations.task(task, device)
             if columns.kind[i] == CPU:
-                columns.work_s[i] = cost.on_lane_at(dispatch.product_s)
+                columns.work_s[i] = cost.on_lane_at(dispatch.product_s) + job_s
                 columns.call_s[i] = dispatch.handoff_s
             else:
                 costs[i] = cost
@@ -114,6 +115,11 @@ def _fill_runs(columns: Columns, durations: Durations, plan: Plan, model: Model)
     if graph and any(cost.cache is not None for cost in costs.values()):
         _add_states(columns, costs, plan, model)
     return costs
+
+
+def _job_s(columns: Columns, plan: Plan) -> float:
+    """What a lane's thread takes around a task; a rank's thread has no lanes beside it."""
+    return 0.0 if plan.mode == "distributed" else columns.dispatch.job_s
 
 
 def _add_states(columns: Columns, costs: Mapping[int, TaskCost], plan: Plan, model: Model) -> None:
@@ -193,7 +199,7 @@ def _fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Mode
             crosses=tuple(numbers[name] for name in link.crosses),
             shared=model.contention and any(len(lanes_near[name]) > 1 for name in link.crosses),
             on_cores=on_cpu and link.memory != "network",
-            shift_s=0.0 if blocks(plan, copy) else copy_shift_s(copy, link, plan),
+            shift_s=_job_s(columns, plan) if on_cpu else 0.0 if blocks(plan, copy) else copy_shift_s(copy, link, plan),
             call_s=dispatch.handoff_s if on_cpu else copy_call_s(copy, plan, dispatch),
             company_s=copy_company_s(copy, plan, dispatch),
             flags=BLOCKS if link.blocking and model.blocking and not on_cpu else 0,

@@ -10,6 +10,7 @@ import torch
 
 from graphsched.calibration import cpu_dispatch as module
 from graphsched.calibration.cpu_dispatch import waiting_figures
+from graphsched.costs import TaskCost
 from graphsched.platform import Dispatch
 
 
@@ -43,3 +44,18 @@ def test_a_result_is_late_by_what_follows_the_operation(monkeypatch: pytest.Monk
     tensor = type("Tensor", (), {"add": staticmethod(added.append)})()
     assert module._result_s(lane, tensor) == 1.0
     assert added == [1]
+
+
+def test_a_job_is_what_a_task_of_a_chain_takes_beside_its_operation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chains of 20 and 120 tasks of 5 µs, whose operation alone takes 3; noise makes nothing negative."""
+    monkeypatch.setattr(module, "chain_s", lambda tasks: 1e-4 + 5e-6 * tasks)
+    for alone_s, found_s in ((3e-6, 2e-6), (6e-6, 0.0)):
+        monkeypatch.setattr(
+            "graphsched.calibration.cpu_operations.measure_on_cpu", lambda *_, alone_s=alone_s: TaskCost(alone_s)
+        )
+        assert module.job_s() == pytest.approx(found_s)
+
+
+def test_a_chain_of_more_tasks_takes_longer() -> None:
+    """t0 ──▶ t1 ──▶ …, on one lane of the CPU."""
+    assert 0.0 < module.chain_s(10) < module.chain_s(2000)
