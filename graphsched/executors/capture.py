@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from graphsched.garbage import collector_off
 
 ROOM = 0.5  # of a GPU's memory
+MARGIN = 1.25  # times what is needed, for memory is taken in blocks
 
 
 @contextmanager
@@ -38,15 +39,19 @@ def capturing(graph: Any, stream: Any, pool: Any = None) -> Iterator[None]:
         raise
 
 
-def make_room(devices: Sequence[int]) -> None:
+def make_room(needed: Mapping[int, int]) -> None:
     """Give back what torch holds of GPUs for later, if one of these is short of memory: a capture cannot.
 
     `torch.cuda.graph` does so each time; to take it again then takes longer than the capture.
+
+    Args:
+        needed: Bytes by number of the GPU.
     """
     import torch
 
-    for free, total in map(torch.cuda.mem_get_info, devices):
-        if free < ROOM * total:
+    for device, nbytes in needed.items():
+        free, total = torch.cuda.mem_get_info(device)
+        if free < max(ROOM * total, MARGIN * nbytes):
             torch.cuda.empty_cache()
             return
 

@@ -161,7 +161,7 @@ class GraphCompiler:
         for slot, tensor in self.inner.kept.items():
             self.buffers.slots[slot] = tensor
         try:
-            capture.make_room(self._devices())
+            capture.make_room({device: self._peak_bytes(device) for device in self._devices()})
             with no_collector():  # once for all segments
                 graphs = [self._capture_one(calls, pool, memory) for calls in inside]
             slots = list(self.buffers.slots)
@@ -237,6 +237,10 @@ class GraphCompiler:
     def _streams(self) -> list[Any]:
         """The origin, all other lanes' and those that copies have on their targets, which torch's copies wait for."""
         return [stream for lane in self.cuda.values() for stream in (lane.stream, *lane.targets.values())]
+
+    def _peak_bytes(self, device: int) -> int:
+        peak = self.plan.peak_memory.get(f"cuda:{device}")
+        return peak.nbytes if peak is not None else 0
 
     def _devices(self) -> list[int]:
         return sorted({stream.device.index for stream in self._streams()})

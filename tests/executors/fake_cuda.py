@@ -253,7 +253,7 @@ class FakeCuda:
         patch.setattr(torch.cuda, "CUDAGraph", Graph)
         patch.setattr(torch.cuda, "is_current_stream_capturing", lambda: 0 <= self.current[self.device].number < 31)
         patch.setattr(capture, "capturing", lambda graph, stream, pool=None: self.capturing(stream))
-        patch.setattr(capture, "make_room", lambda devices: None)
+        patch.setattr(capture, "make_room", lambda needed: None)
         patch.setattr(capture, "new_pool", lambda: "pool")
         patch.setattr(capture, "new_memory", lambda device: f"pool of {device}")
         patch.setattr(capture, "taken_from", lambda memory, device: contextlib.nullcontext())

@@ -352,13 +352,21 @@ def test_an_empty_graph_and_a_failed_capture_make_no_warning(emptied: list[str])
         warnings.warn("The CUDA Graph is empty.", UserWarning, stacklevel=1)
 
 
-@pytest.mark.parametrize(("free", "given"), [([60, 60], []), ([60, 10], ["cache"]), ([10, 10], ["cache"])])
+@pytest.mark.parametrize(
+    ("free", "needed", "given"),
+    [
+        ([60, 60], 40, []),
+        ([60, 10], 1, ["cache"]),
+        ([10, 10], 1, ["cache"]),
+        ([90, 60], 50, ["cache"]),  # with what blocks take
+    ],
+)
 def test_memory_is_given_back_before_a_capture_only_where_it_is_short(
-    free: list[int], given: list[str], emptied: list[str], monkeypatch: pytest.MonkeyPatch
+    free: list[int], needed: int, given: list[str], emptied: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of each of two GPUs so many hundredths are free."""
+    """Of each of two GPUs so many hundredths are free, and needed."""
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free[device], 100))
-    capture.make_room([0, 1])
+    capture.make_room({0: needed, 1: needed})
     assert emptied == given
 
 
