@@ -9,12 +9,13 @@ from typing import Any
 
 from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_replays import each_s
+from graphsched.calibration.graph_rows import TINY_ELEMENTS
 from graphsched.plan import Placement, build_plan
 from graphsched.platform import Device, Platform
 from graphsched.workload import Workload
 
 PAUSE_S = 1e-4  # long enough for an idle thread to fall asleep
-CHAIN, RUNS, TINY = (20, 120), 40, 64  # tasks of the two chains; runs; elements
+CHAIN, RUNS = (20, 120), 40  # tasks of the two chains; runs
 ADDED = 2**20  # elements: an operation that all threads of a lane take part in
 
 
@@ -43,7 +44,7 @@ def job_s() -> float:
 
     from graphsched.calibration.cpu_operations import measure_on_cpu
 
-    operation = partial(torch.neg, torch.zeros(TINY))
+    operation = partial(torch.neg, torch.zeros(TINY_ELEMENTS))
     few_s, many_s = (chain_s(tasks) for tasks in CHAIN)
     return max(0.0, each_s(few_s, many_s, CHAIN[1] - CHAIN[0]) - measure_on_cpu([operation], 1, RUNS).device_s)
 
@@ -55,7 +56,7 @@ def chain_s(tasks: int) -> float:
     from graphsched.executors.program import Program
 
     work = Workload("chain")
-    value = work.input("x", torch.zeros(TINY))
+    value = work.input("x", torch.zeros(TINY_ELEMENTS))
     names = [f"t{k}" for k in range(tasks)]
     for name in names:
         value = work.task(torch.neg, value, name=name, device="cpu")

@@ -123,16 +123,16 @@ def on_each(work: Workload, names: Sequence[str], lanes: int = 1) -> dict[str, s
     """A tiny task on each of so many lanes of each GPU."""
     placed: dict[str, str] = {}
     for name in names:
-        _row(work, name, [f"{name}/s{lane}" for lane in range(lanes)], placed)
+        row_on(work, name, [f"{name}/s{lane}" for lane in range(lanes)], placed)
     return placed
 
 
 def long_on_first(work: Workload, names: Sequence[str]) -> dict[str, str]:
     """A chain on the first GPU, a task on each other."""
     placed: dict[str, str] = {}
-    _row(work, names[0], [f"{names[0]}/s0"] * LONG, placed)
+    row_on(work, names[0], [f"{names[0]}/s0"] * LONG, placed)
     for name in names[1:]:
-        _row(work, name, [f"{name}/s0"], placed)
+        row_on(work, name, [f"{name}/s0"], placed)
     return placed
 
 
@@ -145,7 +145,7 @@ def slow_on_first(work: Workload, names: Sequence[str], lanes: int) -> dict[str,
         value = work.task(torch.neg, value, name=f"t{k}", device=names[0])
         placed[f"t{k}"] = f"{names[0]}/s{k % lanes}"
     for name in names[1:]:
-        _row(work, name, [f"{name}/s0"], placed)
+        row_on(work, name, [f"{name}/s0"], placed)
     return placed
 
 
@@ -176,7 +176,7 @@ def braided(work: Workload, names: Sequence[str], tasks: int) -> dict[str, str]:
     return placed
 
 
-def _row(work: Workload, device: str, lanes: Sequence[str], placed: dict[str, str]) -> None:
+def row_on(work: Workload, device: str, lanes: Sequence[str], placed: dict[str, str]) -> None:
     """Independent tasks on `device`, one on each of `lanes`, which may be the same."""
     import torch
 

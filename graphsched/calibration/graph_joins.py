@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from graphsched.calibration.graph_across import on_each, replay
+from graphsched.calibration.graph_across import replay, row_on
 from graphsched.calibration.graph_replays import each_s
 from graphsched.calibration.graph_rows import TINY_ELEMENTS
 from graphsched.workload import Workload
@@ -33,8 +33,8 @@ def behind_copies(work: Workload, names: Sequence[str], each: bool) -> dict[str,
     device, copies = names[0], []
     for k in range(JOINS):
         copies.append(work.copy(work.input(f"h{k}", torch.zeros(TINY_ELEMENTS)), to=device, pinned=True, name=f"c{k}"))
-    placed = on_each(work, [device], LEAD)
-    placed |= dict.fromkeys(placed, f"{device}/s0")
+    placed: dict[str, str] = {}
+    row_on(work, device, [f"{device}/s0"] * LEAD, placed)
     for k, copied in enumerate(copies if each else reversed(copies)):
         work.task(torch.neg, copied, name=f"t{k}", device=device)
         placed[f"t{k}"] = f"{device}/s0"

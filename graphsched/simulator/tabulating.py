@@ -163,7 +163,7 @@ class _Way(NamedTuple):
     Attributes:
         crosses: Numbers of the capacities.
         shared: Other lanes' transfers change its rate.
-        shift_s: What a copy takes longer in a CUDA graph.
+        shift_s: What a copy takes longer in a CUDA graph, or as a job of a CPU lane.
         call_s, company_s: Host time of its call, and what that takes longer after calls of many other kinds.
         flags: `BLOCKS` or 0.
     """
@@ -193,13 +193,17 @@ def _fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Mode
     lanes_near = _lanes_near(users, plan.platform.tables if model.load else {})
 
     def way_of(copy: Copy, on_cpu: bool) -> _Way:
-        link, dispatch = durations.link(copy), columns.dispatch
+        link, dispatch, shift_s = durations.link(copy), columns.dispatch, 0.0
+        if on_cpu:
+            shift_s = _job_s(columns, plan)
+        elif not blocks(plan, copy):
+            shift_s = copy_shift_s(copy, link, plan)
         return _Way(
             link,
             crosses=tuple(numbers[name] for name in link.crosses),
             shared=model.contention and any(len(lanes_near[name]) > 1 for name in link.crosses),
             on_cores=on_cpu and link.memory != "network",
-            shift_s=_job_s(columns, plan) if on_cpu else 0.0 if blocks(plan, copy) else copy_shift_s(copy, link, plan),
+            shift_s=shift_s,
             call_s=dispatch.handoff_s if on_cpu else copy_call_s(copy, plan, dispatch),
             company_s=copy_company_s(copy, plan, dispatch),
             flags=BLOCKS if link.blocking and model.blocking and not on_cpu else 0,
