@@ -71,6 +71,9 @@ def test_a_cost_that_makes_no_sense(wrong: dict[str, Any], message: str) -> None
     ("wrong", "message"),
     [
         ({"company_s": -1.0}, "company_s of cache states"),
+        ({"footprint": -0.5}, "footprint of cache states"),
+        ({"footprint": math.nan}, "footprint of cache states"),
+        ({"footprint": 1.5}, "footprint is 1.5: a part of the cache, no more than 1"),
         ({"written_s": math.nan}, "written_s is nan"),
         ({"written_s": -(10**400)}, "written_s is -1000.*: a finite number"),
         ({"written_s": "0"}, "written_s is '0'"),
@@ -174,6 +177,16 @@ def test_kernels_and_pairs_survive_json() -> None:
     assert again != Costs({("mm", "GPU"): WITH_KERNELS, ("add", "GPU"): TaskCost(1.0)})
 
 
+def test_code_and_footprint_survive_json_and_kernels_of_unknown_code_are_as_they_always_were() -> None:
+    known = TaskCost(
+        1.0, kernels=(Kernel(1, 1, 1, 1, code="9f0c"), Kernel(2, 1, 1, 1)), cache=CacheStates(footprint=0.5)
+    )
+    costs = Costs({("mm", "GPU"): replace(known, processors=PROCESSORS)})
+    (row,) = costs.to_dict()
+    assert Costs.from_dict(json.loads(json.dumps([row]))) == costs
+    assert [kernel.get("code") for kernel in row["kernels"]] == ["9f0c", None]
+
+
 def test_rows_without_kernels_are_as_they_always_were() -> None:
     (row,) = Costs({("mm", "GPU"): TaskCost(1.0)}).to_dict()
     assert not {"kernels", "processors", "graph_memory", "product_s", "cache", "beside"} & set(row)
@@ -214,6 +227,7 @@ def test_pairs_are_merged_and_chosen_with_their_operations() -> None:
         (lambda: Kernel(1, -1, 1, 1), "registers of Kernel is -1"),
         (lambda: Kernel(1, 1, True, 1), "threads of Kernel is True"),
         (lambda: Kernel(1, 1, 1, 1, math.nan), "share of a kernel"),
+        (lambda: Kernel(1, 1, 1, 1, 1.0, 7), "code of a kernel is 7: text is needed"),  # type: ignore[arg-type]
         (lambda: Beside(-1.0), "slowdown beside another"),
         (lambda: Multiprocessors(10**19, 1, 1, 1, 1), "count of Multiprocessors is 1000"),
         (lambda: Beside(1.0, math.inf), "in_flight is inf"),

@@ -21,9 +21,9 @@ def costs_path() -> Path:
     return cache_folder() / "costs.json"
 
 
-METHOD = 2
+METHOD = 3
 """Of measuring operations: one more for each change that makes other figures. 1: beside a profiler, which made calls
-and nodes take longer."""
+and nodes take longer. 2: what code costs told by two programs, of which each had times of its own."""
 
 
 def settings() -> str:

@@ -10,7 +10,9 @@ are unknown. Kernels of one operation that run side by side, whose shares are ta
 from __future__ import annotations
 
 import ctypes
+import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from math import ceil
@@ -26,6 +28,7 @@ from graphsched.executors.lanes import stream_pool
 CALLS = 2  # in the graph: its first kernel follows the last one of another, as in a plan
 KERNEL, COPY, FILL = 0, 1, 2  # CUgraphNodeType
 STATIC_SHARED_BYTES, REGISTERS = 1, 4  # CUfunction_attribute
+CODE_DIGITS = 12
 SHARES_S = 1.0  # device time of replays, of one operation, to tell the shares of its kernels
 
 
@@ -101,7 +104,15 @@ def _kernel(node: int) -> Kernel | None:
         _driver("cuKernelGetFunction", ctypes.byref(function), ctypes.c_void_p(found.kern))
     grid, block = (found.grid_x, found.grid_y, found.grid_z), (found.block_x, found.block_y, found.block_z)
     shared = found.shared + _attribute(STATIC_SHARED_BYTES, function)
-    return kernel_of(grid, block, _attribute(REGISTERS, function), shared)
+    return replace(kernel_of(grid, block, _attribute(REGISTERS, function), shared), code=_code(function))
+
+
+def _code(function: ctypes.c_void_p) -> str:
+    """Digest of a kernel's name; empty where the driver does not tell names, as before CUDA 12.3."""
+    name = ctypes.c_char_p()
+    with suppress(RuntimeError, AttributeError):
+        _driver("cuFuncGetName", ctypes.byref(name), function)
+    return hashlib.sha256(name.value).hexdigest()[:CODE_DIGITS] if name.value else ""
 
 
 def _attribute(which: int, function: ctypes.c_void_p) -> int:

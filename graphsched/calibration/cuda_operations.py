@@ -21,7 +21,7 @@ from typing import Any
 from graphsched.calibration.cuda_clock import CALL_S, Spinner, elapsed_s, new_stream, on_streams
 from graphsched.calibration.cuda_kernels import launched
 from graphsched.calibration.fitting import median
-from graphsched.calibration.graph_company import company_s
+from graphsched.calibration.graph_company import code_of
 from graphsched.calibration.graph_operations import in_graph
 from graphsched.calibration.graph_states import cache_states
 from graphsched.calibration.host_costs import Company, host_costs
@@ -79,7 +79,10 @@ def _states(
     step: Step, calls: Sequence[Callable[[], Any]], device: int, alone_s: float, returned_bytes: int
 ) -> CacheStates | None:
     found = cache_states(step, device, alone_s, returned_bytes, len(calls))
-    return found and replace(found, company_s=company_s(calls, device, alone_s, returned_bytes))
+    if found is None:
+        return None
+    code = code_of(calls[0], device, alone_s, _input_bytes(step) + returned_bytes)
+    return replace(found, **code._asdict())
 
 
 def _host_figures(

@@ -19,14 +19,20 @@ class CacheStates:
             they come from memory.
         lost_s: Where the cache holds none of its inputs; no less than `written_s`.
         company_s: Behind kernels of `COMPANY_KINDS` other kinds, so that its code must be fetched again.
+        footprint: Part of the instruction cache that its code takes, and that others lose to it; None: not known.
     """
 
     written_s: float = 0.0
     lost_s: float = 0.0
     company_s: float = 0.0
+    footprint: float | None = None
 
     def __post_init__(self) -> None:
         check_figure(self.company_s, "company_s of cache states")
+        if self.footprint is not None:
+            check_figure(self.footprint, "footprint of cache states")
+            if self.footprint > 1.0:
+                raise CostError(f"footprint is {self.footprint!r}: a part of the cache, no more than 1, is needed")
         for name in ("written_s", "lost_s"):
             check_finite(getattr(self, name), name)
         if self.lost_s < self.written_s:

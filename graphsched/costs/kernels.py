@@ -35,6 +35,7 @@ class Kernel:
         blocks: Blocks of its grid.
         registers, threads, shared_bytes: Of one block, as they are allocated.
         share: Its part of the operation's time on the device.
+        code: Which code it is, a digest of its name; empty: not known.
     """
 
     blocks: int
@@ -42,15 +43,18 @@ class Kernel:
     threads: int
     shared_bytes: int
     share: float = 1.0
+    code: str = ""
 
     def __post_init__(self) -> None:
         _check_counts(self, least=0)
         if self.blocks < 1:
             raise CostError(f"a kernel of {self.blocks!r} blocks: at least 1 is needed")
         check_figure(self.share, "share of a kernel")
+        if not isinstance(self.code, str):
+            raise CostError(f"code of a kernel is {self.code!r}: text is needed")
 
 
 def _check_counts(sizes: Multiprocessors | Kernel, least: int) -> None:
     for field in fields(sizes):
-        if field.name != "share":
+        if field.name not in {"share", "code"}:
             check_count(getattr(sizes, field.name), f"{field.name} of {type(sizes).__name__}", least)

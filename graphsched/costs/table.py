@@ -103,6 +103,9 @@ class Costs:
             row = asdict(cost)
             if not cost.kernels:
                 del row["kernels"], row["processors"]
+            for kernel in row.get("kernels", ()):
+                if not kernel["code"]:
+                    del kernel["code"]
             if not cost.graph_memory:
                 del row["graph_memory"]
             if not cost.product_s:

@@ -3,8 +3,7 @@
 Replays repeat, and each writes every value again. Of an input that the graph writes the lines are there as the last
 kernel left them, unless so many others came since that the cache has lost them; of one that it only reads they may be
 there since the replay before. How many came in between is counted in the order of the plan: a value that is read or
-written brings as many as the cache has not. Code is fetched again behind tasks of other kinds, as the host's calls are
-(`simulator.call_distance`).
+written brings as many as the cache has not. What became of their code: see `simulator.instruction_cache`.
 
 Not modelled: lanes that run beside each other, whose actions come in the order of the plan; that an input was read by
 another task since it was written; workspaces; lines that a copy only reads.
@@ -19,10 +18,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from graphsched.costs import COMPANY_KINDS, TaskCost
+from graphsched.costs import TaskCost
 from graphsched.plan import Plan
-from graphsched.simulator.call_distance import call_distances
-from graphsched.simulator.host_calls import call_kinds
 
 Sizes = Mapping[str, int]
 """Bytes of values by name."""
@@ -92,19 +89,6 @@ def inputs_longer_s(plan: Plan, costs: Mapping[int, TaskCost]) -> dict[int, floa
     return found
 
 
-def company_longer_s(plan: Plan, costs: Mapping[int, TaskCost]) -> dict[int, float]:
-    """Seconds by action that tasks take longer behind tasks of other kinds on their GPU, where that was measured."""
-    kinds, actions = call_kinds(plan), _by_device(plan, costs)
-    found: dict[int, float] = {}
-    for mine in actions.values():
-        distances = call_distances([kinds[i] for i in mine], COMPANY_KINDS)
-        for i, distance in zip(mine, distances, strict=True):
-            states = costs[i].cache
-            if states is not None:
-                found[i] = states.company_s * distance / COMPANY_KINDS
-    return found
-
-
 def _parts(uses: Sequence[_Use], cache: Cache, written: set[str]) -> dict[int, tuple[float, float]]:
     """Of each task's inputs, the part that is there and was written by the graph, and the part that is lost.
 
@@ -126,7 +110,7 @@ def _cache(costs: Iterable[TaskCost]) -> Cache | None:
     return Cache(min(points), max(points)) if points else None
 
 
-def _by_device(plan: Plan, costs: Mapping[int, TaskCost]) -> dict[str, list[int]]:
+def tasks_by_device(plan: Plan, costs: Mapping[int, TaskCost]) -> dict[str, list[int]]:
     """Tasks on GPUs in the order of the plan, by device."""
     found: dict[str, list[int]] = {}
     for i in costs:
@@ -136,7 +120,7 @@ def _by_device(plan: Plan, costs: Mapping[int, TaskCost]) -> dict[str, list[int]
 
 def _uses(plan: Plan, costs: Mapping[int, TaskCost]) -> dict[str, list[_Use]]:
     """What tasks and copies use, by the GPU that they use it on, in the order of the plan."""
-    devices = _by_device(plan, costs)
+    devices = tasks_by_device(plan, costs)
     found: dict[str, list[_Use]] = {device: [] for device in devices}
     where = {i: device for device, actions in devices.items() for i in actions}
     values = plan.work.values

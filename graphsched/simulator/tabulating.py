@@ -10,7 +10,7 @@ from graphsched.errors import PlanError
 from graphsched.plan import OUTSIDE, Copy, Plan, segments_of, stamped
 from graphsched.plan.segments import blocks
 from graphsched.platform import CapacityTable, Link
-from graphsched.simulator.cache_states import company_longer_s, inputs_longer_s
+from graphsched.simulator.cache_states import inputs_longer_s
 from graphsched.simulator.columns import ALONE, BLOCKS, NEEDS_CPU, NETWORK, SEVERAL, Columns
 from graphsched.simulator.copy_engines import engines_of, rooms
 from graphsched.simulator.durations import Durations
@@ -23,6 +23,7 @@ from graphsched.simulator.host_calls import (
     frees_s,
     with_cpu_lanes,
 )
+from graphsched.simulator.instruction_cache import company_longer_s
 from graphsched.simulator.lane_costs import CPU, CUDA, lanes_of
 from graphsched.simulator.model import Model, switched
 from graphsched.simulator.network import Route, tables_of

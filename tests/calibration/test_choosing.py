@@ -16,6 +16,7 @@ import torch
 from graphsched.calibration import cuda_operations, profile, profiling
 from graphsched.calibration.choosing import missing
 from graphsched.calibration.cost_cache import keep_costs, kept_costs
+from graphsched.calibration.graph_company import Code
 from graphsched.calibration.host_costs import HostCosts
 from graphsched.calibration.kernels import Launched, kernel_of
 from graphsched.costs import CacheStates, Costs, Kernel, Multiprocessors, TaskCost
@@ -153,8 +154,8 @@ def test_a_measurement_tries_whatever_comes_of_it(
     host = HostCosts(**dict.fromkeys(HostCosts.__dataclass_fields__, 0.0))
     for name, figure in {
         "_workspace_bytes": 0, "_sets": 1, "_alone": ([1e-5], 6e-6), "host_costs": host, "in_graph": found,
-        "cache_states": CacheStates(1e-6, 2e-6), "company_s": 5e-7, "launched": Launched(3, kernels),
-        "multiprocessors": PROCESSORS,
+        "cache_states": CacheStates(1e-6, 2e-6), "code_of": Code(5e-7, 0.25), "_input_bytes": 8,
+        "launched": Launched(3, kernels), "multiprocessors": PROCESSORS,
     }.items():  # fmt: skip
         monkeypatch.setattr(cuda_operations, name, lambda *_, figure=figure: figure)
     monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
@@ -165,7 +166,7 @@ def test_a_measurement_tries_whatever_comes_of_it(
     cost = cuda_operations.measure_on_cuda(step, spinner, 1, concurrency=False, company=company)
     assert (cost.graph_tried, cost.graph_s, cost.launches) == (True, found[0][1] if found else None, 3)
     assert cost.graph_memory == found
-    assert cost.cache == (CacheStates(1e-6, 2e-6, 5e-7) if found else None)
+    assert cost.cache == (CacheStates(1e-6, 2e-6, 5e-7, 0.25) if found else None)
     assert (cost.kernels, cost.processors) == (kernels, PROCESSORS if kernels else None)
     assert not cost.host_left_out
     without = cuda_operations.measure_on_cuda(step, spinner, 1, concurrency=False, company=None)

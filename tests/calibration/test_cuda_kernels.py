@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,13 +24,20 @@ from graphsched.costs import Kernel
 
 OTHER = 7  # kind of a node that is no work
 SPINNER: Any = SimpleNamespace(device=0)
-A, B = kernel_of([4, 2, 1], [64, 2, 1], 10, 48 + 100), kernel_of([1, 1, 1], [32, 1, 1], 40, 48)
+A, B = (
+    replace(kernel_of(grid, block, registers, shared), code=hashlib.sha256(name).hexdigest()[:12])
+    for grid, block, registers, shared, name in (
+        ([4, 2, 1], [64, 2, 1], 10, 48 + 100, b"a"),
+        ([1, 1, 1], [32, 1, 1], 40, 48, b"b"),
+    )
+)
 
 
 class Graph:
     """Calls of `nodes`, each (kind, kernel, µs); a replay takes 10 µs and what is left in it."""
 
     def __init__(self, patch: pytest.MonkeyPatch, *nodes: tuple[int, str, float], old: bool = False) -> None:
+        self.nameless = old
         self.old, self.call, self.nodes = old, nodes, list[tuple[int, str, float]]()
         self.calls, self.replays_s = 0, 0.0
         patch.setattr(torch.cuda, "synchronize", lambda device: None)
@@ -83,6 +92,11 @@ class Graph:
         table = {REGISTERS: {100: 10, 200: 40}, STATIC_SHARED_BYTES: {100: 48, 200: 48}}
         value._obj.value = table[which.value][function.value]
 
+    def cufuncgetname(self, name: Any, function: Any) -> None:
+        if self.nameless:
+            raise AttributeError("cuFuncGetName")
+        name._obj.value = b"a" if function.value == 100 else b"b"
+
     def cugraphdestroynode(self, node: Any) -> None:
         work = [i for i, (kind, _, _) in enumerate(self.nodes) if kind != OTHER and self.there[i]]
         assert work[-1] == node.value - 1  # from the end on
@@ -94,7 +108,7 @@ def test_one_kernel_needs_no_time(monkeypatch: pytest.MonkeyPatch, old: bool) ->
     """a ─▶ a"""
     graph = Graph(monkeypatch, (KERNEL, "a", 3.0), old=old)
     monkeypatch.delattr(module, "device_s")
-    assert launched(graph, SPINNER) == Launched(1, (A,))
+    assert launched(graph, SPINNER) == Launched(1, (replace(A, code="") if old else A,))
     assert graph.calls == 3  # once before the capture
 
 
@@ -107,6 +121,7 @@ def test_shares_are_what_replays_lose_without_the_nodes(monkeypatch: pytest.Monk
     assert [(kernel.blocks, kernel.threads, kernel.shared_bytes) for kernel in found.kernels] == [
         (kernel.blocks, kernel.threads, kernel.shared_bytes) for kernel in (A, B)
     ]
+    assert [kernel.code for kernel in found.kernels] == [A.code, B.code]
 
 
 def test_many_kernels_are_taken_away_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

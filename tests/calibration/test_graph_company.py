@@ -1,4 +1,4 @@
-"""Operations behind others of other kinds: the two orders of their calls, and what the difference says."""
+"""Operations behind others of other kinds: the parts of one graph, and what their differences say."""
 
 from __future__ import annotations
 
@@ -8,74 +8,127 @@ import pytest
 import torch
 
 from graphsched.calibration import graph_company as module
-from graphsched.calibration.graph_company import ROUNDS, company_s, orders
+from graphsched.calibration.graph_company import Code, Region, code_of, reference, regions, regions_s
 from graphsched.costs import COMPANY_KINDS
+from tests.executors.fake_cuda import STAMP_NS, FakeCuda
 
-ROW, OTHER, COMPANY = 5e-6, 2e-6, 0.5e-6  # seconds
-
-
-def replayed(order: list[str]) -> float:
-    """An operation takes longer behind another kind; others are always behind another kind."""
-    far = sum(call != order[k - 1] for k, call in enumerate(order) if call == "op")
-    return 1e-5 + sum(ROW if call == "op" else OTHER for call in order) + far * COMPANY
+CACHE = 1000
+STAMP_S = 1e-6
 
 
-@pytest.fixture
-def orders_seen(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    seen: list[list[str]] = []
+class Played:
+    """Kernels with code of so many bytes in a cache of 1,000, which is lost in parts; a stamp takes 1 µs.
 
-    def whole_s(order: list[str], device: int) -> float:
+    Each call takes its own seconds, and what it loses times its company.
+    """
+
+    def __init__(self, patch: pytest.MonkeyPatch, **kernels: tuple[float, float, int]) -> None:
+        self.kernels = dict.fromkeys("xyz", (2e-6, 1e-6, 600)) | kernels  # two of these fill the cache
+        self.asked = 0
+        patch.setattr(module, "other_calls", lambda device: list("xyz"))
+        patch.setattr(module, "probes", lambda device: ("p", "q"))
+        patch.setattr(module, "cache_bytes", lambda device: 10**6)
+        patch.setattr(module, "_dropping", lambda call: call)
+        patch.setattr(module, "regions_s", self.regions_s)
+        reference.cache_clear()
+
+    def regions_s(self, parts: list[Region], device: int) -> list[float]:
         assert device == 3
-        seen.append(order)
-        return replayed(order)
+        self.asked += 1
+        recent: list[str] = []
+        found = []
+        for part in parts:
+            for call in part.before:
+                self._seconds(str(call), recent)
+            found.append(STAMP_S + sum(self._seconds(str(call), recent) for call in part.timed))
+        return found
 
-    monkeypatch.setattr(module, "other_calls", lambda device: ["x", "y"])
-    monkeypatch.setattr(module, "_whole_s", whole_s)
-    return seen
-
-
-def test_company_is_found_again(orders_seen: list[list[str]]) -> None:
-    """x, y, op again and again, and x, y again and again, then op again and again."""
-    assert company_s(["op"], 3, ROW, 4) == pytest.approx(COMPANY)
-    among, behind = orders_seen
-    assert sorted(among) == sorted(behind)
-    assert among == ["x", "y", "op"] * ROUNDS
-
-
-def test_sets_of_inputs_are_gone_round_in_both_orders() -> None:
-    among, behind = orders([f"op{k % 2}" for k in range(4)], ["x"])
-    assert among == ["x", "op0", "x", "op1"] * 2
-    assert behind == ["x"] * 4 + ["op0", "op1"] * 2
+    def _seconds(self, call: str, recent: list[str]) -> float:
+        own_s, company_s, _ = self.kernels[call]
+        place = recent.index(call) if call in recent else len(recent)
+        lost = min(1.0, sum(self.kernels[name][2] for name in recent[:place]) / CACHE)
+        if call in recent:
+            recent.remove(call)
+        recent.insert(0, call)
+        return own_s + lost * company_s
 
 
-def test_noise_makes_nothing_negative(orders_seen: list[list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_whole_s", lambda order, device: -replayed(order))
-    assert company_s(["op"], 3, ROW, 4) == 0.0
+def played(patch: pytest.MonkeyPatch, *op: Any) -> Played:
+    probe = (5e-6, 2e-6, 400)
+    return Played(patch, p=probe, q=probe, o=op)
 
 
-def test_long_and_large_ones_are_left_out(orders_seen: list[list[str]]) -> None:
-    assert company_s(["op"], 3, 1e-3, 4) == company_s(["op"], 3, ROW, 10**9) == 0.0
-    assert orders_seen == []
+@pytest.mark.parametrize("nbytes", [0, 100, 500, 1000])
+def test_company_and_footprint_are_found_again(monkeypatch: pytest.MonkeyPatch, nbytes: int) -> None:
+    played(monkeypatch, 5e-6, 0.5e-6, nbytes)
+    found = code_of("o", 3, 5e-6, 8)  # type: ignore[arg-type]
+    assert found == (pytest.approx(0.5e-6), pytest.approx(nbytes / CACHE))
+    assert reference(3) == ("p", (pytest.approx(2e-6), pytest.approx(0.4)))
+
+
+def test_one_without_company_has_a_footprint(monkeypatch: pytest.MonkeyPatch) -> None:
+    played(monkeypatch, 5e-6, 0.0, 300)
+    assert code_of("o", 3, 5e-6, 8) == (pytest.approx(0.0, abs=1e-12), pytest.approx(0.3))  # type: ignore[arg-type]
+
+
+def test_probes_are_measured_once_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = played(monkeypatch, 5e-6, 0.5e-6, 100)
+    for _ in range(3):
+        code_of("o", 3, 5e-6, 8)  # type: ignore[arg-type]
+    assert gpu.asked == 2 + 3
+
+
+def test_noise_makes_nothing_negative_and_no_footprint_above_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert module.footprint(-1e-6, 0.0, Code(1e-6, 0.5)) == 0.0
+    assert module.footprint(1.0, 0.0, Code(1e-6, 0.5)) == 1.0
+    played(monkeypatch, 5e-6, -1e-6, 0)
+    assert code_of("o", 3, 5e-6, 8).company_s == 0.0  # type: ignore[arg-type]
+
+
+def test_probes_that_lose_nothing_leave_footprints_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    Played(monkeypatch, p=(5e-6, 0.0, 400), q=(5e-6, 0.0, 400), o=(5e-6, 1e-6, 400))
+    assert code_of("o", 3, 5e-6, 8) == (pytest.approx(1e-6), None)  # type: ignore[arg-type]
+
+
+def test_long_and_large_ones_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = played(monkeypatch, 5e-6, 0.5e-6, 100)
+    assert code_of("o", 3, 1e-3, 8) == code_of("o", 3, 5e-6, 600_000) == Code()  # type: ignore[arg-type]
+    assert gpu.asked == 0
+    assert code_of("o", 3, 5e-6, 400_000).footprint is not None  # type: ignore[arg-type]
 
 
 def test_other_kinds_are_as_many_as_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    full = torch.full
+    full, called = torch.full, list[tuple[Any, Any]]()
     monkeypatch.setattr(torch, "full", lambda *args, device, **more: full(*args, **more))
-    calls = module.other_calls(0)
-    kinds = {(call.func, call.args[0].dtype) for call in calls}
-    assert len(kinds) == len(calls) == COMPANY_KINDS
-    assert torch.float32 not in {dtype for _, dtype in kinds}
-    for call in calls:
-        found = call()
-        values = found[0] if isinstance(found, tuple) else found
+    monkeypatch.setattr(module, "_dropping", lambda function, *args: (function, args))
+    for function, args in (*module.other_calls(0), *module.probes(0)):  # type: ignore[misc]
+        made = function(*args)  # type: ignore[has-type]
+        values = made[0] if isinstance(made, tuple) else made
         assert bool(torch.isfinite(values.abs()).all())
+        called.append((function, args[0].dtype))  # type: ignore[has-type]
+    assert len(set(called)) == len(called) == COMPANY_KINDS + 2
+    assert torch.float32 not in {dtype for _, dtype in called}
 
 
-def test_a_sequence_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Thirteen calls on one lane of a played GPU."""
-    from tests.executors.fake_cuda import FakeCuda
-
+def test_regions_are_timed_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stamps before and behind each region, which on a played GPU are a microsecond apart."""
     FakeCuda(1).install(monkeypatch)
-    log: list[Any] = []
-    assert module._whole_s([lambda: log.append(1)] * 3, 0) >= 0.0
-    assert log
+    log: list[str] = []
+    calls = {name: (lambda name=name: log.append(name)) for name in "opxy"}
+    parts = regions(calls["o"], calls["p"], [calls["x"], calls["y"]], 2)
+    assert regions_s(parts, 0) == pytest.approx([STAMP_NS * 1e-9] * len(parts))
+    assert "".join(log).startswith("o" + "ooo" + "ppp" + "popopo" + "xyxyxy" + "xyoxyoxyo")
+
+
+@pytest.mark.gpu
+def test_a_sum_takes_longer_without_its_code_and_fills_a_part_of_the_cache() -> None:
+    """Of 4 MB: some tenths of a microsecond to a few, and more than a negation of 64 elements."""
+    x, tiny = torch.ones(7168, 128, device="cuda:0"), torch.ones(64, device="cuda:0")
+    reference.cache_clear()
+    summed, negated = code_of(lambda: x.sum(0), 0, 1.3e-5, x.nbytes), code_of(tiny.neg, 0, 1e-6, tiny.nbytes)
+    print(summed, negated, reference(0)[1])
+    assert 3e-7 < summed.company_s < 1e-5
+    assert negated.company_s < summed.company_s
+    assert negated.footprint is not None
+    assert summed.footprint is not None
+    assert negated.footprint < summed.footprint

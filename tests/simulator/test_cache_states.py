@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
 import torch
 
 from graphsched.costs import CacheStates, Costs, TaskCost
 from graphsched.plan import Plan
 from graphsched.simulator import Model, predict
-from graphsched.simulator.cache_states import Cache, company_longer_s, inputs_longer_s
+from graphsched.simulator.cache_states import Cache, inputs_longer_s
 from graphsched.workload import TensorSpec, Workload
 from tests.builders import FREE, planned, platform
 
@@ -97,19 +96,6 @@ def test_a_copy_writes_where_it_goes() -> None:
     assert [found[i] for i in runs] == [0.0, 0.5]
 
 
-@pytest.mark.parametrize("kinds", [1, 2, 4])
-def test_company_is_of_other_kinds_since_the_last_of_ones_own(kinds: int) -> None:
-    """Eight tasks that go round so many kinds: each finds kinds - 1 others behind it, of the 12 of the full figure."""
-    work = Workload()
-    x = work.input("x", VALUE, device="cuda:0")
-    functions = (torch.neg, torch.exp, torch.relu, torch.sin)[:kinds]
-    for k in range(8):
-        work.task(functions[k % kinds], x, name=f"t{k}")
-    plan = planned(work, platform(dispatch=AT_ONCE), {f"t{k}": "cuda:0/s0" for k in range(8)})
-    found = company_longer_s(plan, dict.fromkeys(range(8), costs_of(SMALL)))
-    assert list(found.values()) == pytest.approx([0.25 * (kinds - 1) / 12] * 8)
-
-
 def test_each_has_its_switch_and_costs_without_states_are_as_before() -> None:
     """A chain of three: 24 s alone, 1 s longer for inputs, nothing for company, for all are of one kind."""
     seconds = {}
@@ -119,19 +105,6 @@ def test_each_has_its_switch_and_costs_without_states_are_as_before() -> None:
     assert predict(chain_of(3, None)).makespan_s == 24.0
     eager = replace(chain_of(3, SMALL), mode="eager")
     assert predict(eager).makespan_s == predict(replace(chain_of(3, None), mode="eager")).makespan_s
-
-
-def test_company_is_added_in_the_prediction() -> None:
-    """Two kinds in turn, all of one input: each of four tasks takes 0.25 / 12 s longer."""
-    work = Workload()
-    x = work.input("x", VALUE, device="cuda:0")
-    for k in range(4):
-        work.task((torch.neg, torch.exp)[k % 2], x, name=f"t{k}")
-    plan = planned(work, platform(dispatch=AT_ONCE), {f"t{k}": "cuda:0/s0" for k in range(4)})
-    costs = Costs({(work[f"t{k}"].signature, "GPU"): costs_of(SMALL) for k in range(2)})
-    plan = replace(plan, costs=costs, mode="graph")
-    assert predict(plan).makespan_s == pytest.approx(32 + 4 * 0.25 / 12)
-    assert predict(plan, model=Model(company=False)).makespan_s == 32.0
 
 
 def test_none_takes_less_than_no_time() -> None:
