@@ -7,8 +7,6 @@ Such a graph is not handed over as a whole: the thread launches it piece after p
 - nodes on several lanes of each GPU, beside one on each: a node that waits for nothing
 - a chain that goes round the GPUs, of two lengths: an edge between lanes for the thread, and between GPUs on these
 - a long chain on one GPU with a node on each other, beside the chain alone: how much later the first node starts
-- a chain of longer tasks, to and fro between two lanes of the first GPU, beside the same in one lane, with a task on
-  each other GPU: an edge between lanes of one GPU, which is free in a graph on a single GPU
 - two chains on two GPUs, each task of which reads the last one of both, beside the chain that goes round: a join of a
   copy with what its lane did before
 
@@ -31,7 +29,6 @@ from graphsched.workload import Workload
 LANES = 4
 ROUND = 4, 36  # tasks of the two chains that go round the GPUs
 LONG = 60  # nodes of the chain on one GPU
-SLOW, SLOW_ELEMENTS = 40, 2**21  # tasks of the chain in two lanes; each takes longer than the thread takes for an edge
 RUNS = 15
 EDGES = 2  # between lanes, from one task of a chain that goes round to the next: to the copy, and from it
 
@@ -48,8 +45,6 @@ class Rows(NamedTuple):
     long_round: Replay
     long: Replay
     long_beside: Replay
-    slow: Replay
-    slow_to_and_fro: Replay
     short_braid: Replay
     long_braid: Replay
 
@@ -75,8 +70,6 @@ def measured_rows(devices: Sequence[int]) -> Rows:
         long_round=replay(devices, partial(going_round, tasks=ROUND[1])),
         long=replay(first, long_on_first),
         long_beside=replay(devices, long_on_first),
-        slow=replay(devices, partial(slow_on_first, lanes=1)),
-        slow_to_and_fro=replay(devices, partial(slow_on_first, lanes=2)),
         short_braid=replay(devices[:2], partial(braided, tasks=ROUND[0])),
         long_braid=replay(devices[:2], partial(braided, tasks=ROUND[1])),
     )
@@ -95,7 +88,6 @@ def figures_of(rows: Rows, gpus: int, known: Mapping[str, float]) -> dict[str, f
         "graph_across_start_s": each_s(rows.long.whole_s, rows.long_beside.whole_s, gpus - 1),
         "graph_across_root_s": root_s,
         "graph_across_edge_s": each_s(rows.short_round.host_s, rows.long_round.host_s, more) / EDGES,
-        "graph_across_wait_s": each_s(rows.slow.whole_s, rows.slow_to_and_fro.whole_s, SLOW - 1),
         "graph_other_device_s": max(0.0, step_s - works_s),
         "graph_peer_join_s": max(0.0, braid_s - step_s),
     }
@@ -131,19 +123,6 @@ def long_on_first(work: Workload, names: Sequence[str]) -> dict[str, str]:
     """A chain on the first GPU, a task on each other."""
     placed: dict[str, str] = {}
     row_on(work, names[0], [f"{names[0]}/s0"] * LONG, placed)
-    for name in names[1:]:
-        row_on(work, name, [f"{name}/s0"], placed)
-    return placed
-
-
-def slow_on_first(work: Workload, names: Sequence[str], lanes: int) -> dict[str, str]:
-    """A chain of longer tasks on the first GPU, in turn on so many lanes; a task on each other."""
-    import torch
-
-    value, placed = work.input("x", torch.zeros(SLOW_ELEMENTS), device=names[0]), {}
-    for k in range(SLOW):
-        value = work.task(torch.neg, value, name=f"t{k}", device=names[0])
-        placed[f"t{k}"] = f"{names[0]}/s{k % lanes}"
     for name in names[1:]:
         row_on(work, name, [f"{name}/s0"], placed)
     return placed

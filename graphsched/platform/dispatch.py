@@ -69,7 +69,6 @@ class Dispatch:
         graph_across_start_s: How much later its first node starts for that.
         graph_across_root_s, graph_across_edge_s: What each node that waits for nothing, and each edge between lanes,
             takes the thread where a graph is on several GPUs; a node starts only once the thread has come to it.
-        graph_across_wait_s: What an edge between lanes of one GPU takes longer there.
         graph_other_device_s: `other_device_s` inside a graph; 0: unknown, as outside.
         graph_wait_s: An edge of a graph to another lane where the lanes' nodes are one chain.
         graph_fork_s: An edge of a graph where a branch leaves a lane, or comes back to one.
@@ -147,7 +146,6 @@ class Dispatch:
     graph_across_start_s: float = 0.0
     graph_across_root_s: float = 0.0
     graph_across_edge_s: float = 0.0
-    graph_across_wait_s: float = 0.0
     graph_other_device_s: float = 0.0
     graph_copy_join_s: float = 0.0
     graph_peer_join_s: float = 0.0

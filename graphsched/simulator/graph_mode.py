@@ -24,7 +24,7 @@ from graphsched.platform.parts import HOST_CALLS
 from graphsched.simulator.graph_edges import chained, joined
 from graphsched.simulator.graph_launches import further_gpus, spread
 from graphsched.simulator.graph_segments import replays_of, waits_between
-from graphsched.simulator.lane_costs import CUDA, with_longer_edges
+from graphsched.simulator.lane_costs import CUDA
 
 if TYPE_CHECKING:
     from graphsched.simulator.columns import Columns
@@ -67,8 +67,6 @@ def launch_graphs(columns: Columns, segments: Segments) -> None:
                 lanes[k][lane[i]] = None
     starts_s = [_start_s(columns.dispatch, *sizes) for sizes in zip(graphs.nodes, map(len, lanes), strict=True)]
     further = further_gpus(columns, graphs)
-    if any(further):
-        columns.lanes = with_longer_edges(columns.lanes, columns.dispatch.graph_across_wait_s)
     starts_s = [s + columns.dispatch.graph_across_start_s * more for s, more in zip(starts_s, further, strict=True)]
     for i, host_s, start_s in zip(graphs.first, hosts_s, starts_s, strict=True):
         columns.own_s[i] = min(host_s, start_s)

@@ -72,19 +72,6 @@ def lanes_of(plan: Plan, costs: Dispatch) -> Lanes:
     )  # fmt: skip
 
 
-def with_longer_edges(lanes: Lanes, seconds: float) -> Lanes:
-    """`lanes` whose edges between those of tasks on one GPU take so many seconds longer, in chains too."""
-    tasks = [kind == CUDA and k not in lanes.peers | lanes.host_copies for k, kind in enumerate(lanes.kind)]
-
-    def longer(latency_s: list[list[float]]) -> list[list[float]]:
-        return [
-            [s + seconds * (a != b and tasks[a] and tasks[b] and lanes.queue[a] == lanes.queue[b]) for b, s in line]
-            for a, line in enumerate(map(enumerate, latency_s))
-        ]
-
-    return replace(lanes, latency_s=longer(lanes.latency_s), chained_s=longer(lanes.chained_s))
-
-
 def _inside(costs: Dispatch) -> Dispatch:
     """Edges to copies as they are in CUDA graphs."""
     return replace(

@@ -73,7 +73,7 @@ def switched(costs: Dispatch, model: Model) -> Dispatch:
     if not model.waits:
         off += ("wake_s", "same_device_s", "other_device_s", "graph_wait_s", "graph_fork_s")
         off += ("copy_edge_s", "copies_edge_s", "graph_copy_edge_s", "graph_copies_edge_s")
-        off += ("peer_edge_s", "graph_peer_edge_s", "graph_other_device_s", "graph_across_wait_s")
+        off += ("peer_edge_s", "graph_peer_edge_s", "graph_other_device_s")
     if not (model.waits and model.joins):
         off += ("graph_copy_join_s", "graph_peer_join_s")
     if not model.timing:

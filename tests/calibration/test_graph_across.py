@@ -15,10 +15,10 @@ from tests.executors.fake_cuda import FakeCuda
 
 NODE, COPY, PEER_EDGE, GPU_EDGE = 1.0, 2.0, 4.0, 3.0  # µs, as all here
 ACROSS, START, ROOT, EDGE = 6.0, 5.0, 2.0, 1.5
-JOIN, WAIT, SLOW_TASK = 1.75, 1.25, 10.0
+JOIN = 1.75
 KNOWN = {"graph_node_s": NODE * 1e-6, "graph_peer_copy_s": COPY * 1e-6, "graph_peer_edge_s": PEER_EDGE * 1e-6}
 NAMES = ("graph_across_s", "graph_across_start_s", "graph_across_root_s", "graph_across_edge_s", "graph_other_device_s",
-         "graph_peer_join_s", "graph_across_wait_s")  # fmt: skip
+         "graph_peer_join_s")  # fmt: skip
 
 
 def replay(host_us: float, whole_us: float) -> Replay:
@@ -38,8 +38,6 @@ def played(gpus: int) -> Rows:
         long_round=replay(*rounds[1]),
         long=replay(5, 10 + LONG * NODE),
         long_beside=replay(each, 10 + START * (gpus - 1) + LONG * NODE),
-        slow=replay(each, 20 + module.SLOW * SLOW_TASK),
-        slow_to_and_fro=replay(each, 20 + module.SLOW * SLOW_TASK + (module.SLOW - 1) * WAIT),
         short_braid=replay(each, braids[0]),
         long_braid=replay(each, braids[1]),
     )
@@ -48,7 +46,7 @@ def played(gpus: int) -> Rows:
 @pytest.mark.parametrize("gpus", [2, 4])
 def test_all_figures_are_found_again(gpus: int) -> None:
     found = figures_of(played(gpus), gpus, KNOWN)
-    wanted = (ACROSS, START, ROOT, EDGE, GPU_EDGE, JOIN, WAIT)
+    wanted = (ACROSS, START, ROOT, EDGE, GPU_EDGE, JOIN)
     assert found == {name: pytest.approx(us * 1e-6) for name, us in zip(NAMES, wanted, strict=True)}
     Dispatch(**found)
 
@@ -70,7 +68,6 @@ def test_rows_are_one_graph_over_the_gpus(monkeypatch: pytest.MonkeyPatch) -> No
         partial(module.going_round, tasks=3): ["cuda:0", "cuda:0", "cuda:2", "cuda:2", "cuda:0"],
         partial(module.on_each, lanes=2): ["cuda:0"] * 2 + ["cuda:2"] * 2,
         module.long_on_first: ["cuda:0"] * LONG + ["cuda:2"],
-        partial(module.slow_on_first, lanes=2): ["cuda:0"] * module.SLOW + ["cuda:2"],
         partial(module.braided, tasks=2): ["cuda:2", "cuda:0", "cuda:0", "cuda:2"] * 2,
     }
     for build, devices in wanted.items():
@@ -91,4 +88,3 @@ def test_graphs_over_these_gpus() -> None:
     assert 0 <= found["graph_across_start_s"] < 5e-5
     assert 0 <= found["graph_other_device_s"] < 2e-5
     assert 0 <= found["graph_peer_join_s"] < 1e-5
-    assert 0 <= found["graph_across_wait_s"] < 1e-5

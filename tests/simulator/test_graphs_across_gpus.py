@@ -132,31 +132,3 @@ def test_the_end_of_a_graph_on_another_gpu_has_an_edge_back(last_device: int, mo
 
     line = predict(plan_of(beside))
     assert line.makespan_s == pytest.approx(float(line.end_s.max()) + 0.5 + more)
-
-
-def to_and_fro(work: Workload, gpus: int) -> dict[str, str]:
-    """a on s0 ──▶ b on s1 ──▶ c on s0, all on cuda:0; e on the other GPU, if there is one."""
-    a = work.task(torch.neg, work.input("x", TensorSpec((2, 2)), device="cuda:0"), name="a")
-    b = work.task(torch.neg, a, name="b", device="cuda:0")
-    work.task(torch.neg, b, name="c", device="cuda:0")
-    if gpus > 1:
-        work.task(torch.neg, work.input("y", TensorSpec((2, 2)), device="cuda:1"), name="e", device="cuda:1")
-    return {"a": "cuda:0/s0", "b": "cuda:0/s1", "c": "cuda:0/s0"} | ({"e": "cuda:1/s0"} if gpus > 1 else {})
-
-
-@pytest.mark.parametrize("timing", [True, False])
-@pytest.mark.parametrize(("gpus", "longer"), [(1, 0.0), (2, 1.0)])
-def test_edges_between_lanes_of_a_gpu_take_longer_where_there_are_others(
-    gpus: int, longer: float, timing: bool
-) -> None:
-    """a ──▶ b ──▶ c to and fro between two lanes: a chain, whose edges cost nothing in a graph on one GPU."""
-    plans = [plan_of(to_and_fro, gpus=gpus, seconds=100.0, graph_across_wait_s=wait_s) for wait_s in (0.0, 7.0)]
-    without, found = (starts(predict(plan, model=Model(timing=timing))) for plan in plans)
-    assert found["b"] - without["b"] == pytest.approx(7.0 * longer)
-    assert found["c"] - without["c"] == pytest.approx(14.0 * longer)
-
-
-def test_such_edges_are_waits() -> None:
-    plans = [plan_of(to_and_fro, graph_across_wait_s=wait_s) for wait_s in (0.0, 7.0)]
-    without, found = (predict(plan, model=Model(waits=False)).makespan_s for plan in plans)
-    assert found == without
