@@ -20,7 +20,7 @@ from graphsched.calibration.graph_company import Code
 from graphsched.calibration.host_costs import HostCosts
 from graphsched.calibration.kernels import Launched, kernel_of
 from graphsched.costs import CacheStates, Costs, Kernel, Multiprocessors, TaskCost
-from graphsched.errors import ScheduleError
+from graphsched.errors import ScheduleError, TaskFailedError
 from graphsched.platform import Device, Platform
 from graphsched.schedulers import schedule
 from graphsched.workload import Task, Workload
@@ -171,3 +171,16 @@ def test_a_measurement_tries_whatever_comes_of_it(
     assert not cost.host_left_out
     without = cuda_operations.measure_on_cuda(step, spinner, 1, concurrency=False, company=None)
     assert (without.host_left_out, without.graph_s) == (True, cost.graph_s)
+
+
+def test_code_that_cannot_be_measured_leaves_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any) -> Any:
+        raise TaskFailedError("out of memory")
+
+    for name, figure in {"cache_states": CacheStates(1e-6, 2e-6), "_input_bytes": 8}.items():
+        monkeypatch.setattr(cuda_operations, name, lambda *_, figure=figure: figure)
+    monkeypatch.setattr(cuda_operations, "code_of", fails)
+    step: Any = SimpleNamespace()
+    assert cuda_operations._states(step, [print], 0, 1e-5, 8) == CacheStates(1e-6, 2e-6)
+    monkeypatch.setattr(cuda_operations, "cache_states", lambda *_: None)
+    assert cuda_operations._states(step, [print], 0, 1e-5, 8) is None
