@@ -160,7 +160,8 @@ def sizes(experiment: Experiment, platform: Platform) -> dict[str, Any] | None:
 def _run(
     experiment: Experiment, platform: Platform, values: Mapping[str, Any], out: Path
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    from graphsched.cli.perform import Runner, check_cases
+    from graphsched.cli.perform import Runner
+    from graphsched.cli.refusals import check_cases
     from graphsched.cli.request import Request, collect_cases
 
     cases = collect_cases(experiment, values, platform, mode="eager", only=None)

@@ -24,8 +24,8 @@ from graphsched.calibration.cuda_calls import tiny_call_s
 from graphsched.calibration.cuda_clock import Spinner
 from graphsched.calibration.cuda_dispatch import chain_figures, idle_figures
 from graphsched.calibration.cuda_graphs import graph_figures
-from graphsched.calibration.cuda_links import Bench, warm_all, way_of_link, way_s
 from graphsched.calibration.cuda_together import Together
+from graphsched.calibration.cuda_ways import Bench, warm_all, way_of_link, way_s
 from graphsched.calibration.patterns import pattern_bytes_per_s, pattern_label, sampled_patterns
 from graphsched.calibration.profiling import check_is_here
 from graphsched.calibration.rates import cpu_flop_per_s, cuda_flop_per_s

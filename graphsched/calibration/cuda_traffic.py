@@ -24,7 +24,7 @@ import numpy as np
 
 from graphsched.calibration.capacities import Flow
 from graphsched.calibration.cuda_clock import CALL_S, elapsed_s, new_stream, on_streams
-from graphsched.calibration.cuda_links import Bench, Way, host_way, peer_way, way_s
+from graphsched.calibration.cuda_ways import Bench, Way, host_way, peer_way, way_s
 from graphsched.calibration.fitting import median
 from graphsched.executors.clocks import new_event
 

@@ -130,8 +130,8 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
     import torch
 
     from graphsched.calibration.cuda_dispatch import cuda_dispatch
-    from graphsched.calibration.cuda_links import Bench
     from graphsched.calibration.cuda_traffic import fit_slowed, fit_traffic
+    from graphsched.calibration.cuda_ways import Bench
 
     properties: list[Any] = [torch.cuda.get_device_properties(i) for i in range(len(facts.gpus))]
     smallest = min(int(p.total_memory) for p in properties)
@@ -175,7 +175,8 @@ def _cpu_device(facts: HostFacts, bytes_per_s: float) -> Device:
 
 
 def _cuda_links(bench: Any, largest: int, calls_s: Sequence[float], say: Report) -> tuple[list[Link], dict[str, float]]:
-    from graphsched.calibration.cuda_links import host_links, local_link, pair_link, warm_all
+    from graphsched.calibration.cuda_links import host_links, local_link, pair_link
+    from graphsched.calibration.cuda_ways import warm_all
 
     say("first use of every pair")
     warm_all(bench)

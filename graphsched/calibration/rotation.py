@@ -14,7 +14,7 @@ from typing import Any
 
 from graphsched.calibration.capacities import Flow
 from graphsched.calibration.cuda_clock import new_stream
-from graphsched.calibration.cuda_links import Bench, Way, host_way, peer_way
+from graphsched.calibration.cuda_ways import Bench, Way, host_way, peer_way
 
 HOST_BYTES, PEER_BYTES = 2**25, 2**27  # of one copy
 ALIGNED_BYTES = 4096

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from itertools import cycle
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from graphsched.charts.curves import DPI, LOOKS
+from graphsched.charts.curves import DPI
+from graphsched.charts.looks import HANDLE_LENGTH, looks
 from graphsched.gantt.fonts import drawable
 from graphsched.quantities import seconds_text
 
-# A fifth of Okabe and Ito's colours; see `charts.curves`.
-FIVE_LOOKS = (*LOOKS, ("#CC79A7", "v", (0, (1, 1.2))))
 Ways = Mapping[str, Sequence[float]]
 
 NOTE_WIDTH = 88  # characters below a panel
@@ -38,7 +36,7 @@ def draw_ways(axes: Axes, ways: Ways) -> None:
     """One curve a way, with markers at powers of ten and after the last call."""
     axes.set_xscale("log")
     axes.set_yscale("log")
-    for (way, ends_s), look in zip(ways.items(), cycle(FIVE_LOOKS), strict=False):
+    for (way, ends_s), look in zip(ways.items(), looks(), strict=False):
         colour, marker, style = look
         axes.plot(
             np.arange(1, len(ends_s) + 1),
@@ -79,7 +77,7 @@ def _label(axes: Axes) -> None:
     low, high = axes.get_ylim()
     axes.set_ylim(low, high * (high / low) ** 0.5)  # room for the legend
     legend = axes.legend(
-        title="first call, all calls", loc="upper left", fontsize=7.5, edgecolor="none", handlelength=3.2
+        title="first call, all calls", loc="upper left", fontsize=7.5, edgecolor="none", handlelength=HANDLE_LENGTH
     )
     legend.set_alignment("left")
     legend.get_title().set_fontsize(7.5)

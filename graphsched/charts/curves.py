@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import cycle
 from statistics import median
 
 import numpy as np
@@ -12,14 +11,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
+from graphsched.charts.looks import Look, looks
 from graphsched.charts.panels import Panel, Series, panels_of
 from graphsched.platform import Link, Platform
 from graphsched.quantities import bytes_text
 
 DPI = 150
 SMALLEST, LARGEST = 4096, 2**30
-# Okabe and Ito's colours (jfly.uni-koeln.de/color), with a marker and a line each that tell them apart in grey.
-LOOKS = (("#0072B2", "o", "-"), ("#D55E00", "s", (0, (6, 2))), ("#009E73", "^", (0, (3, 1.5))), ("#4d1f42", "D", "-."))
 
 
 def draw_links(platform: Platform) -> Figure:
@@ -48,7 +46,7 @@ def draw_panel(axes: Axes, panel: Panel) -> None:
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.autoscale(False)  # a flat curve would make it warn; both limits are set below
-    for series, look in zip(panel.series, cycle(LOOKS), strict=False):
+    for series, look in zip(panel.series, looks(), strict=False):
         _draw_series(axes, series, look, sizes)
     for label, rate in panel.nominal:
         axes.axhline(rate / 1e9, color="black", linewidth=1.0, linestyle=":", label=f"{label}: {_gb(rate)} GB/s")
@@ -84,7 +82,7 @@ def _sizes(series: Sequence[Series]) -> NDArray[np.float64]:
     return np.geomspace(max(1, min(points)), max(points), 200)
 
 
-def _draw_series(axes: Axes, series: Series, look: tuple[str, str, object], sizes: NDArray[np.float64]) -> None:
+def _draw_series(axes: Axes, series: Series, look: Look, sizes: NDArray[np.float64]) -> None:
     colour, marker, style = look
     middle = _median_link(series.links)
     measured = [(n, n / s) for k in series.links for n, s in zip(k.sizes_bytes, k.seconds, strict=True) if n]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +32,7 @@ def plot_ranking(
     path: str | Path | None = None,
     *,
     title: str = "schedulers",
+    fastest: Mapping[str, Collection[str]] | None = None,
 ) -> Figure:
     """Draw the times of schedulers over that of the fastest, a column a workload; above it what the fastest takes.
 
@@ -44,6 +45,8 @@ def plot_ranking(
         bounds: Lower bounds in seconds, by workload.
         path: Where to write the picture, whole or not at all: ``.png``, ``.svg`` or ``.pdf``.
         title: Above all.
+        fastest: By workload, the schedulers that are as fast as the fastest within noise: in bold. Default: the
+            fastest alone.
 
     Raises:
         OutputError: There is nothing to draw, the suffix of `path` is another one, or it cannot be written.
@@ -60,7 +63,7 @@ def plot_ranking(
     rows = _rows(list(drawn.values()))
     width = MARGIN_IN + COLUMN_IN * len(drawn) * (1.5 if any(c.measured for c in drawn.values()) else 1.0)
     figure = Figure(figsize=(max(5.0, width), 1.9 + ROW_IN * (len(rows) + 1)), dpi=DPI, layout="constrained")
-    _table(figure.subplots(), drawn, rows, bounds)
+    _table(figure.subplots(), drawn, rows, bounds, fastest or {})
     figure.suptitle(drawable(f"{title}: time over the fastest"), fontsize=11)
     if path is not None:
         save_picture(figure, path, suffix)
@@ -103,15 +106,22 @@ def _rows(columns: Sequence[_Column]) -> list[str]:
     return sorted(found, key=lambda name: statistics.geometric_mean(found[name]))
 
 
-def _table(axes: Axes, columns: Mapping[str, _Column], rows: Sequence[str], bounds: Mapping[str, float | None]) -> None:
+def _table(
+    axes: Axes,
+    columns: Mapping[str, _Column],
+    rows: Sequence[str],
+    bounds: Mapping[str, float | None],
+    fastest: Mapping[str, Collection[str]],
+) -> None:
     shades = np.array([[column.shade(name) or np.nan for column in columns.values()] for name in rows])
     last = np.full((1, len(columns)), np.nan)
     cells = np.ma.masked_invalid(np.vstack([np.minimum(shades, WORST), last]))
     axes.imshow(cells, cmap="cividis_r", norm=LogNorm(1.0, WORST), aspect="auto")
-    for x, column in enumerate(columns.values()):
+    for x, (workload, column) in enumerate(columns.items()):
+        bold = fastest.get(workload) or [name for name in rows if column.shade(name) == 1.0]
         for y, name in enumerate(rows):
             ink = "white" if (column.shade(name) or 1.0) > DARK else "black"
-            weight = "bold" if column.shade(name) == 1.0 else "normal"
+            weight = "bold" if name in bold else "normal"
             axes.text(x, y, column.text(name), ha="center", va="center", fontsize=7, color=ink, weight=weight)
     for x, (name, column) in enumerate(columns.items()):
         bound = bounds.get(name)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import cycle
 from pathlib import Path
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from graphsched.charts.calls import FIVE_LOOKS
 from graphsched.charts.curves import DPI
+from graphsched.charts.looks import Look, legend_below, looks
 from graphsched.charts.saving import picture_format, save_picture
 from graphsched.errors import OutputError
 from graphsched.gantt.fonts import drawable
@@ -52,29 +51,26 @@ def _drawn(panels: Panels, title: str) -> Figure:
     figure = Figure(figsize=size, dpi=DPI, layout="constrained")
     grid = figure.subplots(len(rows), len(columns), squeeze=False, sharey="row")
     ways = list(dict.fromkeys(way for curves in panels.values() for way in curves))
-    looks = dict(zip(ways, cycle(FIVE_LOOKS), strict=False))
+    by_way = dict(zip(ways, looks(), strict=False))
     for (row, column), curves in panels.items():
         axes = grid[rows.index(row)][columns.index(column)]
-        _draw_panel(axes, curves, looks)
+        _draw_panel(axes, curves, by_way)
         axes.set_title(drawable(f"{row}, {column}"), fontsize=9.5, loc="left")
-    handles = {
-        label: handle for axes in grid.flat for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-    }
-    figure.legend(handles.values(), handles, loc="outside lower center", ncols=6, fontsize=8, frameon=False)
+    legend_below(figure, min(6, 2 * len(columns)))
     figure.suptitle(drawable(title), fontsize=11)
     return figure
 
 
-def _draw_panel(axes: Axes, curves: Mapping[str, Curve], looks: Mapping[str, tuple[str, str, object]]) -> None:
+def _draw_panel(axes: Axes, curves: Mapping[str, Curve], by_way: Mapping[str, Look]) -> None:
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     for way, points in curves.items():
-        colour, marker, style = looks[way]
+        colour, marker, style = by_way[way]
         numbers, values = zip(*points, strict=True)
         axes.plot(numbers, values, color=colour, linestyle=style, linewidth=1.3, label=way)
         axes.lines[-1].set(marker=marker, markersize=5, markerfacecolor="white")
     for number, (way, seconds) in fastest(curves).items():
-        axes.plot([number], [seconds], linestyle="none", marker=looks[way][1], markersize=6, color=looks[way][0])
+        axes.plot([number], [seconds], linestyle="none", marker=by_way[way][1], markersize=6, color=by_way[way][0])
     _label(axes, sorted({number for points in curves.values() for number, _ in points}))
 
 

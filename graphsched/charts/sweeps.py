@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from graphsched.charts.calls import FIVE_LOOKS
 from graphsched.charts.curves import DPI
+from graphsched.charts.looks import Look, legend_below, looks
 from graphsched.charts.saving import picture_format, save_picture
 from graphsched.errors import OutputError
 from graphsched.gantt.fonts import drawable
@@ -19,7 +19,6 @@ from graphsched.quantities import seconds_text
 
 Value = float | str
 Curves = Mapping[str, Sequence[tuple[Value, float]]]
-Look = tuple[str, str, object]
 
 COLUMNS = 3
 MOST_PANELS, MOST_CURVES = 12, 20
@@ -60,33 +59,24 @@ def _drawn(panels: Mapping[str, Curves], ways: Sequence[str], axis: str) -> Figu
     columns = min(COLUMNS, len(panels))
     rows = math.ceil(len(panels) / columns)
     figure = Figure(figsize=(4.4 * columns + 0.6, 3.2 * rows + 1.2), dpi=DPI, layout="constrained")
-    looks = {way: _look(k) for k, way in enumerate(ways)}
+    by_way = dict(zip(ways, looks(), strict=False))
     grid = figure.subplots(rows, columns, squeeze=False).flat
     for axes, (name, curves) in zip(grid, panels.items(), strict=False):
-        _draw_panel(axes, {way: points for way, points in curves.items() if way in looks}, looks)
+        _draw_panel(axes, {way: points for way, points in curves.items() if way in by_way}, by_way)
         axes.set_title(drawable(name), fontsize=9, loc="left", parse_math=False)
         axes.set_xlabel(drawable(axis), fontsize=8.5)
     for axes in list(figure.axes)[len(panels) :]:
         axes.set_visible(False)
-    drawn = [zip(*axes.get_legend_handles_labels(), strict=True) for axes in figure.axes]
-    found = {label: handle for pairs in drawn for handle, label in pairs}
-    figure.legend(found.values(), found, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    legend_below(figure, 3)
     return figure
 
 
-def _look(k: int) -> Look:
-    """Colour, marker and line of curve `k`: the five looks, then their markers and lines in other colours."""
-    turn, place = divmod(k, len(FIVE_LOOKS))
-    _, marker, style = FIVE_LOOKS[(place + turn) % len(FIVE_LOOKS)]
-    return FIVE_LOOKS[place][0], marker, style
-
-
-def _draw_panel(axes: Axes, curves: Curves, looks: Mapping[str, Look]) -> None:
+def _draw_panel(axes: Axes, curves: Curves, by_way: Mapping[str, Look]) -> None:
     values = list(dict.fromkeys(value for points in curves.values() for value, _ in points))
     numbers = [value for value in values if not isinstance(value, str)]
     places = {value: float(k) for k, value in enumerate(values)} if len(numbers) < len(values) else None
     for way, points in curves.items():
-        colour, marker, style = looks[way]
+        colour, marker, style = by_way[way]
         ordered = sorted((float(value) if places is None else places[value], seconds) for value, seconds in points)
         xs, ys = zip(*ordered, strict=True) if ordered else ((), ())
         axes.plot(xs, ys, color=colour, linestyle=style, linewidth=1.3, label=drawable(way))

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import count, cycle
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from graphsched.charts.calls import FIVE_LOOKS
 from graphsched.charts.curves import DPI
+from graphsched.charts.looks import HANDLE_LENGTH, Look, looks
 from graphsched.gantt.fonts import drawable
 
 LOSS, ACCURACY, TEST = "loss", "accuracy", "test_accuracy"
 Curves = Mapping[str, Sequence[float]]
-Dashes = Literal["-", ":"] | tuple[float, tuple[float, ...]]  # as matplotlib has them
-Look = tuple[str, str, Dashes]  # colour, marker, dashes
 
-# Okabe and Ito's colours, see `charts.curves`; as many markers as have no divisor in common with them.
-COLOURS = (*(colour for colour, _, _ in FIVE_LOOKS), "#56B4E9", "#E69F00")
-MARKERS = (*(marker for _, marker, _ in FIVE_LOOKS), "P", "X", "<", "p", "h")
-DASHES = (9.0, 5.0, 2.5)
 DOTTED: Literal[":"] = ":"  # training accuracy, and no variant
 DASH_PT = 1.4  # of a dash of length 1, however wide the line: the legend has room for few
 
@@ -52,34 +45,11 @@ def draw_training(variants: Mapping[str, Curves], title: str, note: str = "") ->
         ncols=3,
         fontsize=8,
         frameon=False,
-        handlelength=4.5,
+        handlelength=HANDLE_LENGTH,
         title=drawable(note) or None,
     )
     legend.get_title().set_fontsize(8.5)
     return figure
-
-
-def looks() -> Iterator[Look]:
-    """Looks without end: no two lines have the same dashes, nor, of the first 70, the same colour and marker.
-
-    Example:
-        >>> from itertools import islice
-        >>> for look in islice(looks(), 5):
-        ...     print(look)
-        ('#0072B2', 'o', '-')
-        ('#D55E00', 's', (0, (9.0, 2.0)))
-        ('#009E73', '^', (0, (5.0, 2.0)))
-        ('#4d1f42', 'D', (0, (2.5, 2.0)))
-        ('#CC79A7', 'v', (0, (9.0, 2.0, 1.0, 2.0)))
-    """
-    return zip(cycle(COLOURS), cycle(MARKERS), _dashes(), strict=False)
-
-
-def _dashes() -> Iterator[Dashes]:
-    """A solid line, dashes of several lengths, then the same with one, two, … dots behind each dash."""
-    yield "-"
-    for dots in count():
-        yield from ((0, (dash, 2.0, *(1.0, 2.0) * dots)) for dash in DASHES)
 
 
 def _widths(count: int) -> Iterable[float]:

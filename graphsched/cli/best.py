@@ -48,7 +48,9 @@ def _best(group: str, competing: Sequence[Figures]) -> Best:
         "group": group,
         "predicted": predicted["label"] if predicted else None,
         "measured": measured["label"] if measured else None,
-        "alike": [figures["label"] for figures in planned if measured and _alike(figures, measured)],
+        "alike": [
+            case["label"] for case in planned if measured and case is not measured and same_within_noise(case, measured)
+        ],
         "lost": lost,
     }
 
@@ -58,14 +60,19 @@ def _least(figures: Sequence[Figures], key: str) -> Figures | None:
     return min(known, key=lambda case: float(case[key])) if known else None
 
 
-def _alike(case: Figures, fastest: Figures) -> bool:
-    """Whether another `case` than the fastest was measured to be as fast, within noise."""
+def same_within_noise(one: Figures, other: Figures) -> bool:
+    """Whether both cases were measured, and the times that they took differ by no more than noise.
+
+    Example:
+        >>> same_within_noise({"measured_s": 1.0, "spread": 0.02}, {"measured_s": 1.03, "spread": None})
+        True
+    """
     from graphsched.records.concordance import beyond_noise
 
-    if case is fastest or case.get("measured_s") is None:
+    if one.get("measured_s") is None or other.get("measured_s") is None:
         return False
-    spread = max(case.get("spread") or 0.0, fastest.get("spread") or 0.0)
-    return not beyond_noise(case["measured_s"], fastest["measured_s"], spread)
+    spread = max(one.get("spread") or 0.0, other.get("spread") or 0.0)
+    return not beyond_noise(one["measured_s"], other["measured_s"], spread)
 
 
 def in_words(best: Best) -> str:
@@ -83,7 +90,7 @@ def in_words(best: Best) -> str:
     found = [f"{best[how]} as {how}" for how in ("predicted", "measured") if best[how] is not None]
     if best["alike"]:
         same = [best["measured"], *best["alike"]]
-        found = [*found[:-1], f"{_listed(same)} are the same within noise as measured"]
+        found = [*found[:-1], f"{listed(same)} are the same within noise as measured"]
         return f"best of {best['group']}: {'; '.join(found)}{'' if best['predicted'] in same else _lost(best)}"
     if best["predicted"] is not None and best["predicted"] == best["measured"]:
         found = [f"{best['predicted']}, as predicted and as measured"]
@@ -94,13 +101,17 @@ def _lost(best: Best) -> str:
     return f"; {100 * best['lost']:.1f} % lost" if best["lost"] else ""
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     """Some names as people list them.
 
     Example:
-        >>> _listed(["a", "b"]), _listed(["a", "b", "c"]), _listed(["a", "b", "c", "d", "e"])
+        >>> listed(["a", "b"]), listed(["a", "b", "c"]), listed(["a", "b", "c", "d", "e"])
         ('a and b', 'a, b and c', 'a, b, c and 2 more')
+        >>> listed(["a"])
+        'a'
     """
+    if len(names) == 1:
+        return names[0]
     if len(names) > MOST_NAMES:
         return f"{', '.join(names[:MOST_NAMES])} and {len(names) - MOST_NAMES} more"
     return f"{', '.join(names[:-1])} and {names[-1]}"

@@ -13,7 +13,7 @@ from graphsched.cli.output import NONE, figure, percent, print_json, print_table
 
 if TYPE_CHECKING:
     from graphsched.cases import Experiment
-    from graphsched.cli.perform import Outcome
+    from graphsched.cli.outcome import Outcome
     from graphsched.executors.distributed import World
 
 RUNS = Path("build/runs")
@@ -68,7 +68,8 @@ def predict(
     """Predict the timelines of an experiment; measures nothing and needs no GPU."""
     from graphsched.cli.naming import draw, stem, title_of
     from graphsched.cli.origin import platform_notes
-    from graphsched.cli.perform import predict_cases, without_refused
+    from graphsched.cli.perform import predict_cases
+    from graphsched.cli.refusals import without_refused
     from graphsched.cli.request import Request, collect_cases, find_with_values, platform_to_predict
     from graphsched.files import check_folder
 
@@ -136,8 +137,9 @@ def _run(
     """`run` in this process, which other ranks follow if there is a `world`."""
     from graphsched.cli.naming import title_of
     from graphsched.cli.origin import platform_notes
-    from graphsched.cli.perform import Runner, check_cases, without_refused
+    from graphsched.cli.perform import Runner
     from graphsched.cli.ranks import compare_cases, facts_of_cases, tell_platform
+    from graphsched.cli.refusals import check_cases, without_refused
     from graphsched.cli.request import Request, check_outputs, collect_cases, platform_to_run
     from graphsched.executors import MODES
 

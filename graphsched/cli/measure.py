@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from dataclasses import asdict, replace
 from pathlib import Path
-from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from graphsched.cli.measure_tables import drift_row, show_platform
 from graphsched.cli.options import AsJson
-from graphsched.cli.output import NONE, figure, print_json, print_rows, say, unit_free
+from graphsched.cli.output import print_json, print_rows, say
 from graphsched.errors import ExperimentError
 
 if TYPE_CHECKING:
     from graphsched.cases import Experiment
-    from graphsched.platform import Link, Platform
+    from graphsched.platform import Platform
 
 
 def measure(
@@ -46,12 +46,7 @@ def measure(
     )
     if check:
         return _check(as_json)
-    if name is not None:
-        _check_name(name)
-    if out is not None:
-        _check_output(out)
-    if pictures is not None:
-        _check_folder(pictures)
+    _check_outputs(name, out, pictures)
     if not kept:
         _check_cache()
     experiments = _experiments(costs or [])
@@ -61,7 +56,8 @@ def measure(
     if out is not None:
         _with_kept_costs(platform).save(out)
         file = out
-    _show(platform, [file, *(_drawn(platform, pictures) if pictures is not None else ())], as_json)
+    files = [file, *(_drawn(platform, pictures) if pictures is not None else ())]
+    show_platform(platform, files, as_json=as_json)
     return 0
 
 
@@ -73,6 +69,16 @@ def _check_options(*, kept: bool, check: bool) -> None:
         raise ExperimentError(
             "--check compares with what was kept and writes nothing: leave out --out, --quick, --costs and --pictures"
         )
+
+
+def _check_outputs(name: str | None, out: Path | None, pictures: Path | None) -> None:
+    """Make sure that what is asked for can be named so, and written."""
+    if name is not None:
+        _check_name(name)
+    if out is not None:
+        _check_output(out)
+    if pictures is not None:
+        _check_folder(pictures)
 
 
 def _with_kept_costs(platform: Platform) -> Platform:
@@ -163,84 +169,6 @@ def _kept(name: str | None) -> tuple[Platform, Path]:
     return replace(platform, name=name or platform.name), platform_path()
 
 
-def _show(platform: Platform, files: list[Path], as_json: bool) -> None:
-    from graphsched.calibration import nominal_rows
-    from graphsched.calibration.latencies import latency_rows
-
-    nominal, times = ([asdict(row) for row in rows(platform)] for rows in (nominal_rows, latency_rows))
-    dispatch = asdict(platform.dispatch)
-    if as_json:
-        data = {"platform": platform.name, "file": str(files[0]), "pictures": list(map(str, files[1:]))}
-        whole = platform.to_dict()
-        data |= {key: whole[key] for key in ("devices", "links", "capacities", "dispatch", "cores")}
-        print_json(data | {"nominal": nominal, "times": times})
-        return
-    print_rows(_link_rows(platform), title=f"{platform.name}: transfers, each kind alone")
-    print_rows([{"capacity": key, "rate_bytes_per_s": value} for key, value in platform.capacities.items()])
-    if patterns := _pattern_rows(platform):
-        print_rows(patterns, title="transfers together, predicted against measured")
-    changes = dispatch.pop("changes")
-    rows = [{"cost": unit_free(key), "figure": figure(key, value)} for key, value in dispatch.items()]
-    rows += [
-        {"cost": f"change after {kinds} kinds", "figure": figure("change_s", seconds)} for kinds, seconds in changes
-    ]
-    print_rows(rows, title="dispatch and waits")
-    print_rows([_nominal_row(row) for row in nominal], title="measured, and nominal")
-    print_rows([_nominal_row(row) for row in times], title="times to know, and what the text gives")
-    print(f"written: {', '.join(map(str, files))}")
-
-
-def _link_rows(platform: Platform) -> list[dict[str, Any]]:
-    """One row for the links between two kinds of devices through one kind of memory."""
-    kinds: dict[tuple[str, str], list[Link]] = {}
-    for link in platform.links:
-        ends = [platform.device(name).kind for name in (link.source, link.target)]
-        here = "inside " + ends[0] if link.source == link.target else f"{ends[0]} to {ends[1]}"
-        kinds.setdefault((here, link.memory), []).append(link)
-    return [
-        {
-            "from_to": ends,
-            "memory": memory,
-            "links": len(links),
-            "latency_s": median(link.latency_s for link in links),
-            "slowest_bytes_per_s": min(link.bandwidth_bytes_per_s for link in links),
-            "fastest_bytes_per_s": max(link.bandwidth_bytes_per_s for link in links),
-        }
-        for (ends, memory), links in kinds.items()
-    ]
-
-
-def _pattern_rows(platform: Platform) -> list[dict[str, Any]]:
-    """Errors of the patterns that capacities were fitted on, and of others, the worst of each named."""
-    from graphsched.quantities import percent_text
-
-    rows = []
-    for fitted, what in ((True, "fitted on"), (False, "not fitted on")):
-        found = [row for row in platform.provenance.get("patterns", ()) if row["fitted"] == fitted]
-        errors = [row["predicted_bytes_per_s"] / row["measured_bytes_per_s"] - 1 for row in found]
-        if found:
-            worst = max(range(len(found)), key=lambda k: abs(errors[k]))
-            row = {"patterns": what, "number": len(found), "median": percent_text(median(map(abs, errors)))}
-            flows = [">".join(flow) for flow in found[worst]["flows"]]
-            more = f" and {len(flows) - 4} more" if len(flows) > 4 else ""
-            rows.append(row | {"worst": percent_text(errors[worst]), "of": ", ".join(flows[:4]) + more})
-    return rows
-
-
-def _nominal_row(row: dict[str, Any]) -> dict[str, str]:
-    shown = {key: _scaled(row[key], row["unit"]) for key in ("measured", "nominal")}
-    high = "" if row["nominal_high"] is None else f" to {_scaled(row['nominal_high'], row['unit'])}"
-    return {"what": row["what"], "measured": shown["measured"], "nominal": shown["nominal"] + high} | {
-        "source": row["source"]
-    }
-
-
-def _scaled(value: float | None, unit: str) -> str:
-    if value is None:
-        return NONE
-    return figure("time_s", value * 1e-6) if unit == "µs" else f"{value:.4g} {unit}"
-
-
 def _check(as_json: bool) -> int:
     from graphsched.calibration import check_platform
     from graphsched.calibration.parts import check_parts
@@ -255,26 +183,13 @@ def _check(as_json: bool) -> int:
     if as_json:
         print_json({"platform": platform.name, "drifted": bool(drifted), "checked": [asdict(row) for row in rows]})
         return 0
-    print_rows([_drift_row(asdict(row)) for row in rows], title=f"{platform.name}: what was kept, measured again")
+    print_rows([drift_row(asdict(row)) for row in rows], title=f"{platform.name}: what was kept, measured again")
     if drifted:
         listed = "".join(f"\n  {row.entry}" for row in drifted)
         print(f"{len(drifted)} of {len(rows)} figures have drifted; 'graphsched measure' measures all anew:{listed}")
     else:
         print(f"none of {len(rows)} figures has drifted")
     return 0
-
-
-def _drift_row(row: dict[str, Any]) -> dict[str, str]:
-    names = {"s": "seconds", "bytes/s": "rate_bytes_per_s"}
-    shown = {
-        key: figure(names[row["unit"]], row[key]) if row["unit"] in names else f"{row[key] / 1e12:.4g} TFLOP/s"
-        for key in ("stored", "now")
-    }
-    drifted = "drifted" if row["drifted"] else ""
-    return {"figure": row["entry"], "kept": shown["stored"], "now": shown["now"], "ratio": f"{row['ratio']:.3f}"} | {
-        "larger by at most": f"{row['tolerance'] * 100:.0f} %",
-        "": drifted,
-    }
 
 
 COMMANDS = {"measure": measure}

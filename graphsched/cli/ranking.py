@@ -9,12 +9,13 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from graphsched.cli.best import listed, same_within_noise
 from graphsched.cli.output import NONE, percent, print_table, seconds
 
 YARDSTICKS = ("one_stream", "round_robin")
 WAYS = ("predicted", "measured")
-ALIKE = 1.0005  # times over the best's below this are all called the fastest
-MOST_NAMES = 3
+ALIKE = 1.0005  # predicted times over the best's below this are all called the fastest
+WITHIN_NOISE = "within noise"
 Figures = Mapping[str, Any]
 
 
@@ -47,12 +48,24 @@ class Ranking:
         best_s = next(iter(known.values()), 0.0)
         return {name: value / best_s for name, value in known.items()} if best_s else {}
 
+    def fastest(self, way: str) -> list[str]:
+        """The fastest scheduler, and those as fast: as measured, those that differ from it by no more than noise."""
+        over = self.over_best(way)
+        if way == "predicted":
+            return [name for name, ratio in over.items() if ratio <= ALIKE]
+        best = next(iter(over), "")
+        return [name for name in over if name == best or same_within_noise(self.cases[name], self.cases[best])]
+
+    @property
+    def chosen(self) -> str | None:
+        """The one predicted to be the fastest, of those that were measured."""
+        measured = self.seconds("measured")
+        return next((name for name in self.seconds("predicted") if name in measured), None)
+
     @property
     def lost(self) -> float | None:
         """By how much longer the one predicted to be the fastest was measured to take, as a fraction of the fastest."""
-        measured, predicted = self.over_best("measured"), self.seconds("predicted")
-        chosen = next((name for name in predicted if name in measured), None)
-        return None if chosen is None else measured[chosen] - 1.0
+        return None if self.chosen is None else self.over_best("measured")[self.chosen] - 1.0
 
     @property
     def pairs(self) -> list[bool]:
@@ -67,10 +80,15 @@ class Ranking:
         ]
 
     def figures(self) -> dict[str, Any]:
-        """For JSON: times over the best's by scheduler, the fastest first."""
+        """For JSON: times over the best's by scheduler, the fastest first; `alike`: as fast as it within noise."""
         found: dict[str, Any] = {"group": self.group, "mode": self.mode, "lower_bound_s": self.lower_bound_s}
         found |= {f"{way}_over_best": self.over_best(way) or None for way in WAYS}
-        return found | {"lost": self.lost, "pairs": len(self.pairs), "in_order": sum(self.pairs)}
+        return found | {
+            "alike": self.fastest("measured")[1:],
+            "lost": self.lost,
+            "pairs": len(self.pairs),
+            "in_order": sum(self.pairs),
+        }
 
 
 def rankings(cases: Iterable[tuple[str, Figures]]) -> list[Ranking]:
@@ -106,25 +124,30 @@ def print_rankings(ranked: Sequence[Ranking]) -> None:
 
 def _groups_table(ranked: Sequence[Ranking], way: str) -> tuple[list[str], list[tuple[str, ...]]]:
     headings = ["workload", "mode", "fastest", ">takes", ">lower bound", *(f">{name}, times" for name in YARDSTICKS)]
-    lost = way == "measured"
-    return [*headings, *([">lost"] if lost else [])], [
-        (*_group_row(each, way), *([percent(each.lost)] if lost else [])) for each in ranked
-    ]
+    if way == "predicted":
+        return headings, [_group_row(each, way) for each in ranked]
+    return [*headings, ">lost"], [(*_group_row(each, way), _lost(each)) for each in ranked]
 
 
 def _group_row(ranking: Ranking, way: str) -> tuple[str, ...]:
-    over, known = ranking.over_best(way), ranking.seconds(way)
-    best = next(iter(known))
-    alike = [name for name, ratio in over.items() if ratio <= ALIKE]
+    over, known, alike = ranking.over_best(way), ranking.seconds(way), ranking.fastest(way)
+    best = alike[0]
+    within = f", {WITHIN_NOISE}" if way == "measured" and len(alike) > 1 else ""
     estimated = way == "predicted" and bool(ranking.cases[best].get("estimated"))
     return (
         ranking.group,
         ranking.mode,
-        ", ".join(alike[:MOST_NAMES]) + (f" and {len(alike) - MOST_NAMES} more" if len(alike) > MOST_NAMES else ""),
+        listed(alike) + within,
         seconds(known[best], estimated=estimated),
         seconds(ranking.lower_bound_s),
         *(f"{over[name]:.2f}" if name in over else NONE for name in YARDSTICKS),
     )
+
+
+def _lost(ranking: Ranking) -> str:
+    """What is lost by the choice that the prediction makes, unless that is noise."""
+    fastest = ranking.fastest("measured")
+    return WITHIN_NOISE if ranking.chosen in fastest[1:] else percent(ranking.lost)
 
 
 def _schedulers_table(ranked: Sequence[Ranking], way: str) -> tuple[list[str], list[tuple[str, ...]]]:
@@ -156,8 +179,13 @@ def draw_rankings(ranked: Sequence[Ranking], folder: Path, name: str, title: str
         columns = {each.group: _column(each) for each in ranked if each.mode == mode}
         bounds = {each.group: each.lower_bound_s for each in ranked if each.mode == mode}
         paths.append(folder / f"{name}-{mode}-ranking.png")
-        plot_ranking(columns, bounds, paths[-1], title=f"{title}, {mode}")
+        fastest = {each.group: _fastest_shown(each) for each in ranked if each.mode == mode}
+        plot_ranking(columns, bounds, paths[-1], title=f"{title}, {mode}", fastest=fastest)
     return tuple(paths)
+
+
+def _fastest_shown(ranking: Ranking) -> list[str]:
+    return ranking.fastest("measured") or ranking.fastest("predicted")
 
 
 def _column(ranking: Ranking) -> dict[str, tuple[float | None, float | None]]:

@@ -15,37 +15,43 @@ if TYPE_CHECKING:
     from graphsched.cli.schedule_runs import Job, Scheduled
     from graphsched.formats.graph_files import GraphFile
 
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A graph: STG, WfFormat, DOT, a trace, JSON.")]
+Processors = Annotated[
+    int | None, typer.Option("--processors", min=1, metavar="M", help="So many that are alike; data costs nothing.")
+]
+Schedulers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scheduler",
+        metavar="NAME[ OPTION=VALUE]...",
+        help="As in heft or 'round_robin lanes=2'; several between commas. Default heft.",
+    ),
+]
+PlatformInstead = Annotated[
+    str | None,
+    typer.Option(
+        "--platform",
+        metavar="NAME|FILE",
+        help="Devices and links of a platform file or a shipped platform, in place of --processors.",
+    ),
+]
+Form = Annotated[str | None, typer.Option("--format", help="Of the file; default by its suffix and content.")]
+Out = Annotated[
+    Path | None, typer.Option("--out", metavar="FILE", help="Also draw a Gantt chart (.png, .svg or .pdf).")
+]
+TimeLimit = Annotated[
+    float, typer.Option("--time-limit", min=0.001, metavar="SECONDS", help="For each scheduler; then it is ended.")
+]
+
 
 def schedule(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A graph: STG, WfFormat, DOT, a trace, JSON.")],
-    processors: Annotated[
-        int | None, typer.Option("--processors", min=1, metavar="M", help="So many that are alike; data costs nothing.")
-    ] = None,
-    scheduler: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--scheduler",
-            metavar="NAME[ OPTION=VALUE]...",
-            help="As in heft or 'round_robin lanes=2'; several between commas. Default heft.",
-        ),
-    ] = None,
-    platform: Annotated[
-        str | None,
-        typer.Option(
-            "--platform",
-            metavar="NAME|FILE",
-            help="Devices and links of a platform file or a shipped platform, in place of --processors.",
-        ),
-    ] = None,
-    form: Annotated[
-        str | None, typer.Option("--format", help="Of the file; default by its suffix and content.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Also draw a Gantt chart (.png, .svg or .pdf).")
-    ] = None,
-    time_limit: Annotated[
-        float, typer.Option("--time-limit", min=0.001, metavar="SECONDS", help="For each scheduler; then it is ended.")
-    ] = 600.0,
+    file: File,
+    processors: Processors = None,
+    scheduler: Schedulers = None,
+    platform: PlatformInstead = None,
+    form: Form = None,
+    out: Out = None,
+    time_limit: TimeLimit = 600.0,
     as_json: AsJson = False,
 ) -> int:
     """Schedule a graph file: makespan and lower bound in the file's own unit, with no cost of dispatch.

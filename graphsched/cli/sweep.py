@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graphsched.cli.options import AsJson, ExperimentName
+from graphsched.cli.options import AsJson, ExperimentName, Mode
 from graphsched.cli.output import NONE, figure, print_json, print_table, say, seconds
 
 if TYPE_CHECKING:
@@ -18,37 +18,39 @@ if TYPE_CHECKING:
 
 SWEEPS = Path("build/sweeps")
 
+Platforms = Annotated[
+    list[str] | None,
+    typer.Option("--platform", metavar="A,B", help="Shipped platforms or files; default this host."),
+]
+Schedulers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scheduler", metavar="NAME[ OPTION=VALUE]...", help="In place of the cases' own; several between commas."
+    ),
+]
+Values = Annotated[
+    list[str] | None,
+    typer.Option("-p", "--param", metavar="NAME=A,B", help="Values of a parameter; A;B where it holds several."),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="FILE", help="Table, .csv or .parquet; default build/sweeps/<experiment>.csv."),
+]
+Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Picture; default beside the table, .png.")]
+Processes = Annotated[int | None, typer.Option("--processes", min=1, metavar="N", help="Default: one a core.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Compute all points, also those that are kept.")]
+
 
 def sweep(
     experiment: ExperimentName,
-    platform: Annotated[
-        list[str] | None,
-        typer.Option("--platform", metavar="A,B", help="Shipped platforms or files; default this host."),
-    ] = None,
-    scheduler: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--scheduler",
-            metavar="NAME[ OPTION=VALUE]...",
-            help="In place of the cases' own; several between commas.",
-        ),
-    ] = None,
-    params: Annotated[
-        list[str] | None,
-        typer.Option("-p", "--param", metavar="NAME=A,B", help="Values of a parameter; A;B where it holds several."),
-    ] = None,
-    mode: Annotated[str, typer.Option("--mode", help="eager, graph or distributed; several between commas.")] = "eager",
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="FILE", help="Table, .csv or .parquet; default build/sweeps/<experiment>.csv."),
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE", help="Picture; default beside the table, .png.")
-    ] = None,
-    processes: Annotated[
-        int | None, typer.Option("--processes", min=1, metavar="N", help="Default: one a core.")
-    ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Compute all points, also those that are kept.")] = False,
+    platform: Platforms = None,
+    scheduler: Schedulers = None,
+    params: Values = None,
+    mode: Mode = "eager",
+    out: Out = None,
+    plot: Plot = None,
+    processes: Processes = None,
+    fresh: Fresh = False,
     as_json: AsJson = False,
 ) -> int:
     """Predict an experiment over a grid: platforms, schedulers, modes and parameters, to one table and one picture.
@@ -72,11 +74,16 @@ def sweep(
     files = [table, *([picture] if _drawn(grid, rows, picture) else [])]
     _show(grid, flat, files, as_json=as_json)
     failed = [row for row in flat if row["error"]]
+    _say_failed(failed)
+    return 1 if failed else 0
+
+
+def _say_failed(failed: Sequence[Mapping[str, Any]]) -> None:
+    """A line an error: where first, and how often."""
     for text, count in Counter(row["error"] for row in failed).items():
         first = next(row for row in failed if row["error"] == text)
         others = f" and {count - 1} more" if count > 1 else ""
         say(f"failed: {first['platform']}, {first['mode']}, {first['case'] or 'all cases'}{others}: {text}")
-    return 1 if failed else 0
 
 
 def _outputs(name: str, out: Path | None, plot: Path | None) -> tuple[Path, Path]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from graphsched.cases import Case
-from graphsched.cli.perform import make_plan
+from graphsched.cli.planning import make_plan
 from graphsched.cli.request import collect_cases, platform_to_predict
 from graphsched.cli.sweep_grid import Point
 from graphsched.costs import Costs

@@ -43,7 +43,7 @@ def verify(
 
     Writes a trace for Perfetto a case: the prediction, our spans, and the profiler's kernels.
     """
-    from graphsched.cli.perform import check_cases, without_refused
+    from graphsched.cli.refusals import check_cases, without_refused
     from graphsched.cli.request import Request, collect_cases, find_with_values, platform_to_run
     from graphsched.cli.verifying import failed, verify_cases
     from graphsched.files import check_folder

@@ -11,7 +11,8 @@ from graphsched.cases import Case
 from graphsched.cli.interrupts import check_interrupted
 from graphsched.cli.naming import stem, title_of
 from graphsched.cli.output import say
-from graphsched.cli.perform import LEAST_TIMEOUT_S, REPEATS_TAKE_S, TIMEOUT, Runner, measured_plan
+from graphsched.cli.perform import REPEATS_TAKE_S, Runner, stuck_after_s
+from graphsched.cli.planning import measured_plan
 from graphsched.cli.request import Request
 from graphsched.errors import ExecutionError, FileFormatError
 from graphsched.timeline import Timeline
@@ -66,7 +67,7 @@ def verify_cases(request: Request, folder: Path, repeats: int) -> list[Verified]
     if not lines:
         return done
     say("all once more, under the profiler")
-    timeout_s = max(LEAST_TIMEOUT_S, TIMEOUT * max(line.timed_makespan_s for line in lines))
+    timeout_s = stuck_after_s(max(line.timed_makespan_s for line in lines))
     runs, data = run_profiled(lines, timeout_s=timeout_s)
     trace, left = read_trace(data), iter(runs)
     return [
@@ -86,7 +87,7 @@ def _measured(runner: Runner, number: int, case: Case) -> Verified:
     try:
         plan = measured_plan(case, here, runner.costs(case))
         predicted = predict(plan)
-        timeout_s = max(LEAST_TIMEOUT_S, TIMEOUT * predicted.makespan_s)
+        timeout_s = stuck_after_s(predicted.makespan_s)
         measured = execute(plan, repeats=runner.repeats, timeout_s=timeout_s, at_most_s=REPEATS_TAKE_S)
     except ExecutionError as error:
         say(f"failed: {case.label}: {error}")

@@ -6,23 +6,18 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from importlib import resources
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from graphsched.costs import Costs
-from graphsched.errors import FileFormatError, GraphschedError, PlatformError
-from graphsched.files import read_json, write_text
+from graphsched.errors import PlatformError
+from graphsched.files import write_text
 from graphsched.platform import derived, larger
 from graphsched.platform.capacity import CapacityTable
-from graphsched.platform.consistency import check_consistent
 from graphsched.platform.fabric import Fabric
 from graphsched.platform.parts import Device, Dispatch, Link, LinkMemory, check_number
-from graphsched.platform.reading import check_entries, read_cores, read_name, read_part, read_parts, read_provenance
-
-SCHEMA = 1
-ENTRIES = ("name", "devices", "links", "capacities", "dispatch", "cores", "costs", "provenance")
+from graphsched.platform.references import check_references
 
 
 @dataclass(frozen=True)
@@ -63,28 +58,10 @@ class Platform:
     fabric: Fabric | None = None
 
     def __post_init__(self) -> None:
-        names = [d.name for d in self.devices]
-        _check_distinct(names, f"platform {self.name!r} has two devices")
-        _check_distinct([str(k) for k in self.links], f"platform {self.name!r} has two links")
         check_number(self.cores, "cores", positive=True)
         for name, rate in self.capacities.items():
             check_number(rate, f"capacity {name!r}", positive=True)
-        for link in self.links:
-            for end in (link.source, link.target):
-                if end not in names:
-                    raise PlatformError(
-                        f"link {link} leads to {end!r}, which is no device: {', '.join(names)}: add it, or leave out "
-                        "the link"
-                    )
-            for name in link.crosses:
-                if name not in self.capacities:
-                    raise PlatformError(f"link {link} crosses capacity {name!r}, which has no entry: add it")
-        for name, table in self.tables.items():
-            for other in (name, *table.by):
-                if other not in self.capacities:
-                    raise PlatformError(
-                        f"the table of capacity {name!r} names {other!r}, which has no entry in capacities"
-                    )
+        check_references(self)
         object.__setattr__(self, "_devices", {d.name: d for d in self.devices})
         object.__setattr__(self, "_links", {(k.source, k.target, k.memory): k for k in self.links})
         object.__setattr__(self, "_made", {})
@@ -278,25 +255,9 @@ class Platform:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON; of a platform with a fabric, only what that does not make."""
-        devices, capacities, tables = self.devices, self.capacities, self.tables
-        if self.fabric is not None:
-            made = self.of_fabric(self.fabric, name=self.name)
-            devices = tuple(d for d in devices if d not in set(made.devices))
-            capacities = {name: rate for name, rate in capacities.items() if made.capacities.get(name) != rate}
-            tables = {name: table for name, table in tables.items() if made.tables.get(name) != table}
-        data = {
-            "schema": SCHEMA,
-            "name": self.name,
-            "devices": [asdict(d) for d in devices],
-            "links": [asdict(k) for k in self.links],
-            "capacities": dict(capacities),
-            "tables": {name: asdict(table) for name, table in tables.items()},
-            "dispatch": asdict(self.dispatch),
-            "cores": self.cores,
-            "costs": self.costs.to_dict(),
-            "provenance": dict(self.provenance),
-        }
-        return data if self.fabric is None else data | {"fabric": self.fabric.to_dict()}
+        from graphsched.platform.serial import to_dict
+
+        return to_dict(self)
 
     @classmethod
     def from_dict(cls, data: Any) -> Platform:
@@ -306,30 +267,9 @@ class Platform:
             FileFormatError: Another schema version, or entries are missing.
             PlatformError: Entries are negative, not finite or contradict each other.
         """
-        if not isinstance(data, Mapping) or data.get("schema") != SCHEMA:
-            found = data.get("schema") if isinstance(data, Mapping) else type(data).__name__
-            raise FileFormatError(f"not a platform of schema {SCHEMA} (found {found!r}): measure the host again")
-        check_entries(data, ENTRIES)
-        try:
-            fabric = cls._read_fabric(data["fabric"]) if "fabric" in data else None
-            made = cls("", ()) if fabric is None else cls.of_fabric(fabric)
-            devices = {d.name: d for d in made.devices}
-            read = read_parts(Device, data["devices"], "devices")
-            tables = {name: CapacityTable.from_dict(row) for name, row in data.get("tables", {}).items()}
-            return cls(
-                name=read_name(data["name"]),
-                devices=tuple((devices | {d.name: d for d in read}).values()) if fabric is not None else read,
-                links=read_parts(Link, data["links"], "links"),
-                capacities={**made.capacities, **data["capacities"]},
-                tables={**made.tables, **tables},
-                fabric=fabric,
-                dispatch=read_part(Dispatch, data["dispatch"], "dispatch"),
-                cores=read_cores(data["cores"]),
-                costs=Costs.from_dict(data["costs"]),
-                provenance=read_provenance(data["provenance"]),
-            )
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise FileFormatError(f"not a platform: {type(error).__name__}: {error}") from error
+        from graphsched.platform.serial import from_dict
+
+        return from_dict(data)
 
     @classmethod
     def of_fabric(cls, fabric: Fabric, *, name: str = "", **more: Any) -> Platform:
@@ -353,12 +293,6 @@ class Platform:
             **more,
         )
 
-    @classmethod
-    def _read_fabric(cls, row: Any) -> Fabric:
-        if not isinstance(row, Mapping) or "host" not in row:
-            raise FileFormatError("not a platform: 'fabric' must be an object that has a 'host'")
-        return Fabric.read(row, cls.from_dict(row["host"]))
-
     def save(self, path: str | Path) -> None:
         """Write the platform as JSON, whole or not at all.
 
@@ -376,24 +310,6 @@ class Platform:
             FileFormatError: The file is truncated or of another version, or an entry is missing.
             GraphschedError: An entry is negative, not finite or contradicts another; the message names the file.
         """
-        shipped = resources.files("graphsched") / "platforms"
-        files = [p.name for p in shipped.iterdir()] if shipped.is_dir() else []
-        names = sorted(name.removesuffix(".json") for name in files if name.endswith(".json"))
-        path = Path(str(shipped / f"{name}.json")) if str(name) in names else Path(name)
-        if not path.is_file():
-            raise PlatformError(
-                f"no platform {str(name)!r}: a JSON file, or one of {', '.join(names) or '(none shipped)'}"
-            )
-        content = read_json(path)
-        try:
-            platform = cls.from_dict(content)
-            check_consistent(platform)
-        except GraphschedError as error:
-            raise type(error)(f"{path}: {error}") from error
-        return platform
+        from graphsched.platform.serial import load
 
-
-def _check_distinct(names: list[str], what: str) -> None:
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise PlatformError(f"{what} {twice[0]!r}: leave one out")
+        return load(name)

@@ -2,11 +2,12 @@
 
 Most actions of most plans are one launch to a stream where they share nothing, behind actions whose ends are known. For
 these `Straight` does what `dispatch.Thread` and `engine.Engine` do for any action, to the last bit, in half the time:
-in one loop, since calls would take as long as the rest of it.
+in one loop, since calls for each action would take as long as the rest of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from graphsched.simulator.columns import ALONE, Columns
@@ -50,18 +51,8 @@ class Straight:
         while i < len(takes) and takes[i]:
             lane, before = lane_of[i], previous[i]
             free = end_s[before] if before >= 0 else 0.0
-            if free < 0.0:
-                break
-            arrived = 0.0
-            for j in waits[i]:
-                end = end_s[j]
-                if end < 0.0:
-                    arrived = -1.0
-                    break
-                end += latency_s[lane][lane_of[j]]
-                if end > arrived:
-                    arrived = end
-            if arrived < 0.0:
+            arrived = _arrived_s(waits[i], end_s, latency_s[lane], lane_of) if waits[i] else 0.0
+            if free < 0.0 or arrived < 0.0:
                 break
             issued = time + own_s[i] + cold_s
             if lane != stream:
@@ -87,3 +78,18 @@ class Straight:
             i += 1
         thread.time, thread.stream, thread.cold_s = time, stream, cold_s
         return i
+
+
+def _arrived_s(
+    waits: Sequence[int], end_s: Sequence[float], latency_s: Sequence[float], lane_of: Sequence[int]
+) -> float:
+    """When the last of these ends is known on a lane; negative: one of them is not known yet."""
+    arrived = 0.0
+    for j in waits:
+        end = end_s[j]
+        if end < 0.0:
+            return -1.0
+        end += latency_s[lane_of[j]]
+        if end > arrived:
+            arrived = end
+    return arrived

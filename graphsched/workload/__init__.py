@@ -1,8 +1,9 @@
 """Workloads: dependency graphs of tasks over tensors."""
 
-from graphsched.workload.builder import Workload, ancestors_first
+from graphsched.workload.builder import Workload
 from graphsched.workload.collective import CARRIED, Collective, collective_signature
 from graphsched.workload.inference import fill, like, returned_tensors, written_tensors
+from graphsched.workload.ordering import ancestors_first
 from graphsched.workload.signatures import operation_name, signature
 from graphsched.workload.tasks import (
     ITEM_BYTES,

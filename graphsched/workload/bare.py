@@ -13,8 +13,10 @@ import numpy as np
 from graphsched.costs import check_seconds
 from graphsched.errors import CycleError, WorkloadError
 from graphsched.garbage import collector_off
-from graphsched.workload.builder import Workload, checked_duration, taken
+from graphsched.workload.builder import Workload
+from graphsched.workload.durations import checked_duration
 from graphsched.workload.making import first_read, passed_value
+from graphsched.workload.names import taken
 from graphsched.workload.tasks import Read, Task, Value, check_name
 
 Joined = dict[Any, dict[str, Any]]
@@ -55,7 +57,7 @@ def _named(name: str, tasks: Sequence[str]) -> Workload:
     work.graph.add_nodes_from(tasks)
     if len(work.graph) < len(tasks):
         raise taken(Counter(tasks).most_common(1)[0][0])
-    work._since_barrier = dict.fromkeys(tasks)
+    work._order.since_barrier = dict.fromkeys(tasks)
     return work
 
 
@@ -74,10 +76,10 @@ def _join(task: str, reads: Sequence[Read], after: Sequence[str], joined: Adjace
 
 def _keep(outputs: Sequence[Value], task: str, work: Workload) -> None:
     """Enter what `task` passes into the values of `work`."""
-    values = work.values
+    values, tasks = work.values, work._order.since_barrier
     for value in outputs:
         name = value.name
-        if name in values or (name != task and name in work._since_barrier):
+        if name in values or (name != task and name in tasks):
             raise taken(name)
         values[name] = value
 

@@ -4,28 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import networkx as nx
 
-from graphsched.costs import check_seconds
-from graphsched.errors import DuplicateNameError, ForeignValueError, SignatureError, WorkloadError
+from graphsched.errors import ForeignValueError, WorkloadError
+from graphsched.workload.calls import Cache, called_task
 from graphsched.workload.collective import Collective, collective
-from graphsched.workload.inference import Inferred, infer, like
-from graphsched.workload.signatures import operation_name, signature
-from graphsched.workload.tasks import (
-    Memory,
-    Operation,
-    Read,
-    Slot,
-    Task,
-    TensorSpec,
-    Value,
-    check_name,
-)
+from graphsched.workload.names import numbered, taken
+from graphsched.workload.ordering import Ordering, add_ordered
+from graphsched.workload.tasks import Memory, Task, TensorSpec, Value, check_name
 
 
 class Workload:
@@ -61,11 +50,8 @@ class Workload:
         self.source: Any = None
         self.returns_unread = True
         self.collectives: list[str] = []
-        self._writers: dict[str, list[str]] = {}  # root -> tasks that updated it, in order
-        self._readers: dict[str, dict[str, None]] = {}  # root -> tasks that read its present version
-        self._barrier: str | None = None
-        self._since_barrier: dict[str, None] = {}
-        self._inferred: dict[tuple[Any, ...], Inferred] = {}
+        self._order = Ordering(self.values)
+        self._inferred: Cache = {}
 
     # -- values that are there before time 0 --------------------------------------------------
 
@@ -140,27 +126,20 @@ class Workload:
             CostError: `duration_s` is negative or not finite.
         """
         name = self._name(name, getattr(function, "__name__", "task"))
-        values: dict[str, int] = {}
-        positional, named = self._template((args, kwargs), values)
-        changed = (updates,) if isinstance(updates, Value) else tuple(updates)
-        reads = tuple(self._read(self.values[v]) for v in values)
-        operation = Operation(operation_name(function), function, positional, named)
-        inferred = self._infer(name, operation, reads, outputs)
-        self._check_updates(name, changed, values, inferred)
-        called = self._names_of_outputs(name, names, len(inferred.outputs))
-        made = tuple(self._output(name, own, i, inferred, reads, changed) for i, own in enumerate(called))
-        task = Task(
-            name=name,
-            reads=reads,
-            outputs=made,
-            updates=changed,
-            operation=replace(operation, flops=inferred.flops),
-            signature=signature(operation.name, positional, named, reads),
+        made = called_task(
+            self,
+            name,
+            function,
+            args,
+            kwargs,
+            updates=(updates,) if isinstance(updates, Value) else tuple(updates),
             devices=(device,) if isinstance(device, str) else tuple(device),
-            duration_s=checked_duration(name, duration_s),
+            outputs=outputs,
+            names=names,
+            duration_s=duration_s,
         )
-        self._add(task)
-        return made[0] if len(made) == 1 else made or None
+        self._add(made)
+        return made.outputs[0] if len(made.outputs) == 1 else made.outputs or None
 
     def copy(
         self,
@@ -186,7 +165,7 @@ class Workload:
         if pinned and fresh:
             raise WorkloadError("a copy goes to pinned memory or to fresh pageable memory, not both")
         name = self._name(name, "copy")
-        read = self._read(self._own(value))
+        read = self._order.read(self._own(value))
         made = Value(name, "output", value.nbytes, value.spec, producer=name, device=to)
         memory: Memory = "pinned" if pinned else "fresh" if fresh else "pageable"
         first = tuple(dict.fromkeys(v.producer for v in map(self._own, after) if v.producer is not None))
@@ -233,7 +212,7 @@ class Workload:
     def barrier(self, name: str | None = None) -> None:
         """The dispatching thread waits for all tasks so far before it goes on."""
         name = self._name(name, "barrier")
-        ends = tuple(t for t in self._since_barrier if not self.graph.out_degree(t))
+        ends = tuple(t for t in self._order.since_barrier if not self.graph.out_degree(t))
         self._add(Task(name, "barrier", after=ends))
 
     def keep(self, *values: Value) -> None:
@@ -323,14 +302,7 @@ class Workload:
         return name
 
     def _name(self, name: str | None, stem: str) -> str:
-        return self._free_name(self._numbered(stem) if name is None else name)
-
-    def _numbered(self, stem: str) -> str:
-        stem = "".join(c if c.isalnum() or c in "._-" else "_" for c in stem).strip("_") or "task"
-        number = len(self.graph)
-        while f"{stem}{number}" in self.graph or f"{stem}{number}" in self.values:
-            number += 1
-        return f"{stem}{number}"
+        return self._free_name(numbered(stem, len(self.graph), self.graph, self.values) if name is None else name)
 
     def _new_value(self, value: Value) -> Value:
         self.values[value.name] = value
@@ -347,172 +319,14 @@ class Workload:
             )
         return value
 
-    def _template(self, thing: Any, values: dict[str, int]) -> Any:
-        if isinstance(thing, Value):
-            return Slot(values.setdefault(self._own(thing).name, len(values)))
-        if isinstance(thing, Operation):
-            args, kwargs = self._template((thing.args, thing.kwargs), values)
-            return replace(thing, args=args, kwargs=kwargs)
-        if isinstance(thing, (list, tuple)):
-            return like(thing, (self._template(t, values) for t in thing))
-        if isinstance(thing, Mapping):
-            return {k: self._template(t, values) for k, t in thing.items()}
-        if hasattr(thing, "untyped_storage"):
-            raise WorkloadError(
-                f"a tensor of shape {tuple(thing.shape)} is among the arguments, and no plan could move it: "
-                "make it a value with work.input(...) or work.state(...)"
-            )
-        return thing
-
-    def _read(self, value: Value) -> Read:
-        writers = self._writers.get(value.root, [])
-        source = writers[-1] if len(writers) > value.born else value.producer
-        return Read(value, len(writers), source)
-
-    def _infer(
-        self,
-        name: str,
-        operation: Operation,
-        reads: tuple[Read, ...],
-        outputs: int | Sequence[TensorSpec] | None,
-    ) -> Inferred:
-        if outputs is not None and not isinstance(outputs, int):
-            return Inferred(tuple(outputs), (None,) * len(outputs), (), 0)
-        specs = tuple(r.value.spec for r in reads)
-        if None in specs:
-            raise SignatureError(f"task {name!r} reads a value without a shape: declare outputs=[TensorSpec(...)]")
-        key = (signature(operation.name, operation.args, operation.kwargs, reads), id(operation.function))
-        if key not in self._inferred:
-            try:
-                self._inferred[key] = infer(operation.function, operation.args, operation.kwargs, specs)  # type: ignore[arg-type]
-            except SignatureError as error:
-                raise SignatureError(f"task {name!r}: {operation.name}: {error}") from error
-            except Exception as error:
-                raise SignatureError(
-                    f"task {name!r}: {operation.name} failed on tensors of shapes "
-                    f"{', '.join(map(str, specs))} ({type(error).__name__}: {error}); if it cannot run without "
-                    "data, declare outputs=[TensorSpec(shape, dtype), ...]"
-                ) from error
-        inferred = self._inferred[key]
-        if outputs is not None and outputs != len(inferred.outputs):
-            raise SignatureError(
-                f"task {name!r} declares {outputs} outputs, its function returns {len(inferred.outputs)}"
-            )
-        return inferred
-
-    def _check_updates(self, name: str, updates: tuple[Value, ...], values: dict[str, int], inferred: Inferred) -> None:
-        declared = set()
-        for value in updates:
-            if self.values[self._own(value).root].kind != "state":
-                raise SignatureError(
-                    f"task {name!r} updates {value.name!r}, which is no state: make it with work.state(...)"
-                )
-            if value.name not in values:
-                raise SignatureError(f"task {name!r} updates {value.name!r}, which is not among its arguments")
-            declared.add(value.root)
-        names = list(values)
-        for i in inferred.updated:
-            if self.values[names[i]].root not in declared:
-                raise SignatureError(
-                    f"task {name!r} changes its argument {names[i]!r} in place: declare updates={names[i]} "
-                    "(a state), or use the function that returns a new tensor"
-                )
-
-    def _names_of_outputs(self, task: str, names: Sequence[str], count: int) -> list[str]:
-        if names and len(names) != count:
-            raise SignatureError(f"task {task!r} names {len(names)} outputs, its function returns {count}")
-        return list(names) or ([task] if count == 1 else [f"{task}.{i}" for i in range(count)])
-
-    def _output(
-        self, task: str, name: str, i: int, inferred: Inferred, reads: tuple[Read, ...], updates: tuple[Value, ...]
-    ) -> Value:
-        spec, alias = inferred.outputs[i], inferred.aliases[i]
-        if alias is None:
-            return Value(name, "output", spec.nbytes, spec, producer=task)
-        root = reads[alias].value.root
-        born = len(self._writers.get(root, ())) + any(v.root == root for v in updates)
-        return Value(name, "output", spec.nbytes, spec, producer=task, root=root, born=born)
-
     def _add(self, task: Task) -> None:
         """Put `task` into the graph with every edge that its reads and updates call for."""
         for value in task.outputs:
             if value.name != task.name:
                 self._free_name(value.name)
-        name = task.name
-        before: dict[str, dict[str, int]] = {other: {} for other in task.after}
-        for read in task.reads:
-            value, source = read.value, read.source
-            if source in before:
-                before[source][value.name] = value.nbytes
-            elif source is not None:
-                before[source] = {value.name: value.nbytes}
-        for root in _updated(task):
-            for other in [*self._writers.get(root, ())[-1:], *self._readers.get(root, ())]:
-                before.setdefault(other, {})
-        if self._barrier and self._since_barrier.keys().isdisjoint(before):
-            before.setdefault(self._barrier, {})
-        after = tuple([other for other, values in before.items() if not values])
-        if after != task.after:
-            task = replace(task, after=after)
-        self.graph.add_node(name, task=task)
-        self.graph.add_edges_from(
-            [
-                (other, name, {"values": tuple(values), "nbytes": sum(values.values())})
-                for other, values in before.items()
-            ]
-        )
-        self._remember(task)
-
-    def _remember(self, task: Task) -> None:
+        add_ordered(self.graph, task, self._order.before(task))
         for value in task.outputs:
             self.values[value.name] = value
-        for read in task.reads:
-            root = read.value.root
-            if self.values[root].kind == "state":  # nothing else is ever updated
-                self._readers.setdefault(root, {})[task.name] = None
         if task.kind == "collective":
             self.collectives.append(task.name)
-        for root in _updated(task):
-            self._writers.setdefault(root, []).append(task.name)
-            self._readers[root] = {}
-        if task.kind == "barrier":
-            self._barrier, self._since_barrier = task.name, {}
-        else:
-            self._since_barrier[task.name] = None
-
-
-def taken(name: str) -> DuplicateNameError:
-    return DuplicateNameError(f"name {name!r} is taken in this workload: give another name=")
-
-
-def _updated(task: Task) -> list[str]:
-    """Owners of the storage that `task` changes in place, each once."""
-    return list(dict.fromkeys([v.root for v in task.updates])) if task.updates else []
-
-
-def checked_duration(task: str, given: Any) -> Any:
-    """A duration given for `task`, as seconds or as a mapping from device or kind to seconds.
-
-    Raises:
-        CostError: It is negative or not finite.
-    """
-    if isinstance(given, Mapping):
-        plain = {*map(type, given), *map(type, given.values())} == {str, float}
-        if plain and min(given.values()) >= 0.0 and sum(given.values()) < math.inf:  # nor is there a NaN
-            return dict(given)
-        return {str(k): check_seconds(v, f"duration of task {task!r} on {k}") for k, v in given.items()}
-    return None if given is None else check_seconds(given, f"duration of task {task!r}")
-
-
-def ancestors_first(graph: nx.DiGraph, names: Iterable[str]) -> bool:
-    """Whether `names` is a topological order of all nodes of `graph`.
-
-    Example:
-        >>> ancestors_first(nx.DiGraph([("a", "b")]), ["b", "a"])
-        False
-    """
-    ordered = list(names)
-    position = {name: i for i, name in enumerate(ordered)}
-    if len(ordered) != len(graph) or position.keys() != graph.nodes.keys():
-        return False
-    return all(position[u] < position[v] for u, v in graph.edges)
+        self._order.remember(task)

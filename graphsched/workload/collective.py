@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from graphsched.errors import WorkloadError
+from graphsched.workload.durations import checked_duration
 from graphsched.workload.tasks import Operation, Task, TensorSpec, Value
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ def collective(
     duration_s: float | Mapping[str, float] | None,
 ) -> tuple[Value, ...]:
     """The values of `Workload.collective`, one a device."""
-    from graphsched.workload.builder import checked_duration
-
     if operation not in get_args(Collective):
         raise WorkloadError(f"no collective {operation!r}: there are {', '.join(get_args(Collective))}")
     name = work._name(name, operation)
@@ -41,7 +40,7 @@ def collective(
     task = Task(
         name=name,
         kind="collective",
-        reads=tuple(work._read(value) for value in values),
+        reads=tuple(work._order.read(value) for value in values),
         outputs=tuple(
             Value(f"{name}.{k}", "output", made.nbytes, made, producer=name, device=device)
             for k, device in enumerate(devices)

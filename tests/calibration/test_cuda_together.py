@@ -11,11 +11,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from graphsched.calibration import cuda_links, rotation
 from graphsched.calibration import cuda_together as module
+from graphsched.calibration import cuda_ways, rotation
 from graphsched.calibration.capacities import Flow, host_flows
-from graphsched.calibration.cuda_links import Bench
 from graphsched.calibration.cuda_together import COPIES, SAMPLED, Together
+from graphsched.calibration.cuda_ways import Bench
 from graphsched.calibration.rotation import rotations
 from graphsched.errors import PlatformError
 from tests.calibration.streams import Event, Stream
@@ -73,7 +73,7 @@ class FakeCuda:
         self.current, self.spun = self.streams[0][-1], 0
         patch.setattr(rotation, "HOST_BYTES", COPY)
         patch.setattr(rotation, "new_stream", Stream)
-        patch.setattr(cuda_links, "allow_access", lambda *_: None, raising=False)
+        patch.setattr(cuda_ways, "allow_access", lambda *_: None, raising=False)
         patch.setattr(module, "new_event", lambda *, timing=False: Event())
         patch.setattr(module, "elapsed_s", lambda start, end: end.time_s - start.time_s)
         patch.setattr(module, "on_streams", self._on_streams)

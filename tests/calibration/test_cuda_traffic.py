@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import torch
 
-from graphsched.calibration import cuda_links, measuring
 from graphsched.calibration import cuda_traffic as module
+from graphsched.calibration import cuda_ways, measuring
 from graphsched.calibration.capacities import Flow
-from graphsched.calibration.cuda_links import Bench, local_link
+from graphsched.calibration.cuda_links import local_link
 from graphsched.calibration.cuda_traffic import (
     CALLS,
     Additions,
@@ -27,6 +27,7 @@ from graphsched.calibration.cuda_traffic import (
     traffic_flows,
     traffic_readings,
 )
+from graphsched.calibration.cuda_ways import Bench
 from graphsched.calibration.measuring import peer_of
 from graphsched.platform import Device, Link
 from tests.calibration.streams import Event, Stream
@@ -214,7 +215,7 @@ class FakeCuda:
         self.pinned = Memory(self, "cpu", self.largest)
         self.streams = [[Stream(i) for _ in range(6)] for i in range(2)]
         self.spinners = [SimpleNamespace(spin=self._spin) for _ in range(2)]
-        monkeypatch.setattr(cuda_links, "allow_access", lambda *_: None)
+        monkeypatch.setattr(cuda_ways, "allow_access", lambda *_: None)
         monkeypatch.setattr(module, "new_stream", Stream)
         monkeypatch.setattr(module, "new_event", lambda *, timing=False: Event())
         monkeypatch.setattr(module, "elapsed_s", lambda start, end: end.time_s - start.time_s)

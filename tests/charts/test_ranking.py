@@ -30,6 +30,14 @@ def test_the_best_scheduler_stands_on_top_and_the_bound_below() -> None:
     assert texts(bounds={"LeNet": 1.5})[-1] == "0.75"
 
 
+def test_the_fastest_are_bold_all_of_them() -> None:
+    """Those that are told to be as fast; where none are told, the fastest alone."""
+    columns = {"net": {"heft": (1.0, 1.0), "etf": (1.1, 1.01), "one_stream": (2.0, 3.0)}}
+    for told, bold in (({"net": ["heft", "etf"]}, ["1.00 | 1.00", "1.10 | 1.01"]), ({}, ["1.00 | 1.00"])):
+        shown = plot_ranking(columns, {}, fastest=told).axes[0].texts
+        assert [text.get_text() for text in shown if text.get_weight() == "bold"] == bold
+
+
 def test_columns_say_what_the_fastest_takes() -> None:
     axes = plot_ranking(COLUMNS, {}).axes[0]
     assert [label.get_text() for label in axes.get_xticklabels()] == ["LeNet\n2 s", "stencil\n1 s | 1.2 s"]

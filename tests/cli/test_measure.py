@@ -7,8 +7,8 @@ import pytest
 from graphsched.calibration import kept_costs
 from graphsched.calibration.checking import drift
 from graphsched.calibration.kept import platform_path
-from graphsched.cli import bench
-from graphsched.cli.measure import _pattern_rows
+from graphsched.cli import bench_parts
+from graphsched.cli.measure_tables import pattern_rows
 from graphsched.errors import OutputError
 from graphsched.platform import Device, Link, Platform
 from graphsched.records import load_run
@@ -182,8 +182,8 @@ def test_wrong_requests_measure_nothing(call, here, words):
 
 
 def test_bench_has_the_keys_that_are_relied_on(call, monkeypatch):
-    monkeypatch.setattr(bench, "QUICK_ACTIONS", (64,))
-    monkeypatch.setattr(bench, "QUICK_TASKS", (16,))
+    monkeypatch.setattr(bench_parts, "QUICK_ACTIONS", (64,))
+    monkeypatch.setattr(bench_parts, "QUICK_TASKS", (16,))
     data = call("bench", "--quick", "--json").json
     assert [row["contention"] for row in data["simulator"]] == [False, True]
     assert data["simulator"][0].keys() >= {"actions", "contention", "actions_per_s", "bare_simpy_events_per_s"}
@@ -200,9 +200,9 @@ def test_patterns_are_told_by_their_worst():
     into, out = ("cpu", "cuda:0"), ("cuda:1", "cpu")
     patterns = [row(0.01, True, into), row(-0.03, True, into, out), row(0.02, False, out)]
     platform = Platform("p", (Device("cpu", "cpu"),), provenance={"patterns": patterns})
-    fitted, new = _pattern_rows(platform)
+    fitted, new = pattern_rows(platform)
     assert (fitted["number"], fitted["of"]) == (2, "cpu>cuda:0, cuda:1>cpu")
     assert fitted["worst"].startswith("-3")
     assert fitted["median"].startswith("+2")
     assert (new["patterns"], new["number"], new["of"]) == ("not fitted on", 1, "cuda:1>cpu")
-    assert _pattern_rows(Platform("p", (Device("cpu", "cpu"),))) == []
+    assert pattern_rows(Platform("p", (Device("cpu", "cpu"),))) == []

@@ -99,9 +99,37 @@ def test_tables_tell_yardsticks_ties_and_the_order(capsys: pytest.CaptureFixture
     out = capsys.readouterr().out
     predicted, measured = (out.index(f"fastest schedulers, {way}") for way in ("predicted", "measured"))
     assert predicted < measured
-    row = next(line for line in out.splitlines() if "heft, auto" in line)
+    row = next(line for line in out.splitlines() if "heft and auto" in line)
     assert row.split()[-2:] == ["2.00", "1.50"]
     assert "in the measured order: 5 of 5 pairs that differ by more than noise" in out
+
+
+@pytest.mark.parametrize(
+    ("slower_s", "spread", "alike"),
+    [(2.01, 0.0, True), (2.03, 0.0, False), (2.1, 0.03, True), (2.2, 0.03, False)],
+)
+def test_no_fastest_is_named_within_noise(
+    slower_s: float, spread: float, alike: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """heft is predicted to be faster than etf and measured to take a little longer; sequential is far behind."""
+    found = ranking(
+        case("heft", 1.0, slower_s, spread=spread), case("etf", 1.1, 2.0), case("sequential", 3.0, 4.0, spread=0.01)
+    )
+    assert found.fastest("measured") == (["etf", "heft"] if alike else ["etf"])
+    assert found.fastest("predicted") == ["heft"]
+    assert found.figures()["alike"] == (["heft"] if alike else [])
+    print_rankings([found])
+    out = capsys.readouterr().out
+    measured = out.partition("fastest schedulers, measured")[2]
+    row = next(line for line in measured.splitlines() if line.split()[:1] == ["group"])
+    assert ("etf and heft, within noise" in row) == alike
+    assert row.rstrip().endswith("within noise" if alike else f"{100 * (slower_s / 2.0 - 1):.2f} %")
+
+
+def test_of_a_prediction_alone_nothing_is_within_noise() -> None:
+    found = ranking(case("heft", 1.0), case("etf", 1.0001), case("dls", 1.009))
+    assert found.fastest("predicted") == ["heft", "etf"]
+    assert (found.fastest("measured"), found.figures()["alike"], found.lost) == ([], [], None)
 
 
 @pytest.fixture
@@ -142,10 +170,10 @@ def test_a_request_of_which_nothing_is_left_is_wrong(here: Path, capsys: pytest.
 
 def test_each_plan_is_made_once(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For the check of the whole request, and for the prediction."""
-    import graphsched.cli.perform as perform
+    import graphsched.cli.planning as planning
 
     asked: list[str] = []
-    make = perform.make_plan
-    monkeypatch.setattr(perform, "make_plan", lambda case, *rest: asked.append(case.label) or make(case, *rest))
+    make = planning.make_plan
+    monkeypatch.setattr(planning, "make_plan", lambda case, *rest: asked.append(case.label) or make(case, *rest))
     assert main(["predict", "race.py", "--platform", "h200-x2", "-p", "scheduler=etf", "--mode", "graph,eager"]) == 0
     assert len(asked) == 2 * 3

@@ -17,7 +17,7 @@ from hypothesis import given
 
 from graphsched.errors import FileFormatError
 from graphsched.workload import TensorSpec, Workload
-from tests.workload.test_builder import build, programs
+from tests.workload.test_ordering import build, programs
 
 MATRIX = TensorSpec((4, 4))
 

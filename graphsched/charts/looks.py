@@ -1,0 +1,56 @@
+"""How lines are told apart: colour, marker and dashes, as many of them as are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count, cycle
+from typing import Literal
+
+from matplotlib.figure import Figure
+
+Dashes = Literal["-", ":"] | tuple[float, tuple[float, ...]]  # as matplotlib has them
+Look = tuple[str, str, Dashes]  # colour, marker, dashes
+
+# Okabe and Ito's colours (jfly.uni-koeln.de/color); as many markers as have no divisor in common with them.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#4d1f42", "#CC79A7", "#56B4E9", "#E69F00")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "p", "h")
+DASHES = (9.0, 5.0, 2.5)
+HANDLE_LENGTH = 4.5  # of a legend's lines, in its font's size: a whole pattern of the first sixteen looks fits
+
+
+def looks() -> Iterator[Look]:
+    """Looks without end: no two lines have the same dashes, nor, of the first 70, the same colour and marker.
+
+    Example:
+        >>> from itertools import islice
+        >>> for look in islice(looks(), 5):
+        ...     print(look)
+        ('#0072B2', 'o', '-')
+        ('#D55E00', 's', (0, (9.0, 2.0)))
+        ('#009E73', '^', (0, (5.0, 2.0)))
+        ('#4d1f42', 'D', (0, (2.5, 2.0)))
+        ('#CC79A7', 'v', (0, (9.0, 2.0, 1.0, 2.0)))
+    """
+    return zip(cycle(COLOURS), cycle(MARKERS), _dashes(), strict=False)
+
+
+def legend_below(figure: Figure, columns: int) -> None:
+    """One legend of all axes under them, each label once."""
+    drawn = [zip(*axes.get_legend_handles_labels(), strict=True) for axes in figure.axes]
+    found = {label: handle for pairs in drawn for handle, label in pairs}
+    figure.legend(
+        found.values(),
+        found,
+        loc="outside lower center",
+        ncols=columns,
+        fontsize=8,
+        frameon=False,
+        handlelength=HANDLE_LENGTH,
+    )
+
+
+def _dashes() -> Iterator[Dashes]:
+    """A solid line, dashes of several lengths, then the same with one, two, … dots behind each dash."""
+    yield "-"
+    for dots in count():
+        yield from ((0, (dash, 2.0, *(1.0, 2.0) * dots)) for dash in DASHES)

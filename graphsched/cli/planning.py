@@ -1,0 +1,62 @@
+"""Plans of cases: on the costs that are known, or on those measured for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from graphsched.cases import Case
+from graphsched.cli.request import Request
+from graphsched.costs import Costs
+from graphsched.errors import ScheduleError
+from graphsched.plan import Plan
+from graphsched.platform import Platform
+from graphsched.quantities import seconds_text
+
+ONE_LANE = ("sequential", "one_stream")  # schedulers that let no two operations run side by side on a GPU
+
+
+def make_plan(case: Case, platform: Platform, costs: Costs) -> Plan:
+    """The plan of a case that is no baseline."""
+    from graphsched.cli.search_bar import searches_shown
+    from graphsched.schedulers import schedule
+
+    assert case.work is not None
+    asked = {"scheduler": case.scheduler, "mode": case.mode or "eager", **case.options}
+    try:
+        with searches_shown(seconds_text):
+            return schedule(case.work, platform, costs, **asked)
+    except ScheduleError as error:
+        raise type(error)(f"case {case.label!r}: {error}") from error
+
+
+def plan_of(number: int, case: Case, request: Request) -> Plan:
+    """The plan of a case of `request` with the costs that are known, made once."""
+    key = number, case.mode
+    if key not in request.plans:
+        request.plans[key] = make_plan(case, request.platform, request.costs)
+    return request.plans[key]
+
+
+def measured_plan(case: Case, here: Platform, costs: Costs) -> Plan:
+    """The plan of a case at the present speed of the dispatching thread, with measured pairs: see `with_pairs`.
+
+    A scheduler that simulates is asked a second time, with the pairs of its first plan, where these were not known.
+    """
+    from graphsched.calibration import at_pace, present_call_s
+    from graphsched.schedulers.registry import find_scheduler, takes_mode
+
+    now = at_pace(here, present_call_s(here))
+    plan = make_plan(case, now, costs)
+    if case.scheduler in ONE_LANE:
+        return plan
+    paired = with_pairs(plan, here)
+    if paired.costs == plan.costs or not takes_mode(find_scheduler(case.scheduler)):
+        return paired
+    return with_pairs(make_plan(case, now, paired.costs), here)
+
+
+def with_pairs(plan: Plan, platform: Platform) -> Plan:
+    """`plan` with what the operations that it lets run side by side cost each other, measured where it is not kept."""
+    from graphsched.calibration import profile
+
+    return replace(plan, costs=plan.costs.merged(profile(plan, platform)))

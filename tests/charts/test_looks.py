@@ -1,0 +1,61 @@
+"""Looks of lines: none like another, in every picture that draws several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+
+import pytest
+from matplotlib.figure import Figure
+
+from graphsched.charts import plot_calls, plot_training
+from graphsched.charts.looks import legend_below, looks
+from graphsched.charts.scaling import plot_scaling
+from graphsched.charts.sweeps import plot_sweep
+
+LINES = 12
+WAYS = [f"way {k}" for k in range(LINES)]
+
+
+def test_no_two_looks_are_the_same() -> None:
+    found = list(islice(looks(), 100))
+    assert len({str(dashes) for _, _, dashes in found}) == 100
+    assert len({look[:2] for look in found[:70]}) == 70
+    assert ":" not in {dashes for _, _, dashes in found}  # that is training accuracy, and nominal rates
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: plot_calls({"net": {way: [1.0, 2.0] for way in WAYS}}),
+        lambda: plot_scaling({("net", "tree"): {way: [(8, 1.0), (16, 2.0)] for way in WAYS}}, "sums"),
+        lambda: plot_sweep({"sum": {way: [(1, 1.0), (2, 2.0)] for way in WAYS}}, "size", "a sweep"),
+        lambda: plot_training({way: {"loss": [2.0, 1.0]} for way in WAYS}),
+    ],
+    ids=["calls", "scaling", "sweep", "training"],
+)
+def test_each_line_of_a_picture_has_a_look_of_its_own(draw: Callable[[], Figure]) -> None:
+    """Also in grey: by its dashes."""
+    lines = [line for line in draw().axes[0].lines if line.get_linestyle() != "None"]
+    assert len(lines) == LINES
+    assert len({str(line._dash_pattern) for line in lines}) == LINES
+    assert len({(line.get_color(), line.get_marker()) for line in lines}) == LINES
+
+
+def test_a_legend_below_names_each_line_once_and_stays_on_the_picture() -> None:
+    names = ["sharded over the GPUs", "two rings", *WAYS]
+    figure = plot_scaling({("net", "tree"): {name: [(8, 1.0)] for name in names}}, "sums")
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == names
+    box = legend.get_window_extent()
+    assert box.x0 >= 0
+    assert box.x1 <= figure.bbox.width
+
+
+def test_axes_that_share_a_line_share_its_entry() -> None:
+    figure = Figure(layout="constrained")
+    for axes in figure.subplots(1, 2):
+        axes.plot([0, 1], [0, 1], label="ring")
+    legend_below(figure, 3)
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["ring"]
