@@ -10,17 +10,21 @@ from typing import Any
 from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_replays import each_s
 from graphsched.calibration.graph_rows import TINY_ELEMENTS
+from graphsched.calibration.interpreter_lock import lock_figures
 from graphsched.plan import Placement, build_plan
 from graphsched.platform import Device, Platform
 from graphsched.workload import Workload
 
+IN_A_ROW = 50  # tasks handed to a lane that has some already
 PAUSE_S = 1e-4  # long enough for an idle thread to fall asleep
 CHAIN, RUNS = (20, 120), 40  # tasks of the two chains; runs
 ADDED = 2**20  # elements: an operation that all threads of a lane take part in
 
 
 def lane_figures(repeats: int = 200) -> dict[str, float]:
-    """``handoff_s``, ``wake_s`` and ``sync_s`` in seconds, medians, with an idle lane of the executors; ``job_s``."""
+    """``handoff_s``, ``wake_s`` and ``sync_s`` in seconds, medians, with an idle lane of the executors; and
+    ``put_s``, ``job_s`` and what `lock_figures` finds, of busy ones.
+    """
     import torch
 
     from graphsched.executors.lanes import CpuLane
@@ -35,7 +39,29 @@ def lane_figures(repeats: int = 200) -> dict[str, float]:
         torch.set_num_threads(threads)
     names = ("handoff_s", "wake_s", "sync_s")
     found = {name: max(0.0, median(column)) for name, column in zip(names, zip(*samples, strict=True), strict=True)}
-    return found | {"job_s": job_s()}
+    return found | {"put_s": put_s(repeats), "job_s": job_s()} | lock_figures()
+
+
+def put_s(repeats: int) -> float:
+    """`Dispatch.put_s` in seconds, median: handing a task to a lane that has been given others just before."""
+    from graphsched.executors.lanes import CpuLane
+
+    lane = CpuLane("calibration", 1)
+    try:
+        return median([_row_s(lane) / IN_A_ROW for _ in range(repeats)])
+    finally:
+        lane.drain(10.0)
+        lane.close()
+
+
+def _row_s(lane: Any) -> float:
+    calls = [partial(lane.put, int)] * IN_A_ROW
+    lane.drain(10.0)
+    lane.put(int)
+    began = time.perf_counter()
+    for call in calls:
+        call()
+    return time.perf_counter() - began
 
 
 def job_s() -> float:

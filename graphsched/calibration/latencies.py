@@ -86,6 +86,12 @@ def _cpu_rows(platform: Platform) -> list[NominalRow]:
         _row("start of a CPU lane that slept", platform.dispatch.wake_s),
         _transfer("1 MB within the host's memory", _links(platform, "local", "cpu", "cpu"), MEGABYTE, None),
     ]
+    found = [
+        ("task handed to a CPU lane that is busy", platform.dispatch.put_s),
+        ("start of a CPU lane that another one tells", platform.dispatch.told_s),
+        ("return of a CPU lane that waits for the interpreter's lock", platform.dispatch.lock_wake_s),
+    ]
+    rows += [_row(what, seconds) for what, seconds in found if seconds]
     if cpu is not None:
         rows.append(_row("fp32 product of 4096² matrices on a CPU lane", 2 * PRODUCT**3 / cpu.flop_per_s))
     return [row for row in rows if row.measured is not None]

@@ -39,7 +39,14 @@ class Dispatch:
         result_s: The thread's return from waiting for a CPU lane, as for a result that a GPU needs; 0: unknown, at the
             end of a run or a wait it is `sync_s` then.
         yield_s: Letting CPU lanes run between two questions whether a device is done.
-        handoff_s: Giving a task to a worker lane (host).
+        handoff_s: Giving a task to a worker lane that sleeps (host).
+        put_s: Giving one to a worker lane that is busy or has been given others; 0: unknown, as `handoff_s`.
+        lock_signal_s: What a CPU lane's operation takes longer where another thread waits for the interpreter's
+            lock, which it lets go: the call that wakes that thread; 0: unknown.
+        lock_wake_s: From a lane's letting the lock go to the return of a thread that waited for it; 0: unknown.
+        tell_s: What the end of a task takes a CPU lane longer for each lane that sleeps until then; 0: unknown, as
+            `handoff_s`.
+        told_s: From there to the start of a task on that lane; 0: unknown, as `wake_s`.
         wake_s: From a worker task being ready to its start.
         job_s: What a CPU lane takes for a task beside its operation: taking it, saying that it is done, giving memory
             back.
@@ -118,6 +125,11 @@ class Dispatch:
     result_s: float = 0.0
     yield_s: float = 0.0
     handoff_s: float = 1e-5
+    put_s: float = 0.0
+    lock_signal_s: float = 0.0
+    lock_wake_s: float = 0.0
+    tell_s: float = 0.0
+    told_s: float = 0.0
     wake_s: float = 3e-5
     job_s: float = 0.0
     same_device_s: float = 4e-7
@@ -303,7 +315,7 @@ HOST_CALLS = (
     "run_s", "copy_s", "copy_out_s", "peer_copy_s", "change_s", "free_s", "record_s", "wait_s", "device_wait_s",
     "switch_s", "device_switch_s", "timed_record_s", "handoff_s", "start_s", "first_s", "cold_s", "query_s", "asked_s",
     "blocking_in_s", "blocking_out_s", "fresh_out_s", "first_in_s", "first_out_s", "first_peer_s",
-    "copy_company_s", "copy_out_company_s", "peer_company_s",
+    "copy_company_s", "copy_out_company_s", "peer_company_s", "put_s",
 )  # fmt: skip
 """Fields of `Dispatch` that are host time of the dispatching thread's calls."""
 

@@ -62,6 +62,7 @@ class Columns:
         event_spacing_s: By such a device, least time from one of them to the next, see `simulator.event_nodes`.
         orders: In distributed mode, the actions that each rank's thread issues, see `simulator.rank_threads`.
         more_lanes: Further lanes of collectives.
+        locks: CPU lanes take the interpreter's lock in turn, see `simulator.interpreter_lock`.
     """
 
     lanes: Lanes
@@ -109,6 +110,7 @@ class Columns:
     event_spacing_s: dict[int, float] = field(default_factory=dict)
     orders: list[list[int]] = field(default_factory=list)
     more_lanes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    locks: bool = False
 
     def __len__(self) -> int:
         return len(self.lane)

@@ -107,6 +107,7 @@ class Thread:
         self._timed = timed
         self._timed_s = columns.dispatch.timed_record_s if timed else 0.0
         self._switch_s, self._launch_s = columns.lanes.switch_s, columns.dispatch.launch_s
+        self._put_s = columns.dispatch.put_s
         self._lane, self._flags = columns.lane, columns.flags
         self._own_s, self._before_s = columns.own_s, columns.before_s
         self._call_s, self._after_s = columns.call_s, columns.after_s
@@ -203,9 +204,14 @@ class Thread:
     def _hand_over(self, i: int) -> bool:
         """Give an action to a worker thread."""
         self.issue_start_s[i] = self.time
-        self.time += self._call_s[i]
+        self.time += self._put_s if self._put_s and self._is_busy(i) else self._call_s[i]
         self.issue_end_s[i] = self.ready_s[i] = self.time
         return True
+
+    def _is_busy(self, i: int) -> bool:
+        """Whether the lane of action `i` still has something to do when it is handed over."""
+        previous = self._columns.previous[i]
+        return previous >= 0 and not 0.0 <= self._end_s[previous] <= self.time
 
     def _wait(self, i: int) -> bool:
         """Wait for actions."""

@@ -8,7 +8,7 @@ event when they begin, one when the first of those that share ends. Ties are bro
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
 from graphsched.errors import DeadlockError
@@ -24,7 +24,8 @@ from graphsched.simulator.fluid import Resource, Timer
 from graphsched.simulator.gate import Gate
 from graphsched.simulator.graph_mode import inside, latencies_s
 from graphsched.simulator.host_calls import queries_s
-from graphsched.simulator.lane_costs import CUDA, WAIT
+from graphsched.simulator.interpreter_lock import InterpreterLock, holds_lock
+from graphsched.simulator.lane_costs import CPU, CUDA, WAIT
 from graphsched.simulator.network import Network
 from graphsched.simulator.rank_threads import RankThreads
 from graphsched.simulator.returns import NOTHING, last_over, return_s
@@ -85,9 +86,23 @@ class Engine:
         passing = {k: Gate(s, events, self._pass_events) for k, s in columns.event_spacing_s.items()}
         self._event_gates = {i: passing[k] for i, k in columns.event_gates.items()} if timed else {}
         self._over = self._work_over if self._event_gates else self._end
+        self._lock = self._new_lock() if columns.locks else None
+        self._holds = self._lock if holds_lock(columns) else None
+        if self._lock is not None:
+            self._over = self._operation_over
         self._doors = {*self._engines, *self._gates.values(), *passing.values()}  # nothing there has a rate
         self._coupled = bool(columns.held or columns.slowed or columns.pressures)
         self._touched: dict[Resource, None] = {}
+
+    def _new_lock(self) -> InterpreterLock:
+        return InterpreterLock(
+            self._columns.dispatch,
+            self._lane,
+            at=lambda time, call: self._clock.call_at(time, (time, call), self._called),
+            start=self._carry_out,
+            end=self._end_and_settle,
+            tells=self._sleepers,
+        )
 
     def _threads(self, timed: bool, columns: Columns) -> Thread | RankThreads:
         if columns.orders:
@@ -104,7 +119,7 @@ class Engine:
         Raises:
             DeadlockError: Actions wait for each other, so that not all can start.
         """
-        self.thread.advance(0.0)
+        self._advance(0.0)
         self._after_change()
         self._clock.run()
         if not self.thread.done or self._missing:
@@ -158,9 +173,17 @@ class Engine:
             self.start_s[i] = max(self.thread.issue_start_s[i], self.end_s[before] if before >= 0 else 0.0)
             self.end_s[i] = start
             return
+        if self._lock is not None and self._kind[i] == CPU:
+            self._ask(self._lock.begin, i, start)
+            return
+        self._carry_out(i, start, 0.0)
+
+    def _carry_out(self, i: int, start: float, longer_s: float) -> None:
+        """The work of action `i` starts, which takes so much longer."""
         if self._late_s:
             start += self._late_s.get(i, 0.0)
         self.start_s[i] = start
+        start += longer_s
         if self._timed and self._kind[i] == CUDA:
             launched = self._ready_s[i] + self._columns.call_s[i] / self._columns.launches[i]
             if launched > start:
@@ -275,8 +298,47 @@ class Engine:
             if i in self._engine_of:
                 self._engines[self._engine_of[i]].leave(time, self._following(i) if self._next_copy else -1)
         for i in over:
-            self._settle(i)
+            if self.end_s[i] >= 0.0:  # else it is not over for those that wait: its thread needs a lock first
+                self._settle(i)
         self._after_change()
+
+    # -- the interpreter's lock ----------------------------------------------------------------------
+
+    def _advance(self, horizon: float) -> None:
+        """Let the thread go on; until it waits, it lets no lane run."""
+        self.thread.advance(horizon)
+        if self._holds is not None:
+            self._holds.hold(self.thread.time)
+
+    def _operation_over(self, i: int, end: float) -> None:
+        """The operation of action `i` is over at `end`; its thread needs the lock to say so."""
+        if self._lock is not None and self._kind[i] == CPU:
+            self._ask(self._lock.over, i, end)
+        else:
+            self._work_over(i, end)
+
+    def _ask(self, function: Callable[[int, float], None], i: int, time: float) -> None:
+        if time <= self._now:
+            function(i, self._now)
+        else:
+            self._clock.call_at(time, (time, partial(function, i)), self._called)
+
+    def _called(self, call: Call) -> None:
+        time, function = call.what
+        if time > self._now:
+            self._now = time
+        function(self._now)
+        self._after_change()
+
+    def _end_and_settle(self, i: int, time: float) -> None:
+        self._end(i, time)
+        self._settle(i)
+
+    def _sleepers(self, i: int) -> int:
+        """How many other lanes, and the thread, wait for the end of action `i` alone."""
+        lane_of, missing = self._lane, self._missing
+        others = [k for k in self._dependents.get(i, ()) if lane_of[k] != lane_of[i] and missing[k] == 1]
+        return len(others) + (self.thread.needs == i)
 
     def _after_change(self) -> None:
         """Let the thread go on if it may, and set new rates once all that happens now has happened."""
@@ -293,7 +355,7 @@ class Engine:
         else:
             moves = full is not None and (end < 0.0 or not full.unknown) and full.moves(horizon)
         if moves:
-            thread.advance(horizon)
+            self._advance(horizon)
             full = thread.full
             end = full.next_end_s(horizon) if full is not None else UNKNOWN
         if self._touched and self._clock.over:

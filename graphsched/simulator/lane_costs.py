@@ -116,7 +116,8 @@ def _lane_kind(lane: Lane, plan: Plan) -> int:
 
 def _latency_s(waiting: Lane, other: Lane, kind: int, other_kind: int, costs: Dispatch) -> float:
     if waiting == other or kind != CUDA or other_kind != CUDA:
-        return 0.0
+        between_cpus = waiting != other and kind == other_kind == CPU
+        return costs.told_s - costs.wake_s if costs.told_s and between_cpus else 0.0  # `wake_s` is added at the start
     if waiting.device != other.device:  # the stream of a copy between GPUs is its source's
         return costs.other_device_s
     copies = [lane.kind in HOST_COPIES for lane in (waiting, other)]

@@ -30,6 +30,8 @@ class Model:
         joins: Tasks in CUDA graphs start later where they wait for a copy of another engine beside their lane's last.
         cache: Tasks in CUDA graphs take longer or shorter where their inputs were just written, or have left the cache.
         company: They take longer behind tasks of other kinds.
+        interpreter: Threads of CPU lanes and the one that hands them tasks hold the interpreter's lock in turn, where
+            a platform says what that costs. Off: each goes on as if it were alone.
         pace: Tasks on CPU lanes take as much longer as the yardstick of these does, where it was taken when their costs
             were measured and before the run.
 
@@ -53,6 +55,7 @@ class Model:
     joins: bool = True
     cache: bool = True
     company: bool = True
+    interpreter: bool = True
     pace: bool = True
 
 
@@ -66,18 +69,20 @@ def switched(costs: Dispatch, model: Model) -> Dispatch:
         off += ("run_s", "copy_s", "peer_copy_s", "record_s", "wait_s", "device_wait_s", "switch_s", "device_switch_s")
         off += ("timed_record_s", "sync_s", "handoff_s", "change_s", "free_s", "cold_s", "query_s", "copy_out_s")
         off += ("start_s", "first_s", "first_in_s", "first_out_s", "first_peer_s", "result_s", "yield_s", "launch_s")
-        off += ("job_s", "blocking_in_s", "blocking_out_s", "fresh_out_s", "asked_s")
+        off += ("job_s", "put_s", "blocking_in_s", "blocking_out_s", "fresh_out_s", "asked_s")
         off += ("copy_company_s", "copy_out_company_s", "peer_company_s")
         off += ("graph_launch_s", "graph_launch_node_s", "graph_lane_s", "graph_across_s", "graph_across_start_s")
         off += ("graph_across_root_s", "graph_across_edge_s")
     if not model.waits:
-        off += ("wake_s", "same_device_s", "other_device_s", "graph_wait_s", "graph_fork_s")
+        off += ("wake_s", "told_s", "same_device_s", "other_device_s", "graph_wait_s", "graph_fork_s")
         off += ("copy_edge_s", "copies_edge_s", "graph_copy_edge_s", "graph_copies_edge_s")
         off += ("peer_edge_s", "graph_peer_edge_s", "graph_other_device_s")
     if not (model.waits and model.joins):
         off += ("graph_copy_join_s", "graph_peer_join_s")
     if not model.timing:
         off += ("timed_record_s", "timed_gap_s", "timed_edge_s", "timed_beside_s")
+    if not (model.dispatch and model.interpreter):
+        off += ("lock_signal_s", "lock_wake_s", "tell_s")
     if not model.pace:
         off += ("product_s",)
     tables = {} if model.dispatch else dict.fromkeys(("changes", "colds", "graph_starts"), ())

@@ -24,6 +24,7 @@ from typing import Literal
 from graphsched.simulator.columns import ALONE, Columns
 from graphsched.simulator.engine import Engine
 from graphsched.simulator.graph_mode import inside
+from graphsched.simulator.interpreter_lock import without_lock
 from graphsched.simulator.lane_costs import CUDA
 from graphsched.simulator.model import EVERYTHING, Model
 from graphsched.simulator.readings import Readings
@@ -70,8 +71,12 @@ class Substitution:
 
     def makespan_s(self, terms: Collection[Term]) -> float:
         """Simulated makespan, timing events included, with what was measured of `terms`."""
-        found, columns = self._found, _with_work(self.columns, self._found, terms)
+        found, columns = self._found, self.columns
+        if "compute" in terms or "waits" in terms:  # the interpreter's lock is in what was measured
+            columns = without_lock(columns)
+        columns = _with_work(columns, found, terms)
         if "dispatch" in terms:
+            columns = replace(columns, dispatch=replace(columns.dispatch, put_s=0.0))
             columns = replace(columns, own_s=found.own_s, call_s=found.call_s, after_s=found.after_s)
             graphs = columns.graphs
             columns.graphs = replace(graphs, later_s=found.later_s) if graphs else None

@@ -24,6 +24,7 @@ from graphsched.simulator.host_calls import (
     with_cpu_lanes,
 )
 from graphsched.simulator.instruction_cache import company_longer_s
+from graphsched.simulator.interpreter_lock import takes_turns
 from graphsched.simulator.lane_costs import CPU, CUDA, lanes_of
 from graphsched.simulator.model import Model, switched
 from graphsched.simulator.network import Route, tables_of
@@ -66,6 +67,7 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
         more_lanes=plan.more_lanes,
     )
     columns.after_s = frees_s(columns, plan)
+    columns.locks = takes_turns(columns, plan.mode)
     costs = _fill_runs(columns, durations, plan, model)
     if model.sharing:
         share_devices(columns, costs, plan, model)
@@ -119,8 +121,8 @@ def _fill_runs(columns: Columns, durations: Durations, plan: Plan, model: Model)
 
 
 def _job_s(columns: Columns, plan: Plan) -> float:
-    """What a lane's thread takes around a task; a rank's thread has no lanes beside it."""
-    return 0.0 if plan.mode == "distributed" else columns.dispatch.job_s
+    """What a lane's thread takes around a task, where it needs no lock; a rank's thread has no lanes beside it."""
+    return 0.0 if columns.locks or plan.mode == "distributed" else columns.dispatch.job_s
 
 
 def _add_states(columns: Columns, costs: Mapping[int, TaskCost], plan: Plan, model: Model) -> None:
