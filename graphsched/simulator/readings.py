@@ -32,6 +32,8 @@ class Readings:
         own_s, call_s, after_s: Columns of the thread's time.
         late_s: By action, start beyond what the model has from the last thing waited for.
         later_s: By CUDA graph, as `Replays.later_s`: less where something started sooner.
+        spread_s: By action, as `Replays.spread_s`: less where it started sooner; empty as there.
+        longer_s: By CUDA graph, as `Replays.longer_s`: no longer than the launch took; empty as there.
         pause_s: By action, the thread's time before it beyond the model's, after it was held up.
         return_s: The same after the last action, until the end of the run.
     """
@@ -53,6 +55,8 @@ class Readings:
         self._cold_s = 0.0  # what the thread's next call takes longer, for it has waited
         self._held = _held(columns)
         self.later_s = list(columns.graphs.later_s) if columns.graphs else []
+        self.spread_s = list(columns.graphs.spread_s) if columns.graphs else []
+        self.longer_s = list(columns.graphs.longer_s) if columns.graphs else []
         self._read()
         self._read_return(measured.timed_makespan_s)
 
@@ -121,21 +125,28 @@ class Readings:
     def _read_replay(self, first: int, time: float) -> None:
         """The launch of the graph that begins with action `first`, and all that it holds, the thread free at `time`.
 
-        What starts before the model lets it shows that the launch took effect earlier.
+        What starts before the model lets it shows that the launch took effect earlier; of a graph that is launched
+        piece after piece, that the thread came to this piece earlier.
         """
         graphs = self._columns.graphs
         assert graphs is not None
         k, pause_s = graphs.of[first], self.pause_s.get(first, 0.0)
         self._cold_s = 0.0
         begun_s = max([time - pause_s, *(self._end_s[j] for j in graphs.needs[k])])
-        first_s = self._issued_s[first] - (graphs.longer_s[k] if graphs.longer_s else 0.0)
-        spread_s = graphs.spread_s or [0.0] * len(self._start_s)
+        first_s = self._issued_s[first]
+        if self.longer_s:
+            self.longer_s[k] = min(self.longer_s[k], max(0.0, first_s - begun_s - pause_s))
+            first_s -= self.longer_s[k]
         ready_s = first_s + self._dispatch.launch_s + graphs.later_s[k]
-        early_s = max(0.0, ready_s - min(self._start_s[i] - spread_s[i] for i in self._held[k]))
+        early_s = max(0.0, ready_s - min(self._start_s[i] for i in self._held[k]))
         self.own_s[first] = first_s - begun_s - pause_s
         self.later_s[k] -= early_s
+        ready_s -= early_s
         for i in self._held[k]:
-            self._read_lane(i, ready_s + spread_s[i] - early_s - self._dispatch.launch_s, movable=False)
+            apart_s = 0.0
+            if self.spread_s:
+                apart_s = self.spread_s[i] = min(self.spread_s[i], self._start_s[i] - ready_s)
+            self._read_lane(i, ready_s + apart_s - self._dispatch.launch_s, movable=False)
 
     # -- streams -------------------------------------------------------------------------------
 

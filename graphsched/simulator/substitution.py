@@ -78,8 +78,10 @@ class Substitution:
         if "dispatch" in terms:
             columns = replace(columns, dispatch=replace(columns.dispatch, put_s=0.0))
             columns = replace(columns, own_s=found.own_s, call_s=found.call_s, after_s=found.after_s)
-            graphs = columns.graphs
-            columns.graphs = replace(graphs, later_s=found.later_s) if graphs else None
+            if columns.graphs:
+                columns.graphs = replace(
+                    columns.graphs, later_s=found.later_s, spread_s=found.spread_s, longer_s=found.longer_s
+                )
         if "waits" not in terms:
             return Engine(columns, timed=True).run()
         columns = _with_pauses(columns, found.pause_s)

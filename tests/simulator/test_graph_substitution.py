@@ -56,6 +56,18 @@ def test_so_it_is_where_graphs_cost_something_else(seed: int, starts: float, eve
     assert Substitution(measured).makespan_s(TERMS) == pytest.approx(measured.timed_makespan_s, rel=1e-6)
 
 
+@given(seed=st.integers(0, 10_000), share=st.floats(0.0, 1.0))
+@settings(max_examples=40, deadline=None)
+def test_so_it_is_where_pieces_of_a_graph_are_launched_sooner(seed: int, share: float) -> None:
+    """A second for each piece as predicted, a part of one as measured: what is late is launched before that."""
+    plan = in_graphs(seed)
+    slow = dict.fromkeys(("graph_across_root_s", "graph_across_edge_s"), 1.0)
+    predicted = replace(plan, platform=replace(plan.platform, dispatch=replace(GRAPHS, **slow)))  # type: ignore[arg-type]
+    fast = dict.fromkeys(slow, share)
+    measured = twin(predicted, dispatch=replace(GRAPHS, **fast))  # type: ignore[arg-type]
+    assert Substitution(measured).makespan_s(TERMS) == pytest.approx(measured.timed_makespan_s, rel=1e-6)
+
+
 @given(seed=st.integers(0, 10_000))
 @settings(max_examples=20, deadline=None)
 def test_a_perfect_prediction_is_changed_by_nothing(seed: int) -> None:
