@@ -98,19 +98,22 @@ class InterpreterLock:
             self._let_go(now)
 
     def _take(self, lane: int, had: Callable[[float], None], now: float) -> None:
-        """Call `had` once `lane` has the lock."""
-        if self._holder == NOBODY:
-            self._holder = lane
-            had(now)
-        else:
+        """Call `had` once `lane` has the lock, after those that wait for it."""
+        if not self._is_taken(lane, had, now):
             self._asleep.append((lane, had))
 
     def _woken(self, lane: int, had: Callable[[float], None], now: float) -> None:
-        if self._holder == NOBODY:
-            self._holder = lane
-            had(now)
-        else:
+        """Likewise of a lane that was woken: it is the next one again if another was faster."""
+        if not self._is_taken(lane, had, now):
             self._asleep.appendleft((lane, had))
+
+    def _is_taken(self, lane: int, had: Callable[[float], None], now: float) -> bool:
+        """Whether nobody had the lock, so that `lane` has it now."""
+        if self._holder != NOBODY:
+            return False
+        self._holder = lane
+        had(now)
+        return True
 
     def _go(self, i: int, now: float) -> None:
         self._next = i

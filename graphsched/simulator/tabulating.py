@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from graphsched.costs import TaskCost
 from graphsched.errors import PlanError
-from graphsched.plan import OUTSIDE, Copy, Plan, segments_of, stamped
+from graphsched.plan import OUTSIDE, Copy, Plan, Segments, segments_of, stamped
 from graphsched.plan.segments import blocks
-from graphsched.platform import CapacityTable, Link
+from graphsched.platform import CapacityTable, Dispatch, Link
 from graphsched.simulator.cache_states import inputs_longer_s
 from graphsched.simulator.columns import ALONE, BLOCKS, NEEDS_CPU, NETWORK, SEVERAL, Columns
 from graphsched.simulator.copy_engines import engines_of, rooms
@@ -41,12 +41,8 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
         PlanError: A task is on a lane where none can be.
     """
     segments = segments_of(plan) if plan.mode == "graph" else None
-    dispatch, durations = plan.platform.dispatch, Durations(plan)
-    if segments is not None:
-        memory = [n for name, n in durations.memory.items() if plan.platform.device(name).kind == "cuda"]
-        whole = OUTSIDE not in segments.of
-        dispatch = in_graph(dispatch, whole=whole, stamps=stamped(plan), memory_bytes=max(memory, default=0))
-    dispatch = switched(dispatch, model)
+    durations = Durations(plan)
+    dispatch = switched(_dispatch_of(plan, durations, segments), model)
     lanes = lanes_of(plan, dispatch)
     dispatch = with_cpu_lanes(dispatch, lanes.kind)
     columns = Columns(
@@ -82,6 +78,15 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
     if plan.mode == "distributed":
         columns.orders = orders_of(plan)
     return columns, tuple(durations.estimated)
+
+
+def _dispatch_of(plan: Plan, durations: Durations, segments: Segments | None) -> Dispatch:
+    """Costs of dispatch, in graph mode those where CUDA graphs hold the `segments`."""
+    if segments is None:
+        return plan.platform.dispatch
+    memory = [n for name, n in durations.memory.items() if plan.platform.device(name).kind == "cuda"]
+    whole = OUTSIDE not in segments.of
+    return in_graph(plan.platform.dispatch, whole=whole, stamps=stamped(plan), memory_bytes=max(memory, default=0))
 
 
 def _far_lanes(plan: Plan, kinds: Sequence[int]) -> frozenset[int]:
@@ -183,17 +188,15 @@ class _Way(NamedTuple):
 
 def _fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Model) -> None:
     """Times and blocking of copies; routes for those whose capacities other lanes use too."""
-    users: dict[str, set[int]] = {}
-    for i, copy in plan.copies.items():
-        for name in durations.link(copy).crosses:
-            users.setdefault(name, set()).add(columns.lane[i])
+    users = _users(columns, durations, plan)
     numbers = {name: k for k, name in enumerate(users)}
+    tables = plan.platform.tables if model.load else {}
     columns.capacities = [plan.platform.capacities[name] for name in users]
-    columns.tables = tables_of(plan.platform.tables if model.load else {}, numbers)
+    columns.tables = tables_of(tables, numbers)
     if model.contention and model.engines:
         columns.engine_of = engines_of(plan, lambda copy: durations.link(copy).memory)
         columns.engines = rooms(plan, columns.engine_of)
-    lanes_near = _lanes_near(users, plan.platform.tables if model.load else {})
+    lanes_near = _lanes_near(users, tables)
 
     def way_of(copy: Copy, on_cpu: bool) -> _Way:
         link, dispatch, shift_s = durations.link(copy), columns.dispatch, 0.0
@@ -239,6 +242,15 @@ def _fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Mode
             columns.resource[i] = NETWORK
         if columns.resource[i] == NETWORK or (on_cpu and model.contention):
             columns.routes[i] = route
+
+
+def _users(columns: Columns, durations: Durations, plan: Plan) -> dict[str, set[int]]:
+    """Lanes whose copies cross each capacity."""
+    users: dict[str, set[int]] = {}
+    for i, copy in plan.copies.items():
+        for name in durations.link(copy).crosses:
+            users.setdefault(name, set()).add(columns.lane[i])
+    return users
 
 
 def _lanes_near(users: dict[str, set[int]], tables: Mapping[str, CapacityTable]) -> dict[str, set[int]]:
