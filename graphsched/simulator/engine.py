@@ -8,29 +8,26 @@ event when they begin, one when the first of those that share ends. Ties are bro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from graphsched.errors import DeadlockError
 from graphsched.garbage import collector_off
-from graphsched.simulator.block_queue import BlockQueue
 from graphsched.simulator.clock import Call, Clock
 from graphsched.simulator.columns import ALONE, NETWORK, SEVERAL, Columns
-from graphsched.simulator.compute import CoreSharing, Pool, device_resource
 from graphsched.simulator.copy_engines import CopyEngine
 from graphsched.simulator.dispatch import UNKNOWN, Thread
 from graphsched.simulator.event_nodes import EVENTS
-from graphsched.simulator.fluid import Resource, Timer
+from graphsched.simulator.fluid import Resource
 from graphsched.simulator.gate import Gate
 from graphsched.simulator.graph_mode import inside, latencies_s
 from graphsched.simulator.host_calls import queries_s
 from graphsched.simulator.interpreter_lock import InterpreterLock, holds_lock
 from graphsched.simulator.lane_costs import CPU, CUDA, WAIT
-from graphsched.simulator.network import Network
 from graphsched.simulator.rank_threads import RankThreads
 from graphsched.simulator.returns import NOTHING, last_over, return_s
+from graphsched.simulator.shared_resources import SharedResources
 from graphsched.simulator.straight import Straight
-from graphsched.simulator.traffic import BesideTraffic, MemoryUse, Traffic, Unshared
 
 
 class Engine:
@@ -70,16 +67,9 @@ class Engine:
         self._horizon = 0.0  # what is on a stream and has no known end ends then or later
         self._missing: dict[int, int] = {}  # action -> how many ends it needs that are not known
         self._dependents: dict[int, list[int]] = {}
-        self._traffic = Traffic(columns.pressures, columns.pools)
-        devices = [_pool(columns, k, self._at) for k in range(columns.pools - 1)]
-        self._use = MemoryUse(columns.shares, [d.sharing if isinstance(d, Pool) else d for d in devices])
-        self._queues = [d for d in devices if isinstance(d, BlockQueue)] if columns.slowed else []
-        self._pools: list[Resource] = [_pressed(d, columns, self._traffic, k) for k, d in enumerate(devices)]
-        self._core_sharing = CoreSharing(columns.threads_of, columns.cores)
-        self._cores = Pool(self._core_sharing, _work(columns, columns.pools - 1), self._at)
-        self._pools.append(self._cores)
         self._routes = columns.routes
-        self._network = Network(columns.routes, columns.capacities, self._at, columns.tables, columns.slowed)
+        self._shared = SharedResources(columns, self._at)
+        self._pools, self._cores, self._network = self._shared.pools, self._shared.cores, self._shared.network
         self._engines = [CopyEngine(room, self._begin_copy) for room in columns.engines]
         self._gates = {k: Gate(s, columns.launches, partial(self._let_in, k)) for k, s in columns.spacing_s.items()}
         events = [EVENTS] * n if columns.event_gates else []
@@ -91,7 +81,7 @@ class Engine:
         if self._lock is not None:
             self._over = self._operation_over
         self._doors = {*self._engines, *self._gates.values(), *passing.values()}  # nothing there has a rate
-        self._coupled = bool(columns.held or columns.slowed or columns.pressures)
+        self._coupled = self._shared.coupled
         self._touched: dict[Resource, None] = {}
 
     def _new_lock(self) -> InterpreterLock:
@@ -288,7 +278,7 @@ class Engine:
         if time > self._now:
             self._now = time
         over = resource.due(token, time)
-        if over or resource in self._queues:  # blocks may have ended that are not the last
+        if over or resource in self._shared.queues:  # blocks may have ended that are not the last
             self._touched[resource] = None
         for i in over:
             if i in self._held:
@@ -366,27 +356,9 @@ class Engine:
     def _refresh(self) -> None:
         touched, self._touched = self._touched, {}
         if self._coupled:
-            self._couple(touched)
+            self._shared.couple(touched, self._now)
         for resource in touched:
             resource.refresh(self._now)
-
-    def _couple(self, touched: dict[Resource, None]) -> None:
-        """Add to what is `touched` what that changes elsewhere: copies by cores and by kernels, kernels by copies."""
-        if self._columns.held and self._cores in touched:
-            self._network.share_cores(self._core_sharing.share)
-            touched[self._network] = None
-        if self._columns.slowed and self._memory_changes(touched):
-            touched[self._network] = None
-        if self._columns.pressures and self._network in touched:
-            self._network.refresh(self._now)
-            touched.update((self._pools[k], None) for k in self._traffic.changed(self._network.rates()))
-
-    def _memory_changes(self, touched: Collection[Resource]) -> bool:
-        """Whether kernels on the resources that are `touched` use other shares of memory rates, and a copy feels it."""
-        for queue in self._queues:
-            if queue in touched:
-                queue.refresh(self._now)
-        return self._network.share_memory(self._use.now())
 
     def _rung(self, call: Call) -> None:
         """The thread, held up by a full queue, wakes at the first end that may make room: nothing happened before."""
@@ -394,27 +366,3 @@ class Engine:
         self._now = max(self._now, end - self._gap_s)
         self._horizon = max(self._horizon, end)
         self._after_change()
-
-
-def _pool(columns: Columns, k: int, timer: Timer) -> Pool | BlockQueue:
-    """What the tasks of a GPU share that has several busy lanes, or where copies and they slow each other."""
-    work_s = _work(columns, k)
-    if k >= columns.pools - 1 - columns.lone:
-        return Pool(Unshared(), work_s, timer)
-    kinds = (columns.curves, columns.curve_of, columns.pairs)
-    device = device_resource(*kinds, work_s, timer, queue=columns.block_queue)
-    if isinstance(device, BlockQueue) and columns.slowed:
-        device.looks_ahead = False
-    return device
-
-
-def _pressed(device: Pool | BlockQueue, columns: Columns, traffic: Traffic, k: int) -> Pool | BlockQueue:
-    """`device`, pool `k`, with its rates lowered by traffic."""
-    if isinstance(device, Pool) and columns.pressures:
-        device.sharing = BesideTraffic(device.sharing, columns.shares, traffic, k)
-    return device
-
-
-def _work(columns: Columns, pool: int) -> dict[int, float]:
-    used = pool in columns.resource
-    return {i: columns.work_s[i] for i, k in enumerate(columns.resource) if k == pool} if used else {}
