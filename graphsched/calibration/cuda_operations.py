@@ -23,7 +23,7 @@ from graphsched.calibration.cuda_kernels import launched
 from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_company import code_of
 from graphsched.calibration.graph_operations import in_graph
-from graphsched.calibration.graph_states import cache_states
+from graphsched.calibration.graph_states import cache_states, writing
 from graphsched.calibration.host_costs import Company, host_costs
 from graphsched.calibration.kernels import multiprocessors
 from graphsched.calibration.sampling import (
@@ -34,7 +34,7 @@ from graphsched.calibration.sampling import (
     sets_wanted,
     slowdowns,
 )
-from graphsched.calibration.serial_run import Step
+from graphsched.calibration.serial_run import Step, bind, clone
 from graphsched.costs import CacheStates, TaskCost
 from graphsched.executors.clocks import new_event
 
@@ -64,7 +64,7 @@ def measure_on_cuda(
         returned_bytes = sum(value.nbytes for value in step.task.outputs)
         host = _host_figures(calls, company, alone_s, returned_bytes)
         in_graphs = in_graph(calls, spinner.device, alone_s, returned_bytes)
-        cache = _states(step, calls, spinner.device, alone_s, returned_bytes) if in_graphs else None
+        cache = _states(step, len(calls), spinner.device, alone_s, returned_bytes) if in_graphs else None
         wanted = concurrency and alone_s < CURVE_BELOW_S
         curve = _curve(step, spinner, alone_s, host_s, seen.launches) if wanted else ()
         torch.cuda.synchronize()
@@ -75,14 +75,14 @@ def measure_on_cuda(
     return replace(cost, graph_s=in_graphs[0][1], graph_memory=in_graphs, cache=cache) if in_graphs else cost
 
 
-def _states(
-    step: Step, calls: Sequence[Callable[[], Any]], device: int, alone_s: float, returned_bytes: int
-) -> CacheStates | None:
-    found = cache_states(step, device, alone_s, returned_bytes, len(calls))
+def _states(step: Step, sets: int, device: int, alone_s: float, returned_bytes: int) -> CacheStates | None:
+    found = cache_states(step, device, alone_s, returned_bytes, sets)
     if found is None:
         return None
     try:
-        code = code_of(calls[0], device, alone_s, _input_bytes(step) + returned_bytes)
+        tensors = [clone(tensor) for tensor in step.tensors]
+        nbytes = _input_bytes(step) + returned_bytes
+        code = code_of(bind(step.task, tensors), writing(tensors), device, alone_s, nbytes)
     except Exception:  # it has run in graphs: what it raises is about memory
         return found
     return replace(found, **code._asdict())

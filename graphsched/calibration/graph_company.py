@@ -9,9 +9,15 @@ without. What the third takes longer than the first and the second, each of the 
 figure times the part of the cache that the other's code fills, and the other way round. Two probes, sums in all but
 name and so of one size, tell first what they fill.
 
+An operation that works on much makes the others longer too, for it takes room from their lines in the cache of data;
+that must not count as its own. So the same is measured once more with a fill of that cache at the start of each round:
+there the others have lost theirs in any case. Then code is lost to that cache as well and comes from memory: what the
+operation takes longer there than without fills is `Code.code_lost_s`, and what it takes longer in both `company_s`.
+
 All is one graph, so that all is of one launch and one place in memory; stamps stand between the parts alone, for they
 hide some of what is measured. The operation reads the same inputs every time, what it returns is given back at once,
-and other kinds work on little: so data is where it was, and only code is lost.
+and other kinds work on little: so data is where it was. Behind a fill inputs are written again right before the
+operation, for to wait for data would hide a wait for code.
 
 Not modelled: what a call costs those behind it beside code; kernels whose code alone is more than the cache holds.
 
@@ -29,9 +35,11 @@ from typing import Any, NamedTuple
 from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_operations import HELD, cache_bytes, rounds_wanted
 from graphsched.calibration.graph_rows import COLD_RUNS, sequence_of
+from graphsched.calibration.graph_states import filling
 from graphsched.executors.stamp_kernel import StampMemory
 
 ROUNDS = 16
+FILLED_ROUNDS = 8  # of those with a fill of the cache, which takes longer than the rest of a round
 CALLS = 3  # of the operation in a round
 RUNS = 15
 OTHERS = 128  # rows and columns that calls of other kinds work on
@@ -46,10 +54,26 @@ class Code(NamedTuple):
     Attributes:
         company_s: What it takes longer where the cache holds none of its code.
         footprint: Part of the cache that its code takes; None: not known.
+        code_lost_s: What it takes longer beyond that where the cache of data has lost its code too.
     """
 
     company_s: float = 0.0
     footprint: float | None = None
+    code_lost_s: float = 0.0
+
+
+class Losses(NamedTuple):
+    """Seconds that an operation takes longer behind all other kinds; also where the cache of data was filled since; and
+    that it and a probe in turn take longer than each in a row."""
+
+    others_s: float
+    filled_s: float
+    both_s: float
+
+    @property
+    def company_s(self) -> float:
+        """Of the operation alone: what others lose to it is in one of the two figures."""
+        return min(self.others_s, self.filled_s)
 
 
 class Region(NamedTuple):
@@ -59,7 +83,7 @@ class Region(NamedTuple):
     timed: Sequence[Call]
 
 
-def code_of(call: Call, device: int, alone_s: float, nbytes: int) -> Code:
+def code_of(call: Call, writes: Sequence[Call], device: int, alone_s: float, nbytes: int) -> Code:
     """What the instruction cache has to do with an operation.
 
     Nothing for a long one, and for one that reads and writes more than the cache of data is sure to hold: there the
@@ -67,6 +91,7 @@ def code_of(call: Call, device: int, alone_s: float, nbytes: int) -> Code:
 
     Args:
         call: Of the operation.
+        writes: What writes its inputs again.
         device: Number of the GPU.
         alone_s: Device seconds of one.
         nbytes: What one reads and returns.
@@ -79,8 +104,9 @@ def code_of(call: Call, device: int, alone_s: float, nbytes: int) -> Code:
     if not rounds or nbytes > HELD * cache_bytes(device):
         return Code()
     probe, known = reference(device)
-    company_s, both_s = _losses_s(_dropping(call), probe, rounds, device)
-    return Code(company_s, footprint(both_s, company_s, known))
+    losses = _losses(_dropping(call), probe, writes, rounds, device)
+    company_s = losses.company_s
+    return Code(company_s, footprint(losses.both_s, company_s, known), losses.filled_s - company_s)
 
 
 def footprint(both_s: float, company_s: float, probe: Code) -> float | None:
@@ -104,33 +130,54 @@ def footprint(both_s: float, company_s: float, probe: Code) -> float | None:
 def reference(device: int) -> tuple[Call, Code]:
     """A probe on a GPU, and its code: two of one size lose the same part to each other."""
     first, second = probes(device)
-    (first_s, both_s), (second_s, _) = (_losses_s(a, b, ROUNDS, device) for a, b in ((first, second), (second, first)))
-    lost_s = first_s + second_s
-    return first, Code(first_s, min(1.0, both_s / lost_s) if lost_s else None)
+    one, other = (_losses(a, b, (), ROUNDS, device) for a, b in ((first, second), (second, first)))
+    lost_s = one.company_s + other.company_s
+    return first, Code(one.company_s, min(1.0, one.both_s / lost_s) if lost_s else None)
 
 
-def _losses_s(call: Call, probe: Call, rounds: int, device: int) -> tuple[float, float]:
-    """Seconds that an operation takes longer behind all other kinds, and that it and a probe in turn do."""
-    parts = regions(call, probe, other_calls(device), rounds)
-    nothing_s, row_s, probe_s, both_s, others_s, among_s = regions_s(parts, device)
-    company_s = among_s - others_s - row_s + nothing_s
-    together_s = both_s - probe_s - row_s + nothing_s
-    return max(0.0, company_s) / rounds, max(0.0, together_s) / rounds
+def _losses(call: Call, probe: Call, writes: Sequence[Call], rounds: int, device: int) -> Losses:
+    """What an operation takes longer; nothing is below 0."""
+    filled = min(rounds, FILLED_ROUNDS)
+    parts = regions(call, probe, other_calls(device), [filling(device)], writes, (rounds, filled))
+    nothing_s, *found_s = regions_s(parts, device)
+    row_s, probe_s, both_s, others_s, among_s = ((seconds - nothing_s) / rounds for seconds in found_s[:5])
+    fill_s, after_s, fill_others_s, fill_among_s = ((seconds - nothing_s) / filled for seconds in found_s[5:])
+    return Losses(
+        others_s=max(0.0, among_s - others_s - row_s),
+        filled_s=max(0.0, (fill_among_s - fill_others_s) - (after_s - fill_s)),
+        both_s=max(0.0, both_s - probe_s - row_s),
+    )
 
 
-def regions(call: Call, probe: Call, others: Sequence[Call], rounds: int) -> list[Region]:
-    """Nothing, the operation in a row, the probe in a row, both in turn, all others, all others and it in turn.
+def regions(
+    call: Call,
+    probe: Call,
+    others: Sequence[Call],
+    fill: Sequence[Call],
+    writes: Sequence[Call],
+    rounds: tuple[int, int],
+) -> list[Region]:
+    """Nothing; the operation in a row, the probe in a row, both in turn, all others, all others and it in turn; then
+    behind fills of the cache nothing, the operation, all others, all others and it.
 
     Each is behind a round of its own.
 
+    Args:
+        call, probe, others, fill, writes: What the rounds are made of.
+        rounds: Without fills, and with them.
+
     Example:
-        >>> [" ".join(timed) for before, timed in regions("o", "v", "xy", 2)]
-        ['', 'o o', 'v v', 'v o v o', 'x y x y', 'x y o x y o']
-        >>> [" ".join(before) for before, timed in regions("o", "v", "xy", 2)]
-        ['o', 'o', 'v', 'v o', 'x y', 'x y o']
+        >>> found = regions("o", "v", "xy", "f", "w", (2, 1))
+        >>> [" ".join(timed) for before, timed in found]
+        ['', 'o o', 'v v', 'v o v o', 'x y x y', 'x y o x y o', 'f w', 'f w o', 'f x y w', 'f x y w o']
+        >>> [" ".join(before) for before, timed in found]
+        ['o', 'o', 'v', 'v o', 'x y', 'x y o', 'f w', 'f w o', 'f x y w', 'f x y w o']
     """
     turns = [[call], [probe], [probe, call], [*others], [*others, call]]
-    return [Region(turns[0], []), *(Region(turn, turn * rounds) for turn in turns)]
+    ready = [[*fill, *writes], [*fill, *others, *writes]]
+    filled = [ready[0], [*ready[0], call], ready[1], [*ready[1], call]]
+    often = [rounds[0]] * len(turns) + [rounds[1]] * len(filled)
+    return [Region(turns[0], []), *(Region(turn, turn * n) for turn, n in zip([*turns, *filled], often, strict=True))]
 
 
 def regions_s(parts: Sequence[Region], device: int) -> list[float]:

@@ -20,15 +20,18 @@ class CacheStates:
         lost_s: Where the cache holds none of its inputs; no less than `written_s`.
         company_s: Behind kernels of `COMPANY_KINDS` other kinds, so that its code must be fetched again.
         footprint: Part of the instruction cache that its code takes, and that others lose to it; None: not known.
+        code_lost_s: Beyond `company_s`, where the cache of data has lost its code too, so that it comes from memory.
     """
 
     written_s: float = 0.0
     lost_s: float = 0.0
     company_s: float = 0.0
     footprint: float | None = None
+    code_lost_s: float = 0.0
 
     def __post_init__(self) -> None:
-        check_figure(self.company_s, "company_s of cache states")
+        for name in ("company_s", "code_lost_s"):
+            check_figure(getattr(self, name), f"{name} of cache states")
         if self.footprint is not None:
             check_figure(self.footprint, "footprint of cache states")
             if self.footprint > 1.0:

@@ -14,7 +14,7 @@ hierarchies, IBM Systems Journal 9 (1970).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -44,7 +44,7 @@ class Cache(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Lines:
+class Lines:
     """What one GPU's cache holds of the values of a graph: bytes that came until each was used last."""
 
     cache: Cache
@@ -62,7 +62,7 @@ class _Lines:
         return self.cache.lost_of(self.came - self.used[name]) if name in self.used else 1.0
 
 
-class _Use(NamedTuple):
+class Use(NamedTuple):
     """What one action on a GPU reads and writes there."""
 
     action: int
@@ -78,8 +78,8 @@ def inputs_longer_s(plan: Plan, costs: Mapping[int, TaskCost]) -> dict[int, floa
         costs: Of its tasks on GPUs.
     """
     found: dict[int, float] = {}
-    for uses in _uses(plan, costs).values():
-        cache = _cache(costs[use.action] for use in uses if use.action in costs)
+    for uses in uses_by_device(plan, costs).values():
+        cache = cache_of(costs[use.action] for use in uses if use.action in costs)
         if cache is not None:
             written = {name for use in uses for name in use.writes}
             for action, (fresh, lost) in _parts(uses, cache, written).items():
@@ -89,12 +89,12 @@ def inputs_longer_s(plan: Plan, costs: Mapping[int, TaskCost]) -> dict[int, floa
     return found
 
 
-def _parts(uses: Sequence[_Use], cache: Cache, written: set[str]) -> dict[int, tuple[float, float]]:
+def _parts(uses: Sequence[Use], cache: Cache, written: set[str]) -> dict[int, tuple[float, float]]:
     """Of each task's inputs, the part that is there and was written by the graph, and the part that is lost.
 
     The second of two rounds counts, which finds what the first has left.
     """
-    lines, parts = _Lines(cache), {}
+    lines, parts = Lines(cache), {}
     for _ in range(2):
         for use in uses:
             lost = lines.use(use.reads)
@@ -104,7 +104,38 @@ def _parts(uses: Sequence[_Use], cache: Cache, written: set[str]) -> dict[int, t
     return parts
 
 
-def _cache(costs: Iterable[TaskCost]) -> Cache | None:
+def codes_lost(plan: Plan, costs: Mapping[int, TaskCost], codes: Mapping[int, Collection[str]]) -> dict[int, float]:
+    """Part of each task's code that the cache of data has lost since it was used last; where a cache is known.
+
+    Code comes through that cache on its way to the instruction cache, and leaves it for data as data does.
+
+    Args:
+        plan: In graph mode.
+        costs: Of its tasks on GPUs.
+        codes: Names of the code of each of these tasks.
+    """
+    found: dict[int, float] = {}
+    for uses in uses_by_device(plan, costs).values():
+        cache = cache_of(costs[use.action] for use in uses if use.action in costs)
+        if cache is not None:
+            found |= _codes_lost(uses, cache, codes)
+    return found
+
+
+def _codes_lost(uses: Sequence[Use], cache: Cache, codes: Mapping[int, Collection[str]]) -> dict[int, float]:
+    lines, used, found = Lines(cache), dict[str, float](), dict[int, float]()
+    for _ in range(2):  # the second round finds what the first has left
+        for use in uses:
+            names = codes.get(use.action, ())
+            gone = [cache.lost_of(lines.came - used[name]) if name in used else 1.0 for name in names]
+            found[use.action] = sum(gone) / max(1, len(gone))
+            lines.use(use.reads)
+            lines.use(use.writes)
+            used.update(dict.fromkeys(names, lines.came))
+    return found
+
+
+def cache_of(costs: Iterable[TaskCost]) -> Cache | None:
     """The cache of a GPU, by the amounts of memory that its operations were measured with."""
     points = [nbytes for cost in costs if cost.cache is not None for nbytes, _ in cost.graph_memory]
     return Cache(min(points), max(points)) if points else None
@@ -118,19 +149,19 @@ def tasks_by_device(plan: Plan, costs: Mapping[int, TaskCost]) -> dict[str, list
     return found
 
 
-def _uses(plan: Plan, costs: Mapping[int, TaskCost]) -> dict[str, list[_Use]]:
+def uses_by_device(plan: Plan, costs: Mapping[int, TaskCost]) -> dict[str, list[Use]]:
     """What tasks and copies use, by the GPU that they use it on, in the order of the plan."""
     devices = tasks_by_device(plan, costs)
-    found: dict[str, list[_Use]] = {device: [] for device in devices}
+    found: dict[str, list[Use]] = {device: [] for device in devices}
     where = {i: device for device, actions in devices.items() for i in actions}
     values = plan.work.values
     for i, task in enumerate(plan.tasks):
         if i in where and task is not None:
             reads = {read.value.root: values[read.value.root].nbytes for read in task.reads}
             made = [values[value.root] for value in (*task.outputs, *task.updates)]
-            found[where[i]].append(_Use(i, reads, {value.name: value.nbytes for value in made}))
+            found[where[i]].append(Use(i, reads, {value.name: value.nbytes for value in made}))
         elif i in plan.copies and plan.copies[i].target in found:
             value = values[plan.copies[i].read.value.root]
             names = [value.name, *(made.name for made in (task.outputs if task is not None else ()))]
-            found[plan.copies[i].target].append(_Use(i, {}, dict.fromkeys(names, value.nbytes)))
+            found[plan.copies[i].target].append(Use(i, {}, dict.fromkeys(names, value.nbytes)))
     return found

@@ -2,7 +2,8 @@
 
 A kernel that ran before finds its code, unless kernels of other code came since that fill the cache together. How much
 of it they fill is counted in the order of the plan, each code once; between none of it and all of it that a kernel
-loses grows in proportion. Which code a kernel has is known by its name; of operations whose kernels are not known by
+loses grows in proportion. What it loses comes from the cache of data, or from memory where so much data came since
+that it is lost there too. Which code a kernel has is known by its name; of operations whose kernels are not known by
 their own. Where footprints are not known, so many kinds fill the cache as company was measured with.
 
 Not modelled: lanes that run beside each other, whose actions come in the order of the plan; what is lost to the kernels
@@ -18,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from graphsched.costs import COMPANY_KINDS, TaskCost
 from graphsched.plan import Plan
-from graphsched.simulator.cache_states import tasks_by_device
+from graphsched.simulator.cache_states import codes_lost, tasks_by_device
 from graphsched.workload import Task
 
 Codes = Mapping[str, float]
@@ -33,12 +34,14 @@ def company_longer_s(plan: Plan, costs: Mapping[int, TaskCost]) -> dict[int, flo
         costs: Of its tasks on GPUs.
     """
     found: dict[int, float] = {}
+    codes = {i: codes_of(plan.tasks[i], cost) for i, cost in costs.items()}
+    slower = any(cost.cache is not None and cost.cache.code_lost_s for cost in costs.values())
+    gone = codes_lost(plan, costs, codes) if slower else {}
     for mine in tasks_by_device(plan, costs).values():
-        parts = lost_parts([codes_of(plan.tasks[i], costs[i]) for i in mine])
-        for i, lost in zip(mine, parts, strict=True):
+        for i, lost in zip(mine, lost_parts([codes[i] for i in mine]), strict=True):
             states = costs[i].cache
             if states is not None:
-                found[i] = states.company_s * lost
+                found[i] = lost * (states.company_s + gone.get(i, 0.0) * states.code_lost_s)
     return found
 
 

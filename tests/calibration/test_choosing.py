@@ -155,12 +155,12 @@ def test_a_measurement_tries_whatever_comes_of_it(
     for name, figure in {
         "_workspace_bytes": 0, "_sets": 1, "_alone": ([1e-5], 6e-6), "host_costs": host, "in_graph": found,
         "cache_states": CacheStates(1e-6, 2e-6), "code_of": Code(5e-7, 0.25), "_input_bytes": 8,
-        "launched": Launched(3, kernels), "multiprocessors": PROCESSORS,
+        "launched": Launched(3, kernels), "multiprocessors": PROCESSORS, "bind": print,
     }.items():  # fmt: skip
         monkeypatch.setattr(cuda_operations, name, lambda *_, figure=figure: figure)
     monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    step: Any = SimpleNamespace(bound=lambda: print, task=SimpleNamespace(outputs=()))
+    step: Any = SimpleNamespace(bound=lambda: print, task=SimpleNamespace(outputs=()), tensors=())
     spinner: Any = SimpleNamespace(device=0)
     company: Any = SimpleNamespace()
     cost = cuda_operations.measure_on_cuda(step, spinner, 1, concurrency=False, company=company)
@@ -177,10 +177,10 @@ def test_code_that_cannot_be_measured_leaves_what_was_found(monkeypatch: pytest.
     def fails(*_: Any) -> Any:
         raise TaskFailedError("out of memory")
 
-    for name, figure in {"cache_states": CacheStates(1e-6, 2e-6), "_input_bytes": 8}.items():
+    for name, figure in {"cache_states": CacheStates(1e-6, 2e-6), "_input_bytes": 8, "bind": print}.items():
         monkeypatch.setattr(cuda_operations, name, lambda *_, figure=figure: figure)
     monkeypatch.setattr(cuda_operations, "code_of", fails)
-    step: Any = SimpleNamespace()
-    assert cuda_operations._states(step, [print], 0, 1e-5, 8) == CacheStates(1e-6, 2e-6)
+    step: Any = SimpleNamespace(task=None, tensors=())
+    assert cuda_operations._states(step, 1, 0, 1e-5, 8) == CacheStates(1e-6, 2e-6)
     monkeypatch.setattr(cuda_operations, "cache_states", lambda *_: None)
-    assert cuda_operations._states(step, [print], 0, 1e-5, 8) is None
+    assert cuda_operations._states(step, 1, 0, 1e-5, 8) is None

@@ -105,3 +105,19 @@ def test_company_is_added_in_the_prediction() -> None:
     assert predict(plan).makespan_s == pytest.approx(32 + 4 * 0.125)
     assert predict(plan, model=Model(company=False)).makespan_s == 32.0
     assert predict(plan, mode="eager").makespan_s == predict(plan, mode="eager", model=Model(company=False)).makespan_s
+
+
+def test_code_that_data_has_driven_out_comes_from_memory() -> None:
+    """neg, exp, relu in turn, footprint 0.5: all code is lost; of memory only where much data came since it was used."""
+    plan = tasks_in_turn(3, 6)
+    states = CacheStates(company_s=COMPANY_S, footprint=0.5, code_lost_s=1.0)
+    for held, extra in ((1 << 30, 0.0), (8, 1.0)):
+        cost = TaskCost(8.0, graph_s=8.0, graph_memory=((held, 8.0), (2 * held, 8.0)), cache=states)
+        assert company_of(plan, [cost]) == pytest.approx([1.0 + extra / COMPANY_S] * 6)
+
+
+def test_code_that_is_still_in_the_instruction_cache_is_not_fetched() -> None:
+    """neg alone: whatever data came, its code is there."""
+    states = CacheStates(company_s=COMPANY_S, footprint=0.5, code_lost_s=1.0)
+    cost = TaskCost(8.0, graph_s=8.0, graph_memory=((8, 8.0), (16, 8.0)), cache=states)
+    assert company_of(tasks_in_turn(1, 4), [cost]) == [0.0] * 4
