@@ -277,22 +277,26 @@ class Dispatch:
     def at(self, call_s: float, colds: tuple[tuple[int, float], ...] = ()) -> Dispatch:
         """These figures for a thread whose tiny operation takes `call_s` now: a core's speed changes within minutes.
 
-        All host time of calls is scaled by the ratio to the yardstick; as it is where either is unknown (0). What calls
-        take longer after waits changes otherwise: `colds` as measured now, where it was.
+        All host time of calls, and of launches of CUDA graphs, is scaled by the ratio to the yardstick; as it is where
+        either is unknown (0). What calls take longer after waits changes otherwise: `colds` as measured now, where it
+        was.
 
         Example:
             >>> Dispatch(call_s=6e-6, record_s=1e-6).at(9e-6).record_s
             1.5e-06
+            >>> Dispatch(call_s=6e-6, graph_starts=((1, 8e-6),)).at(9e-6).graph_start_s(1)
+            1.2e-05
             >>> Dispatch(call_s=6e-6, colds=((200, 1e-6),)).at(9e-6, ((200, 5e-6),)).colds
             ((200, 5e-06),)
         """
         if not (self.call_s and call_s):
             return self
         pace = call_s / self.call_s
-        scaled: dict[str, Any] = {name: getattr(self, name) * pace for name in HOST_CALLS}
+        scaled: dict[str, Any] = {name: getattr(self, name) * pace for name in HOST_CALLS + GRAPH_LAUNCHES}
+        starts = tuple((nodes, seconds * pace) for nodes, seconds in self.graph_starts)
         changes = tuple((k, seconds * pace) for k, seconds in self.changes)
         colds = colds or tuple((k, seconds * pace) for k, seconds in self.colds)
-        return replace(self, **scaled, changes=changes, colds=colds, call_s=call_s)
+        return replace(self, **scaled, changes=changes, graph_starts=starts, colds=colds, call_s=call_s)
 
 
 TABLES = {
@@ -318,6 +322,12 @@ HOST_CALLS = (
     "copy_company_s", "copy_out_company_s", "peer_company_s", "put_s",
 )  # fmt: skip
 """Fields of `Dispatch` that are host time of the dispatching thread's calls."""
+
+GRAPH_LAUNCHES = (
+    "graph_launch_s", "graph_launch_node_s", "graph_across_s", "graph_across_start_s", "graph_across_root_s",
+    "graph_across_edge_s",
+)  # fmt: skip
+"""Fields of `Dispatch` that are the thread's time for launching a CUDA graph."""
 
 BLOCKING_BYTES = 4096
 """What the copies of `Dispatch.blocking_in_s` and its like carry."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from graphsched.errors import PlatformError
 from graphsched.platform import Device, Dispatch, Link, Platform, check_number
-from graphsched.platform.dispatch import TABLES
+from graphsched.platform.dispatch import GRAPH_LAUNCHES, TABLES
 
 SIZES, SECONDS = (1000, 2000, 10_000), (2.0, 3.0, 19.0)
 
@@ -211,6 +211,16 @@ def test_calls_after_waits_go_with_the_pace_unless_they_were_measured_and_throug
     assert dispatch.at(0.0, ((50, 9e-6),)) == dispatch
     here = Platform("here", (Device("cpu", "cpu"),), dispatch=dispatch)
     assert Platform.from_dict(json.loads(json.dumps(here.to_dict()))).dispatch == dispatch
+
+
+def test_launches_of_graphs_change_with_the_pace_and_the_gpus_own_time_does_not() -> None:
+    """Twice the yardstick: twice the thread's time for each launch; nodes and edges on the GPU take what they did."""
+    known = {name: 1e-6 * k for k, name in enumerate(GRAPH_LAUNCHES, 1)}
+    starts = ((1, 8e-6), (100, 9e-6))
+    now = Dispatch(call_s=5e-6, graph_starts=starts, graph_node_s=1e-6, graph_other_device_s=3e-6, **known).at(1e-5)
+    assert {name: getattr(now, name) for name in known} == {name: 2 * seconds for name, seconds in known.items()}
+    assert now.graph_starts == ((1, 1.6e-5), (100, 1.8e-5))
+    assert (now.graph_node_s, now.graph_other_device_s) == (1e-6, 3e-6)
 
 
 def test_a_call_is_colder_the_longer_the_wait_before_it() -> None:
