@@ -108,7 +108,7 @@ def test_company_is_added_in_the_prediction() -> None:
 
 
 def test_code_that_data_has_driven_out_comes_from_memory() -> None:
-    """neg, exp, relu in turn, footprint 0.5: all code is lost; of memory only where much data came since it was used."""
+    """neg, exp, relu, footprint 0.5: all code is lost, to memory only where much data came since it was used."""
     plan = tasks_in_turn(3, 6)
     states = CacheStates(company_s=COMPANY_S, footprint=0.5, code_lost_s=1.0)
     for held, extra in ((1 << 30, 0.0), (8, 1.0)):
