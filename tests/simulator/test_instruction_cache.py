@@ -117,7 +117,7 @@ def test_code_that_data_has_driven_out_comes_from_memory() -> None:
 
 
 def test_code_that_is_still_in_the_instruction_cache_is_not_fetched() -> None:
-    """neg alone: whatever data came, its code is there."""
-    states = CacheStates(company_s=COMPANY_S, footprint=0.5, code_lost_s=1.0)
+    """neg, exp, relu in turn, which fill nothing of that cache: whatever data came, their code is there."""
+    states = CacheStates(company_s=COMPANY_S, footprint=0.0, code_lost_s=1.0)
     cost = TaskCost(8.0, graph_s=8.0, graph_memory=((8, 8.0), (16, 8.0)), cache=states)
-    assert company_of(tasks_in_turn(1, 4), [cost]) == [0.0] * 4
+    assert company_of(tasks_in_turn(3, 6), [cost]) == [0.0] * 6
