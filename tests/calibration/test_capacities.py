@@ -56,7 +56,7 @@ def together(where: Platform, flows: list[Flow], copies: int = 60) -> list[float
     return [1000 * parts[flow] / first for flow in flows]
 
 
-def check(host: SimulatedHost, flows: list[Flow], within: float, found: Capacities | None = None) -> None:
+def assert_predicted(host: SimulatedHost, flows: list[Flow], within: float, found: Capacities | None = None) -> None:
     predicted = together(platform_of(host, found or fit_capacities(host.gpus, host.links(), host.measure)), flows)
     assert predicted == pytest.approx(host.truth(flows), rel=within)
 
@@ -106,7 +106,7 @@ def test_a_link_alone_keeps_its_rate_where_a_port_gives_several_less(gpus: int, 
     ],
 )
 def test_patterns_that_were_not_measured_are_predicted(flows: list[Flow]) -> None:
-    check(SimulatedHost(), flows, 0.03)
+    assert_predicted(SimulatedHost(), flows, 0.03)
 
 
 def test_the_figures_of_the_host_are_found() -> None:
@@ -125,7 +125,7 @@ def test_noise_stays_noise() -> None:
     host = SimulatedHost(noise=0.004)
     found = fit_capacities(4, host.links(), host.measure)
     for flows in (host_flows(4, 4, 0), host_flows(4, 4, 4), ALL_TO_ALL):
-        check(host, flows, 0.015, found)
+        assert_predicted(host, flows, 0.015, found)
 
 
 def test_turns_are_told_from_fair_shares() -> None:
@@ -143,7 +143,7 @@ def test_an_uneven_topology_has_ports_for_the_pairs_that_are_linked() -> None:
         "cuda:0/out", "cuda:0/in", "cuda:1/out", "cuda:1/in",
     }  # fmt: skip
     assert all("cuda:2" not in flow or "cpu" in flow for flows in host.asked for flow in flows)
-    check(host, [("cuda:0", "cuda:1"), ("cuda:1", "cuda:0")], 0.01, found)
+    assert_predicted(host, [("cuda:0", "cuda:1"), ("cuda:1", "cuda:0")], 0.01, found)
 
 
 def test_without_peer_access_only_the_host_is_shared() -> None:

@@ -22,7 +22,9 @@ ALL_OF_THEM = ["worker:0", "worker:1"]
 ALL = [all_reduce, reduce, reduce_scatter, all_gather, all_to_all]
 
 
-def refused(error: type[Exception], message: str, request: Callable[[gs.Workload], Any], work: gs.Workload) -> None:
+def assert_refused(
+    error: type[Exception], message: str, request: Callable[[gs.Workload], Any], work: gs.Workload
+) -> None:
     """Make sure that `request` fails with `message`, and leaves the workload as it was."""
     before = work.to_dict()
     with pytest.raises(error, match=re.escape(message)):
@@ -45,7 +47,7 @@ def test_values_that_differ(collective: Any, other: torch.Tensor, message: str) 
     if collective is all_gather and "@" in message:
         assert len(collective(work, values)) == 2
         return
-    refused(WorkloadError, message, lambda work: collective(work, values), work)
+    assert_refused(WorkloadError, message, lambda work: collective(work, values), work)
 
 
 @pytest.mark.parametrize("collective", ALL)
@@ -65,13 +67,15 @@ def test_values_that_are_no_list_of_values_of_this_workload(collective: Any) -> 
         ([open_ended], WorkloadError, "where value 'free' is: give its task 'free' one device, as device='cuda:0'"),
         ([some_gpu], WorkloadError, "where value 'some' is: give its task 'some' one device"),
     ):
-        refused(error, message, lambda work, given=given: collective(work, given), work)  # type: ignore[misc]
+        assert_refused(error, message, lambda work, given=given: collective(work, given), work)  # type: ignore[misc]
 
 
 def test_a_state_without_a_home_and_a_value_without_a_shape() -> None:
     work = gs.Workload()
     state = work.state("w", X)
-    refused(WorkloadError, "where value 'w' is: give its state one device", lambda w: all_reduce(w, [state]), work)
+    assert_refused(
+        WorkloadError, "where value 'w' is: give its state one device", lambda w: all_reduce(w, [state]), work
+    )
     bare = gs.Workload.from_dict(
         {
             "name": "bare",
@@ -80,13 +84,13 @@ def test_a_state_without_a_home_and_a_value_without_a_shape() -> None:
             "kept": [],
         }
     )
-    refused(WorkloadError, "value 'v' has no shape", lambda w: all_reduce(w, [bare.values["v"]]), bare)
+    assert_refused(WorkloadError, "value 'v' has no shape", lambda w: all_reduce(w, [bare.values["v"]]), bare)
 
 
 def test_types_that_torch_cannot_add() -> None:
     """They may be moved, though."""
     work, values = on_workers([TensorSpec((4,), "float8_e4m3fn")] * 2)
-    refused(WorkloadError, "float8_e4m3fn[4], which torch cannot add", lambda w: all_reduce(w, values), work)
+    assert_refused(WorkloadError, "float8_e4m3fn[4], which torch cannot add", lambda w: all_reduce(w, values), work)
     assert len(all_gather(work, values)) == 2
 
 
@@ -103,7 +107,7 @@ def test_unknown_algorithms(collective: Any) -> None:
     work, values = on_workers([X, X])
     for algorithm, said in (("rnig", "'rnig': did you mean ring"), (7, "7: there are ")):
         message = f"no algorithm of {collective.__name__} {said}"
-        refused(WorkloadError, message, lambda w, a=algorithm: collective(w, values, algorithm=a), work)  # type: ignore[misc]
+        assert_refused(WorkloadError, message, lambda w, a=algorithm: collective(w, values, algorithm=a), work)  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
@@ -146,16 +150,18 @@ def test_unknown_algorithms(collective: Any) -> None:
 )
 def test_options_that_do_not_fit(options: dict[str, Any], message: str) -> None:
     work, values = on_workers([X, X])
-    refused(WorkloadError, message, lambda work: all_reduce(work, values, **options), work)
+    assert_refused(WorkloadError, message, lambda work: all_reduce(work, values, **options), work)
 
 
 def test_names() -> None:
     """A name that is taken, and ones that no task may have."""
     work, values = on_workers([X, X])
     all_reduce(work, values, name="first")
-    refused(DuplicateNameError, "name 'first' is taken", lambda w: all_reduce(w, values, name="first"), work)
-    refused(DuplicateNameError, "a name must be a non-empty string", lambda w: all_reduce(w, values, name=""), work)
-    refused(DuplicateNameError, "which plans reserve", lambda w: all_reduce(w, values, name="a b"), work)
+    assert_refused(DuplicateNameError, "name 'first' is taken", lambda w: all_reduce(w, values, name="first"), work)
+    assert_refused(
+        DuplicateNameError, "a name must be a non-empty string", lambda w: all_reduce(w, values, name=""), work
+    )
+    assert_refused(DuplicateNameError, "which plans reserve", lambda w: all_reduce(w, values, name="a b"), work)
 
 
 def test_reduce_to_and_broadcast_from_somewhere_else() -> None:
@@ -177,7 +183,7 @@ def test_reduce_to_and_broadcast_from_somewhere_else() -> None:
         ),
         ("algorithm 'direct' takes no blocks", lambda w: broadcast(w, values[0], ["cpu"], blocks=2)),
     ):
-        refused(WorkloadError, message, request, work)
+        assert_refused(WorkloadError, message, request, work)
 
 
 @pytest.mark.parametrize("collective", ALL)
@@ -188,17 +194,17 @@ def test_auto_needs_a_platform_that_has_the_devices(collective: Any) -> None:
         (machine("worker:0"), "no device on platform 'machine' 'worker:1': did you mean worker:0"),
     ):
         request = functools.partial(collective, values=values, algorithm="auto", platform=platform)
-        refused(WorkloadError, message, request, work)
+        assert_refused(WorkloadError, message, request, work)
 
 
 def test_broadcast_by_itself_needs_a_platform_that_has_the_devices() -> None:
     work, values = on_workers([X])
     where = {"algorithm": "auto", "platform": machine("worker:0")}
-    refused(WorkloadError, "'worker:1'", lambda w: broadcast(w, values[0], ["worker:1"], **where), work)  # type: ignore[arg-type]
+    assert_refused(WorkloadError, "'worker:1'", lambda w: broadcast(w, values[0], ["worker:1"], **where), work)  # type: ignore[arg-type]
     where = {"algorithm": "auto", "platform": WORKERS, "blocks": 1}
-    refused(WorkloadError, "leave blocks= out", lambda w: broadcast(w, values[0], ["worker:1"], **where), work)  # type: ignore[arg-type]
+    assert_refused(WorkloadError, "leave blocks= out", lambda w: broadcast(w, values[0], ["worker:1"], **where), work)  # type: ignore[arg-type]
 
 
 def test_choose_refuses_what_all_reduce_refuses() -> None:
     work, values = on_workers([X, X.double()])
-    refused(WorkloadError, "values of one element type", lambda w: choose(w, values, platform=WORKERS), work)
+    assert_refused(WorkloadError, "values of one element type", lambda w: choose(w, values, platform=WORKERS), work)

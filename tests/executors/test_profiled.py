@@ -143,13 +143,13 @@ def gpu_agreements(work: Workload, names: tuple[str, ...], lanes: dict[str, str]
     return [agreement_of(run, trace) for run in runs if isinstance(run, ProfiledRun)]
 
 
-def check_matched(found: Agreement) -> None:
+def assert_matched(found: Agreement) -> None:
     shown = found.figures()
     assert shown["unmatched"] == {}, shown
     assert shown["matched"] == shown["actions"] > 0, shown
 
 
-def check_close(found: Agreement) -> None:
+def assert_close(found: Agreement) -> None:
     """What spans have before and after their work is microseconds, where that is judged.
 
     A single start may be more: another lane's kernel may leave the GPU just before.
@@ -170,8 +170,8 @@ def test_spans_of_one_gpu_agree_with_the_profiler() -> None:
     work = two_rows(1024, "cuda:0", "cuda:0", second=other)
     eager, graph = gpu_agreements(work, ("cuda:0",), ONE_GPU, ("eager", "graph"))
     for found in (eager, graph):
-        check_matched(found)
-        check_close(found)
+        assert_matched(found)
+        assert_close(found)
     assert eager.matching.method == "launches"
     first = eager.measured.plan.index_of["a0"]
     assert len(eager.matching.work[first]) >= 6  # three products, three remainders
@@ -187,7 +187,7 @@ def test_lanes_of_equal_kernels_are_matched_or_said_to_be_ambiguous() -> None:
     shown = graph.figures()
     assert set(shown["unmatched"].values()) <= {AMBIGUOUS}, shown
     assert graph.measured.plan.index_of["sum"] in graph.matching.work, shown
-    check_close(graph)
+    assert_close(graph)
 
 
 @pytest.mark.multigpu
@@ -195,6 +195,6 @@ def test_spans_of_two_gpus_and_the_copy_between_them_agree_with_the_profiler() -
     lanes = {f"{row}{k}": f"cuda:{n}/s0" for n, row in enumerate("ab") for k in range(3)} | {"sum": "cuda:1/s0"}
     eager, graph = gpu_agreements(two_rows(2048, "cuda:0", "cuda:1"), ("cuda:0", "cuda:1"), lanes, ("eager", "graph"))
     for found in (eager, graph):
-        check_matched(found)
-        check_close(found)
+        assert_matched(found)
+        assert_close(found)
         assert sorted(found.shifts_s) == ["cuda:0", "cuda:1"]

@@ -278,7 +278,7 @@ def edited(path: Path, edit: Callable[[Any], Any]) -> None:
     changed(path, text=json.dumps(data))
 
 
-def refused(path: Path, message: str) -> None:
+def assert_refused(path: Path, message: str) -> None:
     with pytest.raises(FileFormatError, match=message) as error:
         load_plan(path)
     assert str(path) in str(error.value)
@@ -286,14 +286,14 @@ def refused(path: Path, message: str) -> None:
 
 def test_files_that_are_none(tmp_path: Path) -> None:
     path = tmp_path / "p"
-    refused(path, "cannot read .*: No such file")
+    assert_refused(path, "cannot read .*: No such file")
     for content in (b"", b"{}", b"\x80\x04.", b"PK\x03\x04 and no more"):
         path.write_bytes(content)
-        refused(path, "is truncated, or no saved plan: name a whole file that gs.save_plan wrote")
+        assert_refused(path, "is truncated, or no saved plan: name a whole file that gs.save_plan wrote")
     torch.save({"w": torch.ones(2)}, path)
-    refused(path, "is no saved plan: name a file that gs.save_plan wrote")
+    assert_refused(path, "is no saved plan: name a file that gs.save_plan wrote")
     torch.save(torch.nn.Linear(2, 2), path)
-    refused(path, "is truncated, or no saved plan")
+    assert_refused(path, "is truncated, or no saved plan")
 
 
 def test_a_truncated_file(tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ def test_a_truncated_file(tmp_path: Path) -> None:
     whole = path.read_bytes()
     for share in (0.1, 0.5, 0.99):
         path.write_bytes(whole[: int(share * len(whole))])
-        refused(path, "is truncated, or no saved plan")
+        assert_refused(path, "is truncated, or no saved plan")
 
 
 def test_a_changed_file(tmp_path: Path) -> None:
@@ -310,17 +310,17 @@ def test_a_changed_file(tmp_path: Path) -> None:
     for entries in ({"sha256": "0"}, {"sha256": None}):
         save_plan(square(), path)
         changed(path, **entries)
-        refused(path, "is not as it was written: its hash differs")
+        assert_refused(path, "is not as it was written: its hash differs")
     for name in ("text", "tensors"):
         save_plan(square(), path)
         content = torch.load(path, weights_only=True)
         content[name] = content["text"] + " " if name == "text" else {"x": torch.zeros(2, 2)}
         torch.save(content, path)
-        refused(path, "its hash differs")
+        assert_refused(path, "its hash differs")
     for entries in ({"text": 5, "sha256": ""}, {"tensors": [1], "sha256": ""}):
         save_plan(square(), path)
         changed(path, **entries)
-        refused(path, "its hash differs")
+        assert_refused(path, "its hash differs")
 
 
 @pytest.mark.parametrize(
@@ -336,7 +336,7 @@ def test_tensors_that_are_not_whole_in_the_file(tmp_path: Path, tensor: torch.Te
     """One of a few bytes would take 40 TB."""
     save_plan(square(), tmp_path / "p")
     changed(tmp_path / "p", tensors={"x": tensor}, sha256="")
-    refused(tmp_path / "p", "is not as it was written: its hash differs")
+    assert_refused(tmp_path / "p", "is not as it was written: its hash differs")
 
 
 @pytest.mark.parametrize("entry", ["kind", "version", "text", "tensors", "sha256"])
@@ -344,19 +344,19 @@ def test_entries_that_are_tensors(tmp_path: Path, entry: str) -> None:
     """Which are neither true nor false."""
     save_plan(square(), tmp_path / "p")
     changed(tmp_path / "p", **{"sha256": "", entry: torch.ones(3)})
-    refused(tmp_path / "p", "is no saved plan|of version tensor|its hash differs")
+    assert_refused(tmp_path / "p", "is no saved plan|of version tensor|its hash differs")
 
 
 def test_a_text_that_is_nested_too_deep(tmp_path: Path) -> None:
     save_plan(square(), tmp_path / "p")
     changed(tmp_path / "p", text="[" * 100_000)
-    refused(tmp_path / "p", "is no saved plan: RecursionError")
+    assert_refused(tmp_path / "p", "is no saved plan: RecursionError")
 
 
 def test_another_version(tmp_path: Path) -> None:
     save_plan(square(), tmp_path / "p")
     changed(tmp_path / "p", version=7)
-    refused(tmp_path / "p", "of version 7, this is version 1: save it again")
+    assert_refused(tmp_path / "p", "of version 7, this is version 1: save it again")
 
 
 def set_call(data: Any, **entries: Any) -> None:
@@ -384,7 +384,7 @@ def set_call(data: Any, **entries: Any) -> None:
 def test_a_content_that_does_not_fit(tmp_path: Path, edit: Callable[[Any], Any], message: str) -> None:
     save_plan(square(), tmp_path / "p")
     edited(tmp_path / "p", edit)
-    refused(tmp_path / "p", message)
+    assert_refused(tmp_path / "p", message)
 
 
 # -- shapes ----------------------------------------------------------------------------------
@@ -424,7 +424,7 @@ def test_running_statistics_of_another_length(tmp_path: Path) -> None:
         save_plan(normed(), tmp_path / "p")
         reshaped(tmp_path / "p", lambda w: set_shape(w, name, [length]), **{name: torch.ones(length)})  # noqa: B023
         given = rf"task 'y' cannot be called with x: float32\[4,3,2\], .*{name}: float32\[{length}\]"
-        refused(tmp_path / "p", rf"{given}.*: running_{name} of .* is \[{length}\], \[3\] is needed")
+        assert_refused(tmp_path / "p", rf"{given}.*: running_{name} of .* is \[{length}\], \[3\] is needed")
 
 
 @pytest.mark.parametrize(
@@ -444,13 +444,13 @@ def test_running_statistics_of_another_length(tmp_path: Path) -> None:
 def test_tasks_that_do_not_return_what_the_file_says(tmp_path: Path, edit: Callable[[Any], Any], message: str) -> None:
     save_plan(normed(), tmp_path / "p")
     reshaped(tmp_path / "p", edit)
-    refused(tmp_path / "p", message)
+    assert_refused(tmp_path / "p", message)
 
 
 def test_constants_that_an_operation_does_not_take(tmp_path: Path) -> None:
     save_plan(normed(), tmp_path / "p")
     edited(tmp_path / "p", lambda d: d["operations"]["sum"].update(args=[{"slot": 0}, 7]))
-    refused(tmp_path / "p", r"task 'sum' cannot be called with y.0: float32\[4,3,2\]: Dimension out of range")
+    assert_refused(tmp_path / "p", r"task 'sum' cannot be called with y.0: float32\[4,3,2\]: Dimension out of range")
 
 
 def test_collectives_of_other_shapes(tmp_path: Path) -> None:
@@ -462,10 +462,12 @@ def test_collectives_of_other_shapes(tmp_path: Path) -> None:
     save_plan(plan, tmp_path / "p")
     assert load_plan(tmp_path / "p").text == plan.text
     reshaped(tmp_path / "p", lambda w: set_shape(w, "b", [5]), b=torch.ones(5))
-    refused(tmp_path / "p", r"collective 'sum' is 'all_reduce' of a: float32\[4\], b: float32\[5\]: values of one")
+    assert_refused(
+        tmp_path / "p", r"collective 'sum' is 'all_reduce' of a: float32\[4\], b: float32\[5\]: values of one"
+    )
     save_plan(plan, tmp_path / "p")
     reshaped(tmp_path / "p", lambda w: set_shape(w, "sum.1", [5]))
-    refused(tmp_path / "p", r"task 'sum' .* returns float32\[4\], float32\[4\], not float32\[4\], float32\[5\]")
+    assert_refused(tmp_path / "p", r"task 'sum' .* returns float32\[4\], float32\[4\], not float32\[4\], float32\[5\]")
 
 
 def test_what_is_saved_is_what_can_be_loaded(tmp_path: Path) -> None:
@@ -533,7 +535,7 @@ def test_no_code_of_a_file_runs(tmp_path: Path) -> None:
     buffer = io.BytesIO()
     torch.save({"kind": "graphsched plan", "version": 1, "text": "", "tensors": {"x": Bad()}}, buffer)
     (tmp_path / "p").write_bytes(buffer.getvalue())
-    refused(tmp_path / "p", "is truncated, or no saved plan")
+    assert_refused(tmp_path / "p", "is truncated, or no saved plan")
     assert not (tmp_path / "made").exists()
 
 

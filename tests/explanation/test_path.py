@@ -136,7 +136,7 @@ def test_measured_spans_that_contradict_each_other_within_the_clocks_still_add_u
     assert sum(sum(step.parts.values()) for step in path) == pytest.approx(520 * us, abs=1e-12)
 
 
-def check_path(line: Timeline) -> None:
+def assert_path(line: Timeline) -> None:
     facts, path = path_of(line)
     whole = line.timed_makespan_s
     assert path[0].start_s == 0.0
@@ -154,7 +154,7 @@ def check_path(line: Timeline) -> None:
 def test_parts_add_up_to_the_makespan(seed: int, dispatch: Dispatch) -> None:
     line = predict(random_plan(seed, dispatch))
     if line.timed_makespan_s > 0.0:
-        check_path(line)
+        assert_path(line)
 
 
 @settings(deadline=None, max_examples=40)
@@ -170,7 +170,7 @@ def test_parts_add_up_under_noise(seed: int, noise: int, dispatch: Dispatch) -> 
         line, source="measured", clock_uncertainty_s=5e-6, start_s=start, issue_start_s=issue,
         end_s=np.maximum(start, off(line.end_s)), issue_end_s=np.maximum(issue, off(line.issue_end_s)),
     )  # fmt: skip
-    check_path(moved)
+    assert_path(moved)
 
 
 @settings(deadline=None, max_examples=60)

@@ -31,7 +31,7 @@ def names(trace: dict[str, Any], what: str) -> list[str]:
     return [event["args"]["name"] for event in events(trace, "M") if event["name"] == what]
 
 
-def check(trace: dict[str, Any]) -> None:
+def assert_valid(trace: dict[str, Any]) -> None:
     """The rules of the Trace Event Format that viewers complain about."""
     threads = {event["tid"]: event["pid"] for event in events(trace, "M") if event["name"] == "thread_name"}
     slices: dict[int, list[tuple[int, int]]] = {tid: [] for tid in threads}
@@ -60,7 +60,7 @@ def check(trace: dict[str, Any]) -> None:
 def test_processes_threads_and_slices() -> None:
     """a ─▶ a>cuda:1 ─▶ b, c; the thread issues them and waits."""
     trace = to_perfetto(shared(), shared("measured"), title="hand over")
-    check(trace)
+    assert_valid(trace)
     assert names(trace, "process_name") == ["predicted", "measured"]
     lanes = ["host/py", "cuda:0/s0", "cuda:0>cuda:1", "cuda:1/s0", "cuda:1/s1"]
     assert names(trace, "thread_name") == lanes * 2
@@ -104,7 +104,7 @@ def test_a_read_of_a_copy_has_an_arrow_also_where_the_wait_is_implied() -> None:
     plan = plan_of(work, {"a": "cuda:0/s0", "b": "cuda:1/s0", "c": "cuda:1/s0"})
     assert plan.waits[plan.index_of["c"]] == ()
     trace = to_perfetto(timeline(plan, [(0, 1), (1, 2), (2, 3), (3, 4)]))
-    check(trace)
+    assert_valid(trace)
     assert [event["ts"] for event in events(trace, "f")] == [1e6, 2e6, 3e6]
 
 
@@ -113,7 +113,7 @@ def test_slices_that_clocks_let_overlap_are_cut() -> None:
     plan = overlap(3)
     spans = [(0, 1e-3), (1e-3, 2.5e-3), (1e-3, 2e-3), (2e-3, 3e-3), (2e-3, 2e-3), (3e-3, 3e-3)]
     trace = to_perfetto(timeline(plan, spans, source="measured"))
-    check(trace)
+    assert_valid(trace)
     copies = [(event["ts"], event["dur"]) for event in events(trace, "X") if event["cat"] == "copy"]
     assert copies == [(1000.0, 1500.0), (2500.0, 500.0), (3000.0, 0.001)]
 
@@ -122,7 +122,7 @@ def test_no_arrow_goes_back_in_time() -> None:
     """By the clocks, the copy was over before the product began: it gets no arrow."""
     plan = overlap(1)
     trace = to_perfetto(timeline(plan, [(2e-3, 3e-3), (0, 1e-3)], source="measured"))
-    check(trace)
+    assert_valid(trace)
     assert events(trace, "s") == []
 
 
@@ -131,14 +131,14 @@ def test_launch_of_a_graph_is_one_slice() -> None:
     plan = handover()
     line = timeline(plan, SPANS, issues=[(0, 1e-6)] * 5)
     trace = to_perfetto(line)
-    check(trace)
+    assert_valid(trace)
     issued = [event for event in events(trace, "X") if event["cat"] == "dispatch"]
     assert [(event["name"], event["args"]["actions"]) for event in issued] == [("launch of 4 actions", 4)]
 
 
 def test_issue_of_a_pageable_copy_blocks_the_thread() -> None:
     trace = to_perfetto(simple_run(overlap(2, pinned=False), lambda i: 1e-3))
-    check(trace)
+    assert_valid(trace)
     host = [(event["name"], event["cat"]) for event in events(trace, "X")][:4]
     assert host == [("mm0.0", "dispatch"), ("copy0.0", "wait"), ("mm0.1", "dispatch"), ("copy0.1", "wait")]
 
@@ -147,13 +147,13 @@ def test_many_odd_times_stay_apart() -> None:
     """Times that no binary fraction holds: cut to nanoseconds, neighbours still do not overlap."""
     line = simple_run(overlap(300, gpus=2), lambda i: 1e-6 / 3 + i * 1.1e-9, issue_s=1e-7 / 7)
     trace = to_perfetto(line, line)
-    check(trace)
+    assert_valid(trace)
     assert len([e for e in events(trace, "X") if e["cat"] == "compute"]) == 2 * sum(k == "run" for k in line.plan.kinds)
 
 
 def test_plan_without_actions() -> None:
     trace = to_perfetto(timeline(plan_of(Workload(), {}), []))
-    check(trace)
+    assert_valid(trace)
     assert not events(trace, "X")
 
 

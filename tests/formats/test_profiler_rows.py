@@ -6,7 +6,7 @@ from graphsched.formats.kernel_matching import match_launches
 from graphsched.formats.perfetto import Bar, Process, to_perfetto
 from graphsched.formats.profiler_rows import profiler_process
 from graphsched.formats.profiler_trace import read_trace
-from tests.formats.test_perfetto import check, events, names
+from tests.formats.test_perfetto import assert_valid, events, names
 from tests.formats.traces import eager, handed_over, kernel, trace
 
 
@@ -19,7 +19,7 @@ def process(**shifts_s: float) -> Process:
 
 def test_three_processes_in_one_trace() -> None:
     found = to_perfetto(handed_over(source="predicted"), handed_over(), title="hand over", more=[process()])
-    check(found)
+    assert_valid(found)
     assert names(found, "process_name") == ["predicted", "measured", "profiler"]
     shown = [e["args"]["name"] for e in events(found, "M") if e["name"] == "thread_name" and e["pid"] == 3]
     lanes = ["host/py", "cuda:0/s0", "cuda:0>cuda:1", "cuda:1/s0", "cuda:1/s1"]
@@ -48,6 +48,6 @@ def test_a_row_tells_what_the_profiler_saw() -> None:
 def test_bars_that_overlap_are_cut_and_come_by_start() -> None:
     bars = [Bar("late", "compute", 2e-6, 4e-6, {}), Bar("early", "copy", 1e-6, 3e-6, {"bytes": 4})]
     found = to_perfetto(handed_over(), more=[Process("profiler", {"row": bars})])
-    check(found)
+    assert_valid(found)
     shown = [(e["name"], e["cat"], e["ts"], e["dur"], e["args"]) for e in events(found, "X") if e["pid"] == 2]
     assert shown == [("early", "copy", 1.0, 2.0, {"bytes": 4}), ("late", "compute", 3.0, 1.0, {})]

@@ -94,7 +94,7 @@ def kind(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
             one.store.close()
 
 
-def refused(store: Any, error: type[Exception], message: str, request: Request) -> None:
+def assert_refused(store: Any, error: type[Exception], message: str, request: Request) -> None:
     """Make sure that `request` fails with `message`, and adds no task."""
     before = store.tasks()
     with pytest.raises(error, match=re.escape(message)):
@@ -113,35 +113,35 @@ def test_values_that_differ(kind: Any, other: torch.Tensor, message: str) -> Non
     """In a round, in the next one, and from what was initialised; the right value may still be pushed."""
     store = kind()
     store.push("w", X, worker=0)
-    refused(store, WorkloadError, message, lambda store: store.push("w", other, worker=1))
+    assert_refused(store, WorkloadError, message, lambda store: store.push("w", other, worker=1))
     store.push("w", X, worker=1)
     store.pull("w")
-    refused(store, WorkloadError, message, lambda store: store.push("w", other, worker=1))
+    assert_refused(store, WorkloadError, message, lambda store: store.push("w", other, worker=1))
     store.init("v", X)
-    refused(store, WorkloadError, message.replace("'w'", "'v'"), lambda store: store.push("v", other, worker=1))
+    assert_refused(store, WorkloadError, message.replace("'w'", "'v'"), lambda store: store.push("v", other, worker=1))
 
 
 def test_the_order_of_memory_must_be_the_same_in_a_workload() -> None:
     store = InWorkload()
     store.push("w", X, worker=0)
     message = "worker 1 has float32[4,6]@(1,4) for key 'w', which is float32[4,6]: values of one order in memory"
-    refused(store, WorkloadError, message, lambda store: store.push("w", X.t().contiguous().t(), worker=1))
+    assert_refused(store, WorkloadError, message, lambda store: store.push("w", X.t().contiguous().t(), worker=1))
 
 
 def test_a_key_that_nobody_pushed(kind: Any) -> None:
     store = kind()
     message = "key 'w' is pulled, but nobody has pushed anything: push or init it first"
-    refused(store, WorkloadError, message, lambda store: store.pull("w"))
+    assert_refused(store, WorkloadError, message, lambda store: store.pull("w"))
     store.push("weight", X, worker=0)
     message = "no key that was pushed or initialised 'wieght': did you mean weight? there are weight"
-    refused(store, WorkloadError, message, lambda store: store.pull("wieght"))
+    assert_refused(store, WorkloadError, message, lambda store: store.pull("wieght"))
 
 
 def test_a_key_pushed_twice_in_a_round(kind: Any) -> None:
     store = kind()
     store.push("w", X, worker=1)
     message = "worker 1 has pushed key 'w' in this round already"
-    refused(store, WorkloadError, message, lambda store: store.push("w", X, worker=1))
+    assert_refused(store, WorkloadError, message, lambda store: store.push("w", X, worker=1))
     store.push("w", X, worker=0)
     store.pull("w")
     store.push("w", X, worker=1)
@@ -152,8 +152,8 @@ def test_a_round_that_is_not_complete() -> None:
     store = InWorkload(workers=4)
     store.push("w", X, worker=1)
     message = "key 'w' is pulled, but workers 0, 2, 3 have not pushed it in this round: push it first"
-    refused(store, WorkloadError, message, lambda store: store.pull("w"))
-    refused(store, WorkloadError, message, lambda store: store.store.pull_all(["worker:1"]))
+    assert_refused(store, WorkloadError, message, lambda store: store.pull("w"))
+    assert_refused(store, WorkloadError, message, lambda store: store.store.pull_all(["worker:1"]))
     store.store.flush()
     assert not len(store.work)
 
@@ -182,14 +182,14 @@ def test_a_round_that_does_not_end() -> None:
     ],
 )
 def test_workers_and_priorities(kind: Any, what: dict[str, Any], message: str) -> None:
-    refused(kind(), WorkloadError, message, lambda store: store.push("w", X, **what))
+    assert_refused(kind(), WorkloadError, message, lambda store: store.push("w", X, **what))
 
 
 @pytest.mark.parametrize("key", ["", "a b", "a@b", 3, ["a"]])
 def test_keys_are_names(kind: Any, key: Any) -> None:
-    refused(kind(), DuplicateNameError, "name", lambda store: store.push(key, X, worker=0))
-    refused(kind(), DuplicateNameError, "name", lambda store: store.init(key, X))
-    refused(kind(), DuplicateNameError, "name", lambda store: store.pull(key))
+    assert_refused(kind(), DuplicateNameError, "name", lambda store: store.push(key, X, worker=0))
+    assert_refused(kind(), DuplicateNameError, "name", lambda store: store.init(key, X))
+    assert_refused(kind(), DuplicateNameError, "name", lambda store: store.pull(key))
 
 
 @pytest.mark.parametrize(
@@ -233,9 +233,9 @@ def test_stores_that_cannot_be(kind: Any, told: dict[str, Any], message: str) ->
     ],
 )
 def test_values_that_cannot_be_added_up_or_updated(kind: Any, told: Any, tensor: torch.Tensor, message: str) -> None:
-    refused(kind(**told), WorkloadError, message, lambda store: store.init("w", tensor))
+    assert_refused(kind(**told), WorkloadError, message, lambda store: store.init("w", tensor))
     if "update" not in told:
-        refused(kind(**told), WorkloadError, message, lambda store: store.push("w", tensor, worker=0))
+        assert_refused(kind(**told), WorkloadError, message, lambda store: store.push("w", tensor, worker=0))
 
 
 def test_parts_are_checked_as_they_are() -> None:
@@ -247,16 +247,16 @@ def test_parts_are_checked_as_they_are() -> None:
     told: dict[str, Any] = {"servers": ["worker:0", "worker:1"], "aggregate": by_rows, "cut_from_bytes": 0}
     InWorkload(**told).push("w", X, worker=0)
     message = "of 2 values float32[12] failed without data (IndexError"
-    refused(InWorkload(**told, shard="elements"), WorkloadError, message, lambda s: s.push("w", X, worker=0))
+    assert_refused(InWorkload(**told, shard="elements"), WorkloadError, message, lambda s: s.push("w", X, worker=0))
 
 
 def test_initialising(kind: Any) -> None:
     store = kind(update=sgd)
     message = "worker 0 pushes key 'w', and nothing is stored to update: init it first"
-    refused(store, WorkloadError, message, lambda store: store.push("w", X, worker=0))
+    assert_refused(store, WorkloadError, message, lambda store: store.push("w", X, worker=0))
     store.init("w", X)
     message = "key 'w' is there already: initialise it once, before it is pushed"
-    refused(store, WorkloadError, message, lambda store: store.init("w", X))
+    assert_refused(store, WorkloadError, message, lambda store: store.init("w", X))
     with pytest.raises(WorkloadError, match="list"):
         store.init("v", [1.0])
 
@@ -272,7 +272,7 @@ def test_values_of_no_one_device_or_another_workload() -> None:
         (X, WorkloadError, "a Tensor is among the values: make it one"),
         (gs.Workload().input("x", X), ForeignValueError, "value 'x' belongs to another workload"),
     ):
-        refused(store, error, message, lambda store, given=given: store.store.push("w", given, worker=0))
+        assert_refused(store, error, message, lambda store, given=given: store.store.push("w", given, worker=0))
 
 
 def test_push_pull_takes_all_values_or_none() -> None:
@@ -284,20 +284,20 @@ def test_push_pull_takes_all_values_or_none() -> None:
         (good[:1], "for 2 workers: give a list of one value of each"),
         (good[0], "for 2 workers: give a list of one value of each"),
     ):
-        refused(store, WorkloadError, message, lambda store, given=given: store.store.push_pull("w", given))
+        assert_refused(store, WorkloadError, message, lambda store, given=given: store.store.push_pull("w", given))
     assert len(store.store.push_pull("w", good)) == 2
 
 
 def test_pulling_all() -> None:
     store = InWorkload()
     message = "all keys are pulled, but nobody has pushed one"
-    refused(store, WorkloadError, message, lambda store: store.store.pull_all(["worker:0"]))
+    assert_refused(store, WorkloadError, message, lambda store: store.store.pull_all(["worker:0"]))
     store.init("w", X)
     for request, message in (
         (lambda store: store.store.pull_all(["cpu", "cpu"]), "devices are ['cpu', 'cpu']"),
         (lambda store: store.store.pull_all(["cpu"], ahead=-1), "ahead is -1: a whole number of keys"),
     ):
-        refused(store, WorkloadError, message, request)
+        assert_refused(store, WorkloadError, message, request)
 
 
 def test_a_name_that_is_taken() -> None:
@@ -325,10 +325,10 @@ def test_seconds_that_make_no_sense(timeout_s: Any) -> None:
 
 def test_tensors_that_are_none() -> None:
     store = AtWork()
-    refused(store, WorkloadError, "worker 0 gives a list for key 'w'", lambda s: s.push("w", [1.0], worker=0))
+    assert_refused(store, WorkloadError, "worker 0 gives a list for key 'w'", lambda s: s.push("w", [1.0], worker=0))
     sparse = torch.eye(3).to_sparse()
     message = "worker 0 gives a sparse_coo tensor for key 'w': a dense one is needed, as of to_dense()"
-    refused(store, WorkloadError, message, lambda s: s.push("w", sparse, worker=0))
+    assert_refused(store, WorkloadError, message, lambda s: s.push("w", sparse, worker=0))
     store.store.close()
 
 

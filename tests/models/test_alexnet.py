@@ -58,7 +58,7 @@ def test_a_half_reads_no_channel_of_the_other_within_a_stage(stage: int) -> None
     assert not torch.allclose(after[:, half:], before[:, half:])
 
 
-def check_split(*devices: str) -> None:
+def assert_split(*devices: str) -> None:
     """Scores and gradients of the split are those of the whole network, in fp64."""
     net, split = whole_and_split(*devices)
     images, labels = load().train_images[:2].double(), load().train_labels[:2]
@@ -74,12 +74,12 @@ def check_split(*devices: str) -> None:
 
 
 def test_the_split_computes_what_the_whole_does() -> None:
-    check_split("cpu", "cpu")
+    assert_split("cpu", "cpu")
 
 
 @pytest.mark.multigpu
 def test_the_split_computes_what_the_whole_does_on_two_gpus() -> None:
-    check_split("cuda:0", "cuda:1")
+    assert_split("cuda:0", "cuda:1")
 
 
 def test_both_start_from_the_same_parameters() -> None:

@@ -51,7 +51,7 @@ def identical(graph: nx.DiGraph, count: int) -> Identical:
     return found
 
 
-def check_starts(tasks: Identical, start_s: list[float]) -> None:
+def assert_starts(tasks: Identical, start_s: list[float]) -> None:
     """Each task after those before it, and never more at once than there are processors."""
     ends = [start + seconds for start, seconds in zip(start_s, tasks.seconds, strict=True)]
     for i, before in enumerate(tasks.before):

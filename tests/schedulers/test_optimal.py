@@ -35,7 +35,7 @@ def unsearched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SEARCHED_TASKS", 0)
 
 
-def check(found: Solution, work: Workload, best: float) -> None:
+def assert_solved(found: Solution, work: Workload, best: float) -> None:
     """A bound that holds, a placement that takes what is said, and an optimum where that is claimed."""
     assert found.bound_s <= best * (1 + 1e-9)
     assert found.makespan_s >= best * (1 - 1e-9)
@@ -51,7 +51,7 @@ def test_graphs_with_communication(dag: nx.DiGraph) -> None:
     """Unlike devices and transfers: as short as the best of all plans, and proven to be."""
     work, platform = Workload.from_graph(dag), open_machine(2)
     found = find_optimum(work, platform)
-    check(found, work, shortest(work, platform))
+    assert_solved(found, work, shortest(work, platform))
     assert found.is_proven
     plan = build_plan(work, platform, None, found.placement, scheduler="x")
     plan.check()
@@ -64,7 +64,7 @@ def test_graphs_with_communication(dag: nx.DiGraph) -> None:
 def test_workloads_of_all_kinds(work: Workload) -> None:
     """States, views, updates, copies and barriers."""
     platform = open_machine(2)
-    check(find_optimum(work, platform), work, shortest(work, platform))
+    assert_solved(find_optimum(work, platform), work, shortest(work, platform))
 
 
 @pytest.mark.usefixtures("unsearched")
@@ -74,7 +74,7 @@ def test_identical_processors(dag: nx.DiGraph, count: int) -> None:
     """As short as the best of all plans, and proven to be."""
     work, platform = Workload.from_graph(dag), processors(count)
     found = find_optimum(work, platform)
-    check(found, work, shortest(work, platform))
+    assert_solved(found, work, shortest(work, platform))
     assert found.is_proven
 
 
@@ -183,7 +183,7 @@ def test_seconds_that_are_no_whole_numbers_of_any_unit() -> None:
     work = Workload.from_graph(dag)
     found = find_optimum(work, open_machine(2))
     assert found.is_proven
-    check(found, work, shortest(work, open_machine(2)))
+    assert_solved(found, work, shortest(work, open_machine(2)))
 
 
 def test_effort_makes_a_run_without_proof_repeatable() -> None:

@@ -37,7 +37,7 @@ def train(hosts: Hosts, mbytes: float, steps: int, timeout_s: float, mark: str =
     return on_ranks(jobs.in_host, len(RANKS), hosts.names, RANKS, *asked, rank_0_keeps_store=True)
 
 
-def check_states(ended: list[Ended], mbytes: float, steps: int) -> None:
+def assert_states(ended: list[Ended], mbytes: float, steps: int) -> None:
     """All ranks ended well, and every state is that of a run in one process, to the bit."""
     assert [rank.error for rank in ended] == [""] * len(RANKS), ended
     platform = jobs.hosts_of(RANKS)
@@ -68,7 +68,7 @@ def when(mark: Path, then: list[tuple[float, object]]) -> threading.Thread:
 
 def test_lost_and_late_packets_change_no_sum() -> None:
     with made(Network(3, 1e9, delay_s=5e-3, loss=0.01)) as hosts:
-        check_states(train(hosts, 0.4, 3, 30.0), 0.4, 3)
+        assert_states(train(hosts, 0.4, 3, 30.0), 0.4, 3)
 
 
 def test_a_link_that_is_cut_for_a_while_changes_no_sum(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_link_that_is_cut_for_a_while_changes_no_sum(tmp_path: Path) -> None:
         cutting = when(mark, [(0.1, lambda: hosts.cut(2)), (1.0, lambda: hosts.mend(2))])
         ended = train(hosts, 1.0, 60, 30.0, str(mark))
         cutting.join()
-    check_states(ended, 1.0, 60)
+    assert_states(ended, 1.0, 60)
 
 
 @pytest.mark.parametrize("cut", [0, 2])

@@ -12,7 +12,7 @@ from graphsched.schedulers import lower_bound
 from graphsched.schedulers.searching.budget import Budget
 from graphsched.schedulers.searching.evolution import Schedule, evolve
 from graphsched.workload import Workload
-from tests.schedulers.processors import STG, check_starts, identical, processors, random_dag, small_dags
+from tests.schedulers.processors import STG, assert_starts, identical, processors, random_dag, small_dags
 
 
 def evolved(graph: nx.DiGraph, count: int, iterations: int, *, seed: int = 0, enough_s: float = 0.0) -> Schedule:
@@ -23,7 +23,7 @@ def evolved(graph: nx.DiGraph, count: int, iterations: int, *, seed: int = 0, en
 @given(dag=small_dags(), count=st.integers(1, 3), seed=st.integers(0, 3))
 def test_schedules_are_right(dag: nx.DiGraph, count: int, seed: int) -> None:
     found = evolved(dag, count, 60, seed=seed)
-    check_starts(identical(dag, count), found.start_s)
+    assert_starts(identical(dag, count), found.start_s)
     assert found.makespan_s == identical(dag, count).makespan_s(found.start_s)
 
 

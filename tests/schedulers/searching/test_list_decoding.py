@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphsched.schedulers.searching.list_decoding import Decoder, by_task, by_time
-from tests.schedulers.processors import check_starts, identical, random_dag, small_dags
+from tests.schedulers.processors import assert_starts, identical, random_dag, small_dags
 
 
 def three(c: float) -> nx.DiGraph:
@@ -39,7 +39,7 @@ def test_schedules_are_right(decoder: Decoder, dag: nx.DiGraph, count: int, data
     """Whatever the keys."""
     tasks = identical(dag, count)
     keys = data.draw(st.lists(st.floats(-10, 10), min_size=len(tasks), max_size=len(tasks)))
-    check_starts(tasks, decoder(tasks, keys))
+    assert_starts(tasks, decoder(tasks, keys))
 
 
 @pytest.mark.parametrize("seed", range(10))
