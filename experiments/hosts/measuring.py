@@ -115,7 +115,7 @@ def _rate(world: World, pairs: Pairs, many_bytes: int = MANY_BYTES) -> float:
 
 
 def _together_s(world: World, pairs: Pairs, nbytes: int) -> float:
-    """Seconds of the rank that takes longest, from when all have met; the least of several times."""
+    """Seconds of the rank that takes longest, from when all have met; the median of several times."""
     mine = [(a, b) for a, b in pairs if world.rank in (a, b)]
     calls: list[Callable[[World, int, int], None]] = [_send if world.rank == a else _receive for a, _ in mine]
     peers = [b if world.rank == a else a for a, b in mine]
@@ -128,7 +128,7 @@ def _together_s(world: World, pairs: Pairs, nbytes: int) -> float:
                 done.result()
             took.append(time.perf_counter() - began)
     everyone = world.gather(took, WITHIN_S, _what())
-    return float(min(max(times) for times in zip(*everyone, strict=True)))
+    return float(statistics.median(max(times) for times in zip(*everyone, strict=True)))
 
 
 def _send(world: World, nbytes: int, to: int) -> None:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from graphsched.errors import PlatformError
 
 MTU = 9000
-BURST_BYTES = 72 * 1024  # a token bucket must hold one large segment
+LEAST_BURST_BYTES, BURST_S = 72 * 1024, 2.5e-3
 QUEUE_BYTES = 1 << 28
 LEAST_WINDOW_BYTES, QUEUED_S = 1 << 18, 2e-3
 CARD, SWITCH_ADDRESS = "eth0", "10.77.0.254"
@@ -76,6 +76,15 @@ class Network:
         """How much one connection may have on its way."""
         return max(LEAST_WINDOW_BYTES, round(2 * self.bit_per_s / 8 * (2 * self.delay_s + QUEUED_S)))
 
+    @property
+    def burst_bytes(self) -> int:
+        """How much a token bucket saves up: one large segment, and what passes while it waits for a core.
+
+        The kernel refills a bucket when its timer is served, on a busy core milliseconds late; tokens that the bucket
+        cannot hold are lost, and so is the rate.
+        """
+        return max(LEAST_BURST_BYTES, round(self.bit_per_s / 8 * BURST_S))
+
 
 def address(host: int) -> str:
     """The address of a host's card."""
@@ -106,7 +115,7 @@ def host_commands(network: Network, host: int, name: str, switch: str) -> Iterat
 
 def limit(network: Network, name: str, device: str) -> Command:
     """The token bucket of one end."""
-    rate, burst, queue = f"{network.bit_per_s:.0f}bit", f"{BURST_BYTES}b", f"{QUEUE_BYTES}b"
+    rate, burst, queue = f"{network.bit_per_s:.0f}bit", f"{network.burst_bytes}b", f"{QUEUE_BYTES}b"
     bucket = ("tbf", "rate", rate, "burst", burst, "limit", queue)
     return "tc", "-n", name, "qdisc", "add", "dev", device, "root", "handle", "1:", *bucket
 

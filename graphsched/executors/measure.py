@@ -58,6 +58,7 @@ def execute(
 
     In mode ``distributed`` every process that torchrun started calls this alike; each gets the same timeline.
     `timeout_s` is then also for the ranks to meet. Time is taken by rank 0, from one barrier of all ranks to the next.
+    After `warmup` runs there are more while the memory of a rank grows, see `distributed.measuring.warm_up`.
 
     Raises:
         TaskFailedError: A task raised.
@@ -72,8 +73,8 @@ def execute(
     if (mode or plan.mode) == "distributed":
         if steps > 1:
             raise ScheduleError(f"steps is {steps} in mode 'distributed', which has one at a time: leave it out")
-        sample = partial(_samples, repeats=repeats, at_most_s=at_most_s)
-        return _execute_on_ranks(plan, inputs or {}, sample, warmup, timeout_s, between)
+        counts = warmup, repeats, at_most_s
+        return _execute_on_ranks(plan, inputs or {}, counts, timeout_s, between)
     with Program(plan, mode=mode, timeout_s=timeout_s) as program, _random_numbers_kept(), no_collector():
         program.load(inputs or {})
         run = program.time_once if steps == 1 else partial(program.time_steps, steps, inputs or {})
@@ -92,21 +93,25 @@ def execute(
 def _execute_on_ranks(
     plan: Plan,
     inputs: dict[str, Any],
-    sample: Callable[..., list[float]],
-    warmup: int,
+    counts: tuple[int, int, float],
     timeout_s: float,
     between: Callable[[], object] | None,
 ) -> Timeline:
-    """`execute` by all processes that torchrun started; each gets the timeline of them all."""
+    """`execute` by all processes that torchrun started; each gets the timeline of them all.
+
+    `counts`: runs before those that count, of these, and for how many seconds.
+    """
     from graphsched.executors.distributed import RankProgram
-    from graphsched.executors.distributed.measuring import measured_spans
+    from graphsched.executors.distributed.measuring import measured_spans, warm_up
+
+    warmup, repeats, at_most_s = counts
 
     with RankProgram(plan, timeout_s=timeout_s) as program, _random_numbers_kept(), no_collector():
         program.load(inputs)
-        for _ in range(warmup):
-            program.time_once()
+        warm_up(program, warmup, at_most_s)
+        rest = between and partial(program.at_rest, between)
         with program.world.telling():  # of what fails between runs, too
-            samples = sample(program.time_once, between=between and partial(program.at_rest, between))
+            samples = _samples(program.time_once, repeats, at_most_s, rest)
         found = [measured_spans(program) for _ in range(TIMED_RUNS)]
     spans = sorted(found, key=lambda spans: spans.makespan_s)[TIMED_RUNS // 2]
     timeline = Timeline(

@@ -1,9 +1,11 @@
-"""Running a plan on several ranks for its timeline: spans of all ranks on rank 0's clock."""
+"""Running a plan on several ranks for its timeline: until they have their memory; spans of all on rank 0's clock."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,8 @@ from graphsched.plan.ranks import RankLists
 
 Seconds = NDArray[np.float64]
 COLUMNS = ("issue_start", "issue_end", "start", "end")
+GROWN_BYTES, MOST_GROWING = 1 << 20, 20
+PAGES_HELD = Path("/proc/self/statm")  # Linux: the second number
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +38,31 @@ class Spans:
     columns: dict[str, Seconds]
     makespan_s: float
     uncertainty_s: float
+
+
+def warm_up(program: RankProgram, runs: int, at_most_s: float) -> None:
+    """Run so many times, and then on while the memory of any rank grows: `MOST_GROWING` times or `at_most_s` seconds.
+
+    A process that keeps its memory has enough for all messages of a run only after several, and new memory may cost
+    more than the run: 3 ns a byte on a virtual machine that gives free memory back to its host.
+    """
+    took_s = sum(program.time_once() for _ in range(runs))
+    for _ in range(MOST_GROWING if runs else 0):
+        if took_s > at_most_s:
+            return
+        before = resident_bytes()
+        took_s += program.time_once()
+        grown = resident_bytes() - before
+        if max(program.world.gather(grown, program.watch.timeout_s, "the memory of all ranks")) < GROWN_BYTES:
+            return
+
+
+def resident_bytes() -> int:
+    """Memory that this process holds; 0 where the system does not tell as Linux does."""
+    try:
+        return int(PAGES_HELD.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
 
 
 def measured_spans(program: RankProgram) -> Spans:

@@ -3,16 +3,41 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import graphsched as gs
 from experiments.hosts import __main__ as command_line
+from experiments.hosts import measuring
 from experiments.hosts.namespaces import why_not
 from experiments.hosts.network import Network
 from tests.experiments.small import hand_written
 
+
+class Met:
+    """Two ranks that have measured: `times` of each."""
+
+    rank = 0
+
+    def __init__(self, times: list[list[float]]) -> None:
+        self.times = times
+
+    def barrier(self, timeout_s: float, what: object) -> None:
+        """All are here."""
+
+    def gather(self, mine: list[float], timeout_s: float, what: str) -> list[list[float]]:
+        """What each has measured."""
+        return self.times
+
+
 REASON = why_not(Network(2, delay_s=1e-3))
+
+
+def test_messages_together_take_the_median_of_what_the_last_one_takes() -> None:
+    """Not the least: runs have no more luck than the median's."""
+    met: Any = Met([[1.0, 5.0, 2.0], [3.0, 1.0, 1.0]])
+    assert measuring._together_s(met, [], 1) == 3.0
 
 
 @pytest.mark.slow

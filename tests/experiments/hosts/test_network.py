@@ -39,6 +39,15 @@ def test_both_ends_of_a_card_have_the_rate_and_a_bucket_for_a_whole_segment() ->
         assert int(told["burst"].removesuffix("b")) > 65536
 
 
+def test_a_bucket_saves_up_what_passes_while_its_timer_waits_for_a_core() -> None:
+    """2 ms at 1 and 10 Gbit/s; at a low rate still a segment of 64 KiB."""
+    assert Network(2, 1e9).burst_bytes > 2e-3 * 1e9 / 8
+    assert Network(2, 10e9).burst_bytes > 2e-3 * 10e9 / 8
+    assert Network(2, 1e6).burst_bytes > 65536
+    told = [c[c.index("burst") + 1] for c in host_commands(Network(2, 10e9), 0, "a", "b") if c[0] == "tc"]
+    assert told == [f"{Network(2, 10e9).burst_bytes}b"] * 2
+
+
 def test_windows_hold_what_is_on_its_way() -> None:
     """1 Gbit/s for 10 ms, there and back with a delay of 5 ms, are 1.25 MB."""
     assert Network(2, 1e9, 5e-3).window_bytes > 2 * 1.25e6

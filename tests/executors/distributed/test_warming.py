@@ -1,0 +1,66 @@
+"""Runs before those that count go on while the memory of a rank grows."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from graphsched.executors.distributed import measuring
+from graphsched.executors.distributed.measuring import MOST_GROWING, resident_bytes, warm_up
+
+MIB = 1 << 20
+
+
+class Growing:
+    """A program of two ranks; the other one's memory grows by 2 MiB in each of its first `grows` runs."""
+
+    def __init__(self, grows: int) -> None:
+        self.runs, self.grows = 0, grows
+        self.world: Any = self
+        self.watch: Any = self
+        self.timeout_s = 1.0
+
+    def time_once(self) -> float:
+        """A run of a second."""
+        self.runs += 1
+        return 1.0
+
+    def gather(self, mine: int, timeout_s: float, what: str) -> list[int]:
+        """Growth of each rank."""
+        return [mine, 2 * MIB if self.runs <= self.grows else 0]
+
+
+@pytest.fixture(autouse=True)
+def _still(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "resident_bytes", lambda: 7 * MIB)
+
+
+@pytest.mark.parametrize(("asked", "grows", "runs"), [(3, 0, 4), (3, 3, 4), (3, 6, 7), (1, 99, 1 + MOST_GROWING)])
+def test_until_no_rank_takes_new_memory(asked: int, grows: int, runs: int) -> None:
+    program: Any = Growing(grows)
+    warm_up(program, asked, math.inf)
+    assert program.runs == runs
+
+
+def test_no_longer_than_asked() -> None:
+    program: Any = Growing(99)
+    warm_up(program, 3, 5.0)
+    assert program.runs == 6
+
+
+def test_none_where_none_are_asked_for() -> None:
+    program: Any = Growing(99)
+    warm_up(program, 0, math.inf)
+    assert program.runs == 0
+
+
+def test_memory_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = resident_bytes()
+    kept = torch.ones(8 * MIB)
+    assert 0 <= resident_bytes() - before - kept.nbytes < 8 * MIB or before == 0
+    monkeypatch.setattr(measuring, "PAGES_HELD", Path("/no/such/file"))
+    assert resident_bytes() == 0
