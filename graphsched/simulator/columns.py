@@ -63,6 +63,7 @@ class Columns:
         orders: In distributed mode, the actions that each rank's thread issues, see `simulator.rank_threads`.
         more_lanes: Further lanes of collectives.
         locks: CPU lanes take the interpreter's lock in turn, see `simulator.interpreter_lock`.
+        job_s: What a CPU lane takes around a task, where it needs no lock.
     """
 
     lanes: Lanes
@@ -111,6 +112,7 @@ class Columns:
     orders: list[list[int]] = field(default_factory=list)
     more_lanes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     locks: bool = False
+    job_s: float = 0.0
 
     def __len__(self) -> int:
         return len(self.lane)

@@ -1,33 +1,23 @@
-"""A plan and its costs put into columns: times of tasks and copies, and what the thread's waits add."""
+"""A plan and its costs put into columns: times of tasks, and what the thread's waits add; for copies see `copying`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from graphsched.costs import TaskCost
 from graphsched.errors import PlanError
-from graphsched.plan import OUTSIDE, Copy, Plan, Segments, segments_of, stamped
-from graphsched.plan.segments import blocks
-from graphsched.platform import CapacityTable, Dispatch, Link
+from graphsched.plan import OUTSIDE, Plan, Segments, segments_of, stamped
+from graphsched.platform import Dispatch
 from graphsched.simulator.cache_states import inputs_longer_s
-from graphsched.simulator.columns import ALONE, BLOCKS, NEEDS_CPU, NETWORK, SEVERAL, Columns
-from graphsched.simulator.copy_engines import engines_of, rooms
+from graphsched.simulator.columns import ALONE, NEEDS_CPU, SEVERAL, Columns
+from graphsched.simulator.copying import fill_copies
 from graphsched.simulator.durations import Durations
-from graphsched.simulator.graph_mode import EMPTY, copy_shift_s, in_graph, inside, launch_graphs
-from graphsched.simulator.host_calls import (
-    add_changes,
-    call_kinds,
-    copy_call_s,
-    copy_company_s,
-    frees_s,
-    with_cpu_lanes,
-)
+from graphsched.simulator.graph_mode import EMPTY, in_graph, inside, launch_graphs
+from graphsched.simulator.host_calls import add_changes, call_kinds, frees_s, with_cpu_lanes
 from graphsched.simulator.instruction_cache import company_longer_s
 from graphsched.simulator.interpreter_lock import takes_turns
 from graphsched.simulator.lane_costs import CPU, CUDA, lanes_of
 from graphsched.simulator.model import Model, switched
-from graphsched.simulator.network import Route, tables_of
 from graphsched.simulator.pools import share_cores, share_devices, share_memory
 from graphsched.simulator.rank_threads import orders_of
 
@@ -64,12 +54,14 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
     )
     columns.after_s = frees_s(columns, plan)
     columns.locks = takes_turns(columns, plan.mode)
+    # a rank's thread has no lanes beside it
+    columns.job_s = 0.0 if columns.locks or plan.mode == "distributed" else dispatch.job_s
     costs = _fill_runs(columns, durations, plan, model)
     if model.sharing:
         share_devices(columns, costs, plan, model)
     if model.traffic:
         share_memory(columns, costs, durations, plan)
-    _fill_copies(columns, durations, plan, model)
+    fill_copies(columns, durations, plan, model)
     if model.sharing:
         share_cores(columns, plan)
     if segments is not None:
@@ -100,7 +92,6 @@ def _fill_runs(columns: Columns, durations: Durations, plan: Plan, model: Model)
     graph, dispatch, lane_of = plan.mode == "graph", columns.dispatch, columns.lane
     devices = [plan.platform.device(lane.device) if lane.kind == "compute" else None for lane in plan.lanes]
     costs: dict[int, TaskCost] = {}
-    job_s = _job_s(columns, plan)
     for i, (kind, task) in enumerate(zip(plan.kinds, plan.tasks, strict=True)):
         if kind == "run":
             device = devices[lane_of[i]]
@@ -109,7 +100,7 @@ def _fill_runs(columns: Columns, durations: Durations, plan: Plan, model: Model)
             assert task is not None
             cost = durations.task(task, device)
             if columns.kind[i] == CPU:
-                columns.work_s[i] = cost.on_lane_at(dispatch.product_s) + job_s
+                columns.work_s[i] = cost.on_lane_at(dispatch.product_s) + columns.job_s
                 columns.call_s[i] = dispatch.handoff_s
             else:
                 costs[i] = cost
@@ -123,11 +114,6 @@ def _fill_runs(columns: Columns, durations: Durations, plan: Plan, model: Model)
     if graph and any(cost.cache is not None for cost in costs.values()):
         _add_states(columns, costs, plan, model)
     return costs
-
-
-def _job_s(columns: Columns, plan: Plan) -> float:
-    """What a lane's thread takes around a task, where it needs no lock; a rank's thread has no lanes beside it."""
-    return 0.0 if columns.locks or plan.mode == "distributed" else columns.dispatch.job_s
 
 
 def _add_states(columns: Columns, costs: Mapping[int, TaskCost], plan: Plan, model: Model) -> None:
@@ -163,104 +149,6 @@ def _fill_launches(columns: Columns, costs: Mapping[int, TaskCost], *, calls: bo
         if cost.launches > 1:
             columns.launches[i] = cost.launches
             columns.flags[i] = several
-
-
-class _Way(NamedTuple):
-    """What copies from one device to another by one kind of memory have in common.
-
-    Attributes:
-        crosses: Numbers of the capacities.
-        shared: Other lanes' transfers change its rate.
-        shift_s: What a copy takes longer in a CUDA graph, or as a job of a CPU lane.
-        call_s, company_s: Host time of its call, and what that takes longer after calls of many other kinds.
-        flags: `BLOCKS` or 0.
-    """
-
-    link: Link
-    crosses: tuple[int, ...]
-    shared: bool
-    on_cores: bool
-    shift_s: float
-    call_s: float
-    company_s: float
-    flags: int
-
-
-def _fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Model) -> None:
-    """Times and blocking of copies; routes for those whose capacities other lanes use too."""
-    users = _users(columns, durations, plan)
-    numbers = {name: k for k, name in enumerate(users)}
-    tables = plan.platform.tables if model.load else {}
-    columns.capacities = [plan.platform.capacities[name] for name in users]
-    columns.tables = tables_of(tables, numbers)
-    if model.contention and model.engines:
-        columns.engine_of = engines_of(plan, lambda copy: durations.link(copy).memory)
-        columns.engines = rooms(plan, columns.engine_of)
-    lanes_near = _lanes_near(users, tables)
-
-    def way_of(copy: Copy, on_cpu: bool) -> _Way:
-        link, dispatch, shift_s = durations.link(copy), columns.dispatch, 0.0
-        if on_cpu:
-            shift_s = _job_s(columns, plan)
-        elif not blocks(plan, copy):
-            shift_s = copy_shift_s(copy, link, plan)
-        return _Way(
-            link,
-            crosses=tuple(numbers[name] for name in link.crosses),
-            shared=model.contention and any(len(lanes_near[name]) > 1 for name in link.crosses),
-            on_cores=on_cpu and link.memory != "network",
-            shift_s=shift_s,
-            call_s=dispatch.handoff_s if on_cpu else copy_call_s(copy, plan, dispatch),
-            company_s=copy_company_s(copy, plan, dispatch),
-            flags=BLOCKS if link.blocking and model.blocking and not on_cpu else 0,
-        )
-
-    ways: dict[tuple[str, str, str, bool], _Way] = {}
-    alone_s: dict[Route, float] = {}
-    for i, copy in plan.copies.items():
-        on_cpu = columns.kind[i] == CPU
-        key = (copy.source, copy.target, copy.memory, on_cpu)
-        if key not in ways:
-            ways[key] = way_of(copy, on_cpu)
-        way = ways[key]
-        route = durations.route(copy, way.crosses, way.on_cores)
-        shift_s = max(way.shift_s, -route.latency_s)
-        if shift_s:
-            route = route._replace(latency_s=route.latency_s + shift_s)
-        columns.call_s[i] = way.call_s
-        if way.company_s:
-            columns.company_s[i] = way.company_s, 0.0
-        columns.flags[i] |= way.flags
-        if not model.contention:
-            columns.work_s[i] = way.link.duration_s(copy.read.value.nbytes) + shift_s
-            route = route._replace(crosses=())
-        else:
-            if route not in alone_s:
-                alone_s[route] = route.alone_s(columns.capacities)
-            columns.work_s[i] = alone_s[route]
-        if way.shared or i in columns.engine_of or i in columns.pressures or i in columns.slowed:
-            columns.resource[i] = NETWORK
-        if columns.resource[i] == NETWORK or (on_cpu and model.contention):
-            columns.routes[i] = route
-
-
-def _users(columns: Columns, durations: Durations, plan: Plan) -> dict[str, set[int]]:
-    """Lanes whose copies cross each capacity."""
-    users: dict[str, set[int]] = {}
-    for i, copy in plan.copies.items():
-        for name in durations.link(copy).crosses:
-            users.setdefault(name, set()).add(columns.lane[i])
-    return users
-
-
-def _lanes_near(users: dict[str, set[int]], tables: Mapping[str, CapacityTable]) -> dict[str, set[int]]:
-    """Lanes whose transfers change the rate of each capacity: those that cross it, and those its table counts."""
-    near = {name: set(lanes) for name, lanes in users.items()}
-    for name, table in tables.items():
-        for other in table.by:
-            if name in near and other in users:
-                near[name] |= users[other]
-    return near
 
 
 def finish(columns: Columns, joins: dict[int, tuple[int, ...]], model: Model) -> None:

@@ -1,0 +1,122 @@
+"""Copies of a plan put into columns: their times, what blocks the thread, routes of those that share capacities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from graphsched.plan import Copy, Plan
+from graphsched.plan.segments import blocks
+from graphsched.platform import CapacityTable, Link
+from graphsched.simulator.columns import BLOCKS, NETWORK, Columns
+from graphsched.simulator.copy_engines import engines_of, rooms
+from graphsched.simulator.durations import Durations
+from graphsched.simulator.graph_mode import copy_shift_s
+from graphsched.simulator.host_calls import copy_call_s, copy_company_s
+from graphsched.simulator.lane_costs import CPU
+from graphsched.simulator.model import Model
+from graphsched.simulator.network import Route, tables_of
+
+
+class _Way(NamedTuple):
+    """What copies from one device to another by one kind of memory have in common.
+
+    Attributes:
+        crosses: Numbers of the capacities.
+        shared: Other lanes' transfers change its rate.
+        shift_s: What a copy takes longer in a CUDA graph, or as a job of a CPU lane.
+        call_s, company_s: Host time of its call, and what that takes longer after calls of many other kinds.
+        flags: `BLOCKS` or 0.
+    """
+
+    link: Link
+    crosses: tuple[int, ...]
+    shared: bool
+    on_cores: bool
+    shift_s: float
+    call_s: float
+    company_s: float
+    flags: int
+
+
+def fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Model) -> None:
+    """Times and blocking of copies; routes for those whose capacities other lanes use too."""
+    way_of = _ways(columns, durations, plan, model)
+    ways: dict[tuple[str, str, str, bool], _Way] = {}
+    alone_s: dict[Route, float] = {}
+    for i, copy in plan.copies.items():
+        on_cpu = columns.kind[i] == CPU
+        key = (copy.source, copy.target, copy.memory, on_cpu)
+        if key not in ways:
+            ways[key] = way_of(copy, on_cpu)
+        way = ways[key]
+        route = durations.route(copy, way.crosses, way.on_cores)
+        shift_s = max(way.shift_s, -route.latency_s)
+        if shift_s:
+            route = route._replace(latency_s=route.latency_s + shift_s)
+        columns.call_s[i] = way.call_s
+        if way.company_s:
+            columns.company_s[i] = way.company_s, 0.0
+        columns.flags[i] |= way.flags
+        if not model.contention:
+            columns.work_s[i] = way.link.duration_s(copy.read.value.nbytes) + shift_s
+            route = route._replace(crosses=())
+        else:
+            if route not in alone_s:
+                alone_s[route] = route.alone_s(columns.capacities)
+            columns.work_s[i] = alone_s[route]
+        if way.shared or i in columns.engine_of or i in columns.pressures or i in columns.slowed:
+            columns.resource[i] = NETWORK
+        if columns.resource[i] == NETWORK or (on_cpu and model.contention):
+            columns.routes[i] = route
+
+
+def _ways(columns: Columns, durations: Durations, plan: Plan, model: Model) -> Callable[[Copy, bool], _Way]:
+    """Fill the capacities that copies cross and the engines that make them; tells the way of a copy, on a CPU lane."""
+    users = _users(columns, durations, plan)
+    numbers = {name: k for k, name in enumerate(users)}
+    tables = plan.platform.tables if model.load else {}
+    columns.capacities = [plan.platform.capacities[name] for name in users]
+    columns.tables = tables_of(tables, numbers)
+    if model.contention and model.engines:
+        columns.engine_of = engines_of(plan, lambda copy: durations.link(copy).memory)
+        columns.engines = rooms(plan, columns.engine_of)
+    lanes_near = _lanes_near(users, tables)
+
+    def way_of(copy: Copy, on_cpu: bool) -> _Way:
+        link, dispatch, shift_s = durations.link(copy), columns.dispatch, 0.0
+        if on_cpu:
+            shift_s = columns.job_s
+        elif not blocks(plan, copy):
+            shift_s = copy_shift_s(copy, link, plan)
+        return _Way(
+            link,
+            crosses=tuple(numbers[name] for name in link.crosses),
+            shared=model.contention and any(len(lanes_near[name]) > 1 for name in link.crosses),
+            on_cores=on_cpu and link.memory != "network",
+            shift_s=shift_s,
+            call_s=dispatch.handoff_s if on_cpu else copy_call_s(copy, plan, dispatch),
+            company_s=copy_company_s(copy, plan, dispatch),
+            flags=BLOCKS if link.blocking and model.blocking and not on_cpu else 0,
+        )
+
+    return way_of
+
+
+def _users(columns: Columns, durations: Durations, plan: Plan) -> dict[str, set[int]]:
+    """Lanes whose copies cross each capacity."""
+    users: dict[str, set[int]] = {}
+    for i, copy in plan.copies.items():
+        for name in durations.link(copy).crosses:
+            users.setdefault(name, set()).add(columns.lane[i])
+    return users
+
+
+def _lanes_near(users: dict[str, set[int]], tables: Mapping[str, CapacityTable]) -> dict[str, set[int]]:
+    """Lanes whose transfers change the rate of each capacity: those that cross it, and those its table counts."""
+    near = {name: set(lanes) for name, lanes in users.items()}
+    for name, table in tables.items():
+        for other in table.by:
+            if name in near and other in users:
+                near[name] |= users[other]
+    return near
