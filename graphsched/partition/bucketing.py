@@ -18,9 +18,9 @@ from functools import partial
 from graphsched.collectives.requests import check_devices
 from graphsched.costs import Costs
 from graphsched.errors import WorkloadError
+from graphsched.partition.buckets import in_buckets
 from graphsched.partition.data_parallel import data_parallel
 from graphsched.partition.interleaving import sums_before
-from graphsched.partition.reducing import in_buckets
 from graphsched.partition.requests import check_request
 from graphsched.platform import Platform
 from graphsched.schedulers import schedule

@@ -9,9 +9,10 @@ from typing import Any
 from graphsched.errors import WorkloadError
 from graphsched.partition.alike import check_alike
 from graphsched.partition.batches import batch_size, shard_sizes, split
+from graphsched.partition.buckets import Replica
 from graphsched.partition.copying import Copier
 from graphsched.partition.interleaving import Interleaving
-from graphsched.partition.reducing import METHODS, Method, Replica
+from graphsched.partition.reducing import METHODS, Method
 from graphsched.partition.reductions import REDUCTIONS, check_loss
 from graphsched.partition.requests import check_request
 from graphsched.partition.seeding import with_share

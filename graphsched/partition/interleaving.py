@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from graphsched.partition.reducing import Bucket, Method, Replica, add_task, in_buckets, weighted
+from graphsched.partition.buckets import Bucket, Replica, add_task, in_buckets, weighted
+from graphsched.partition.reducing import Method
 from graphsched.workload import Value, Workload
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from graphsched.errors import WorkloadError
 from graphsched.partition.batches import batch_size
+from graphsched.partition.buckets import in_buckets
 from graphsched.partition.chain import Chain
 from graphsched.partition.copying import Copier
 from graphsched.partition.orders import Rows, Step, timetable
 from graphsched.partition.placing import Placing
-from graphsched.partition.reducing import in_buckets
 from graphsched.workload import Operation, Task, Value, Workload, operation_name
 
 BUCKET_BYTES = 1 << 20

@@ -23,7 +23,7 @@ from torch import nn
 import graphsched as gs
 from graphsched.errors import GraphschedError, WorkloadError
 from graphsched.partition import bucket_sizes, choose_buckets, data_parallel
-from graphsched.partition.reducing import in_buckets
+from graphsched.partition.buckets import in_buckets
 from graphsched.platform import Device, Link, Platform
 from tests.experiments.small import hand_written
 from tests.partition.replicas import sgd, small, workers

@@ -14,9 +14,10 @@ from __future__ import annotations
 import torch
 
 import graphsched as gs
+from graphsched.partition.buckets import Replica
 from graphsched.partition.copying import Copier
 from graphsched.partition.interleaving import Interleaving, sums_before
-from graphsched.partition.reducing import Replica, gather
+from graphsched.partition.reducing import gather
 from tests.partition.replicas import small
 
 
