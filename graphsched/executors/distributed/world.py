@@ -12,6 +12,7 @@ from typing import Any
 from graphsched.errors import GraphschedError, RankError
 from graphsched.executors.distributed.board import HEARD_S, LOOK_S, Board, Report
 from graphsched.executors.distributed.bounded_store import BoundedStore
+from graphsched.executors.distributed.gloo_groups import end_messages, token, two_ways
 from graphsched.executors.distributed.lost import LostRankError, ended_by, is_late, reason_of, silent
 from graphsched.executors.distributed.meeting import Address, meet, read_address, span
 from graphsched.executors.distributed.pulses import Pulses
@@ -47,7 +48,7 @@ class World:
         self.communicators: dict[tuple[str, int, int], Any] = {}
         self.groups: dict[tuple[str, tuple[int, ...]], Any] = {}
         self.waits: list[Callable[[LostRankError], None]] = []
-        self._token, self._ways = _token(), two_ways(timeout_s)
+        self._token, self._ways = token(), two_ways(timeout_s)
 
     # -- messages --------------------------------------------------------------------------------------
 
@@ -109,7 +110,7 @@ class World:
         distance = 1
         while distance < self.size:
             to, source = (self.rank + distance) % self.size, (self.rank - distance) % self.size
-            come = _token()
+            come = token()
             try:
                 sent = isend(self._token, to, tag=BARRIER_TAG)
                 irecv(come, source, tag=BARRIER_TAG).wait(span(timeout_s))
@@ -206,22 +207,10 @@ class World:
             wait(LostRankError(words, self.rank) if cause is None else ended_by(cause))
 
     def abort(self) -> None:
-        """End every message of this rank that is under way: when one times out, Gloo closes all connections of a group.
-
-        A message from a rank that is gone fails and does not time out, so all are tried.
-        """
-        from torch import distributed
-
-        irecv: Any = distributed.irecv
+        """End every message of this rank that is under way."""
         everyone = tuple(range(self.size))
         collective = [(group, ranks) for (library, ranks), group in self.groups.items() if library == "gloo"]
-        for way, members in [*((way, everyone) for way in self._ways), *collective]:
-            for rank in (rank for rank in members if rank != self.rank and self.rank in members):
-                try:
-                    irecv(_token(), rank, group=way, tag=ABORT_TAG).wait(span(0.0))
-                except RuntimeError as error:
-                    if is_late(error):
-                        break
+        end_messages([*((way, everyone) for way in self._ways), *collective], self.rank, ABORT_TAG)
 
     # -- failing ---------------------------------------------------------------------------------------
 
@@ -265,27 +254,6 @@ class World:
         cause = self.board.explanation(blamed, HEARD_S)
         known = cause is None or cause.text in mine or mine in cause.text
         return "" if cause is None or known else f"; rank {cause.rank} says: {cause.text}"
-
-
-def two_ways(timeout_s: float) -> tuple[Any, Any]:
-    """Groups of all ranks, for messages to a lower rank and to a higher one.
-
-    Gloo has one connection for two ranks of a group. A receiver tells the sender on it that it is ready; that would
-    stand behind what goes the other way, and only one of two long messages would pass at a time.
-    """
-    from torch import distributed
-
-    library: Any = distributed
-    try:
-        return library.group.WORLD, library.new_group(backend="gloo", timeout=span(timeout_s))
-    except RuntimeError as error:
-        raise RankError(f"the ranks met and could not connect: {reason_of(error)}: one of them has ended") from error
-
-
-def _token() -> Any:
-    import torch
-
-    return torch.zeros(1, dtype=torch.uint8)
 
 
 _world: list[World] = []  # the one that this process is in: torch.distributed cannot be begun twice
