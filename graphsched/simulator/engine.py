@@ -9,21 +9,17 @@ event when they begin, one when the first of those that share ends. Ties are bro
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 
 from graphsched.errors import DeadlockError
 from graphsched.garbage import collector_off
 from graphsched.simulator.clock import Call, Clock
 from graphsched.simulator.columns import ALONE, NETWORK, SEVERAL, Columns
-from graphsched.simulator.copy_engines import CopyEngine
 from graphsched.simulator.dispatch import UNKNOWN, Thread
-from graphsched.simulator.event_nodes import EVENTS
+from graphsched.simulator.doors import Doors
 from graphsched.simulator.fluid import Resource
-from graphsched.simulator.gate import Gate
 from graphsched.simulator.graph_mode import inside, latencies_s
 from graphsched.simulator.host_calls import queries_s
-from graphsched.simulator.interpreter_lock import InterpreterLock, holds_lock
-from graphsched.simulator.lane_costs import CPU, CUDA, WAIT
+from graphsched.simulator.lane_costs import CUDA, WAIT
 from graphsched.simulator.rank_threads import RankThreads
 from graphsched.simulator.returns import NOTHING, last_over, return_s
 from graphsched.simulator.shared_resources import SharedResources
@@ -70,29 +66,17 @@ class Engine:
         self._routes = columns.routes
         self._shared = SharedResources(columns, self._at)
         self._pools, self._cores, self._network = self._shared.pools, self._shared.cores, self._shared.network
-        self._engines = [CopyEngine(room, self._begin_copy) for room in columns.engines]
-        self._gates = {k: Gate(s, columns.launches, partial(self._let_in, k)) for k, s in columns.spacing_s.items()}
-        events = [EVENTS] * n if columns.event_gates else []
-        passing = {k: Gate(s, events, self._pass_events) for k, s in columns.event_spacing_s.items()}
-        self._event_gates = {i: passing[k] for i, k in columns.event_gates.items()} if timed else {}
+        doors = Doors(columns, timed, copy=self._begin_copy, let_in=self._let_in, pass_events=self._pass_events)
+        self._engines, self._gates, self._event_gates, self._doors = (
+            doors.engines,
+            doors.gates,
+            doors.of_events,
+            doors.all,
+        )
         self._over = self._work_over if self._event_gates else self._end
-        self._lock = self._new_lock() if columns.locks else None
-        self._holds = self._lock if holds_lock(columns) else None
-        if self._lock is not None:
-            self._over = self._operation_over
-        self._doors = {*self._engines, *self._gates.values(), *passing.values()}  # nothing there has a rate
+        self._advance: Callable[[float], None] = self.thread.advance
         self._coupled = self._shared.coupled
         self._touched: dict[Resource, None] = {}
-
-    def _new_lock(self) -> InterpreterLock:
-        return InterpreterLock(
-            self._columns.dispatch,
-            self._lane,
-            at=lambda time, call: self._clock.call_at(time, (time, call), self._called),
-            start=self._carry_out,
-            end=self._end_and_settle,
-            tells=self._sleepers,
-        )
 
     def _threads(self, timed: bool, columns: Columns) -> Thread | RankThreads:
         if columns.orders:
@@ -162,9 +146,6 @@ class Engine:
             before = self._previous[i]
             self.start_s[i] = max(self.thread.issue_start_s[i], self.end_s[before] if before >= 0 else 0.0)
             self.end_s[i] = start
-            return
-        if self._lock is not None and self._kind[i] == CPU:
-            self._ask(self._lock.begin, i, start)
             return
         self._carry_out(i, start, 0.0)
 
@@ -291,44 +272,6 @@ class Engine:
             if self.end_s[i] >= 0.0:  # else it is not over for those that wait: its thread needs a lock first
                 self._settle(i)
         self._after_change()
-
-    # -- the interpreter's lock ----------------------------------------------------------------------
-
-    def _advance(self, horizon: float) -> None:
-        """Let the thread go on; until it waits, it lets no lane run."""
-        self.thread.advance(horizon)
-        if self._holds is not None:
-            self._holds.hold(self.thread.time)
-
-    def _operation_over(self, i: int, end: float) -> None:
-        """The operation of action `i` is over at `end`; its thread needs the lock to say so."""
-        if self._lock is not None and self._kind[i] == CPU:
-            self._ask(self._lock.over, i, end)
-        else:
-            self._work_over(i, end)
-
-    def _ask(self, function: Callable[[int, float], None], i: int, time: float) -> None:
-        if time <= self._now:
-            function(i, self._now)
-        else:
-            self._clock.call_at(time, (time, partial(function, i)), self._called)
-
-    def _called(self, call: Call) -> None:
-        time, function = call.what
-        if time > self._now:
-            self._now = time
-        function(self._now)
-        self._after_change()
-
-    def _end_and_settle(self, i: int, time: float) -> None:
-        self._end(i, time)
-        self._settle(i)
-
-    def _sleepers(self, i: int) -> int:
-        """How many other lanes, and the thread, wait for the end of action `i` alone."""
-        lane_of, missing = self._lane, self._missing
-        others = [k for k in self._dependents.get(i, ()) if lane_of[k] != lane_of[i] and missing[k] == 1]
-        return len(others) + (self.thread.needs == i)
 
     def _after_change(self) -> None:
         """Let the thread go on if it may, and set new rates once all that happens now has happened."""

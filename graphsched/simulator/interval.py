@@ -50,11 +50,11 @@ from typing import Any, NamedTuple
 from graphsched.plan import Plan
 from graphsched.simulator.columns import ALONE, NETWORK, Columns
 from graphsched.simulator.durations import Durations
-from graphsched.simulator.engine import Engine
 from graphsched.simulator.graph_launches import further_gpus
 from graphsched.simulator.graph_segments import Replays
 from graphsched.simulator.host_calls import without_events
 from graphsched.simulator.lane_costs import CPU, CUDA
+from graphsched.simulator.locked_engine import engine_of
 from graphsched.simulator.path import Stretch, chain
 
 DEVIATIONS = 1.6449  # of a normal distribution, 90 % lie within so many standard deviations
@@ -92,10 +92,10 @@ def interval(plan: Plan, columns: Columns) -> tuple[float, float]:
         columns: Of `plan`, of several steps of it perhaps.
     """
     columns = without_events(columns)
-    engine = Engine(columns, timed=False)
+    engine = engine_of(columns, timed=False)
     makespan_s = engine.run()
     other_s = deviation_s(plan, columns, chain(columns, engine))
-    faster_s, slower_s = (Engine(_with_host(columns, 1 + way), timed=False).run() for way in (-HOST, HOST))
+    faster_s, slower_s = (engine_of(_with_host(columns, 1 + way), timed=False).run() for way in (-HOST, HOST))
     below_s = math.hypot(other_s, max(0.0, makespan_s - faster_s))
     above_s = math.hypot(other_s, max(0.0, slower_s - makespan_s))
     return bounds(makespan_s, below_s, above_s)

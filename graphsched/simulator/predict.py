@@ -11,9 +11,9 @@ from graphsched.errors import DeadlockError, ScheduleError
 from graphsched.garbage import collector_off
 from graphsched.plan import Plan, check_capturable
 from graphsched.simulator.columns import Columns
-from graphsched.simulator.engine import Engine
 from graphsched.simulator.host_calls import without_events
 from graphsched.simulator.interval import interval
+from graphsched.simulator.locked_engine import engine_of
 from graphsched.simulator.model import EVERYTHING, Model
 from graphsched.simulator.steps import repeat
 from graphsched.simulator.tabulating import finish, tabulate
@@ -92,7 +92,7 @@ def _interval(plan: Plan, steps: int, model: Model) -> tuple[float, float]:
 
 def _timeline(plan: Plan, columns: Columns, estimated: tuple[str, ...], model: Model) -> Timeline:
     n = len(plan)
-    plain = Engine(without_events(columns), timed=False)
+    plain = engine_of(without_events(columns), timed=False)
     makespan_s = plain.run()
     timed, timed_makespan_s = plain, makespan_s
     if model.timing:

@@ -22,10 +22,10 @@ from dataclasses import replace
 from typing import Literal
 
 from graphsched.simulator.columns import ALONE, Columns
-from graphsched.simulator.engine import Engine
 from graphsched.simulator.graph_mode import inside
 from graphsched.simulator.interpreter_lock import without_lock
 from graphsched.simulator.lane_costs import CUDA
+from graphsched.simulator.locked_engine import engine_of
 from graphsched.simulator.model import EVERYTHING, Model
 from graphsched.simulator.readings import Readings
 from graphsched.simulator.tabulating import finish, tabulate
@@ -83,9 +83,9 @@ class Substitution:
                     columns.graphs, later_s=found.later_s, spread_s=found.spread_s, longer_s=found.longer_s
                 )
         if "waits" not in terms:
-            return Engine(columns, timed=True).run()
+            return engine_of(columns, timed=True).run()
         columns = _with_pauses(columns, found.pause_s)
-        return Engine(columns, timed=True, late_s=found.late_s).run() + found.return_s
+        return engine_of(columns, timed=True, late_s=found.late_s).run() + found.return_s
 
     def issue_s(self) -> dict[int, float]:
         """By action, the thread's time measured for it and the gap before it, less the modelled one."""

@@ -19,6 +19,7 @@ from graphsched.simulator.columns import Columns
 from graphsched.simulator.engine import Engine
 from graphsched.simulator.host_calls import with_events
 from graphsched.simulator.lane_costs import CUDA
+from graphsched.simulator.locked_engine import engine_of
 
 MOST_RUNS = 5  # simulations of one run; two plans that keep changing each other's events end somewhere
 
@@ -45,7 +46,7 @@ def run_with_events(columns: Columns, plan: Plan) -> tuple[Columns, Engine, floa
 
 
 def _run(columns: Columns) -> tuple[Engine, float]:
-    engine = Engine(columns, timed=True)
+    engine = engine_of(columns, timed=True)
     return engine, engine.run()
 
 

@@ -1,0 +1,77 @@
+"""The engine of plans whose CPU lanes take the interpreter's lock in turn, see `interpreter_lock`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from graphsched.simulator.clock import Call
+from graphsched.simulator.columns import Columns
+from graphsched.simulator.engine import Engine
+from graphsched.simulator.interpreter_lock import InterpreterLock, holds_lock
+from graphsched.simulator.lane_costs import CPU
+
+
+def engine_of(columns: Columns, timed: bool, late_s: Mapping[int, float] | None = None) -> Engine:
+    """The engine for a run of these columns, with what `Engine` takes."""
+    return (LockedEngine if columns.locks else Engine)(columns, timed, late_s)
+
+
+class LockedEngine(Engine):
+    """An engine whose CPU lanes ask for the lock before an operation starts, and to say that it is over."""
+
+    def __init__(self, columns: Columns, timed: bool, late_s: Mapping[int, float] | None = None) -> None:
+        """As `Engine`."""
+        super().__init__(columns, timed, late_s)
+        self._lock = InterpreterLock(
+            columns.dispatch,
+            self._lane,
+            at=lambda time, call: self._clock.call_at(time, (time, call), self._called),
+            start=self._carry_out,
+            end=self._end_and_settle,
+            tells=self._sleepers,
+        )
+        self._over = self._operation_over
+        if holds_lock(columns):
+            self._advance = self._advance_and_hold
+
+    def _begin(self, i: int, start: float) -> None:
+        if self._kind[i] == CPU:
+            self._ask(self._lock.begin, i, start)
+        else:
+            super()._begin(i, start)
+
+    def _operation_over(self, i: int, end: float) -> None:
+        """The operation of action `i` is over at `end`; its thread needs the lock to say so."""
+        if self._kind[i] == CPU:
+            self._ask(self._lock.over, i, end)
+        else:
+            self._work_over(i, end)
+
+    def _advance_and_hold(self, horizon: float) -> None:
+        """Let the thread go on; until it waits, it lets no lane run."""
+        self.thread.advance(horizon)
+        self._lock.hold(self.thread.time)
+
+    def _ask(self, function: Callable[[int, float], None], i: int, time: float) -> None:
+        if time <= self._now:
+            function(i, self._now)
+        else:
+            self._clock.call_at(time, (time, partial(function, i)), self._called)
+
+    def _called(self, call: Call) -> None:
+        time, function = call.what
+        if time > self._now:
+            self._now = time
+        function(self._now)
+        self._after_change()
+
+    def _end_and_settle(self, i: int, time: float) -> None:
+        self._end(i, time)
+        self._settle(i)
+
+    def _sleepers(self, i: int) -> int:
+        """How many other lanes, and the thread, wait for the end of action `i` alone."""
+        lane_of, missing = self._lane, self._missing
+        others = [k for k in self._dependents.get(i, ()) if lane_of[k] != lane_of[i] and missing[k] == 1]
+        return len(others) + (self.thread.needs == i)
