@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, fields
 
 from graphsched.platform.checks import check_number
+from graphsched.platform.pace import at_pace
 from graphsched.platform.points import at_lanes, between, checked_points
 
 
@@ -289,14 +289,7 @@ class Dispatch:
             >>> Dispatch(call_s=6e-6, colds=((200, 1e-6),)).at(9e-6, ((200, 5e-6),)).colds
             ((200, 5e-06),)
         """
-        if not (self.call_s and call_s):
-            return self
-        pace = call_s / self.call_s
-        scaled: dict[str, Any] = {name: getattr(self, name) * pace for name in HOST_CALLS + GRAPH_LAUNCHES}
-        starts = tuple((nodes, seconds * pace) for nodes, seconds in self.graph_starts)
-        changes = tuple((k, seconds * pace) for k, seconds in self.changes)
-        colds = colds or tuple((k, seconds * pace) for k, seconds in self.colds)
-        return replace(self, **scaled, changes=changes, graph_starts=starts, colds=colds, call_s=call_s)
+        return at_pace(self, call_s, colds)
 
 
 TABLES = {
@@ -314,20 +307,6 @@ LONG_WAIT_S = 2e-5
 
 COLDEST_S = 1e-3
 """Length of wait beyond which no call is taken to be colder: none was seen after longer ones."""
-
-HOST_CALLS = (
-    "run_s", "copy_s", "copy_out_s", "peer_copy_s", "change_s", "free_s", "record_s", "wait_s", "device_wait_s",
-    "switch_s", "device_switch_s", "timed_record_s", "handoff_s", "start_s", "first_s", "cold_s", "query_s", "asked_s",
-    "blocking_in_s", "blocking_out_s", "fresh_out_s", "first_in_s", "first_out_s", "first_peer_s",
-    "copy_company_s", "copy_out_company_s", "peer_company_s", "put_s",
-)  # fmt: skip
-"""Fields of `Dispatch` that are host time of the dispatching thread's calls."""
-
-GRAPH_LAUNCHES = (
-    "graph_launch_s", "graph_launch_node_s", "graph_across_s", "graph_across_start_s", "graph_across_root_s",
-    "graph_across_edge_s",
-)  # fmt: skip
-"""Fields of `Dispatch` that are the thread's time for launching a CUDA graph."""
 
 BLOCKING_BYTES = 4096
 """What the copies of `Dispatch.blocking_in_s` and its like carry."""

@@ -8,7 +8,6 @@ from typing import Literal, get_args
 
 from graphsched.errors import PlatformError
 from graphsched.platform.checks import check_number as check_number
-from graphsched.platform.dispatch import HOST_CALLS as HOST_CALLS
 from graphsched.platform.dispatch import Dispatch as Dispatch
 
 DeviceKind = Literal["cuda", "worker", "cpu"]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from graphsched.plan import OUTSIDE, Copy, Plan, Segments
 from graphsched.platform import Dispatch, Link
-from graphsched.platform.parts import HOST_CALLS
+from graphsched.platform.pace import HOST_CALLS
 from graphsched.simulator.graph_edges import chained, joined
 from graphsched.simulator.graph_launches import further_gpus, spread
 from graphsched.simulator.graph_segments import replays_of, waits_between

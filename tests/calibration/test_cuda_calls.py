@@ -15,7 +15,7 @@ from graphsched.calibration.cuda_calls import Taken, call_figures, tiny_call_s
 from graphsched.calibration.tiny_plans import KINDS, company_actions, company_order, plans_on, program_of
 from graphsched.platform import Dispatch
 from graphsched.platform.dispatch import BLOCKING_BYTES
-from graphsched.platform.parts import HOST_CALLS
+from graphsched.platform.pace import HOST_CALLS
 from tests.executors.fake_cuda import FakeCuda
 
 MICROSECOND = 1e-6

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from graphsched.errors import PlatformError
 from graphsched.platform import Device, Dispatch, Link, Platform, check_number
-from graphsched.platform.dispatch import GRAPH_LAUNCHES, TABLES
+from graphsched.platform.dispatch import TABLES
+from graphsched.platform.pace import GRAPH_LAUNCHES
 
 SIZES, SECONDS = (1000, 2000, 10_000), (2.0, 3.0, 19.0)
 
