@@ -86,20 +86,25 @@ def lenet_data_parallel(
         check_split(setting, epochs)
         yield from _by_others(setting, ways, courses)
         if "graph" in ways:
-            for rate in dict.fromkeys((lr, *rates)):
-                name = f"one graph, lr {rate:g}" if rates else "one graph"
-                for way in reduce if len(used) > 1 else reduce[:1]:
-                    yield step_case(
-                        name,
-                        replace(setting, lr=rate),
-                        way,
-                        bucket_kib,
-                        scheduler,
-                        courses.by_graph,
-                        courses.by_ranks,
-                    )
+            yield from _by_graphs(setting, reduce, rates, bucket_kib, scheduler, courses)
         if tests:
             yield from _tests(setting, ways, scheduler)
+
+
+def _by_graphs(
+    setting: Setting,
+    reduce: Sequence[str],
+    rates: Sequence[float],
+    bucket_kib: int,
+    scheduler: str,
+    courses: Courses,
+) -> Iterator[gs.Case]:
+    """Steps as graphs at each learning rate, by each way to sum gradients; on one device there is nothing to sum."""
+    for rate in dict.fromkeys((setting.lr, *rates)):
+        name = f"one graph, lr {rate:g}" if rates else "one graph"
+        for way in reduce if len(setting.devices) > 1 else reduce[:1]:
+            at_rate = replace(setting, lr=rate)
+            yield step_case(name, at_rate, way, bucket_kib, scheduler, courses.by_graph, courses.by_ranks)
 
 
 def _by_others(setting: Setting, ways: Sequence[str], courses: Courses) -> Iterator[gs.Case]:

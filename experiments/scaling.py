@@ -57,11 +57,7 @@ def scaling(
     """
     check_sizes(gpus=gpus, buckets=buckets, images=images, sequences=sequences, per_host=per_host, nics=nics)
     check_sizes(check=check, nic_gbit=nic_gbit, nic_us=nic_us, oversubscription=oversubscription)
-    check_known("network", networks, NETWORKS)
-    check_known("topology", topologies, TOPOLOGIES)
-    check_known("way to sum", ways, WAYS)
-    if not (gpus and topologies and networks and ways):
-        raise ExperimentError("nothing to predict: give one or more of gpus, topologies, networks and ways each")
+    _check_names(gpus, topologies, networks, ways)
     if folder:
         check_folder(Path(folder))
     here = gs.Platform.load(host)
@@ -78,6 +74,14 @@ def scaling(
     if folder:
         write(folder, rows, f"what sums in {buckets} buckets add to a step; hosts like {host}: {network}")
     yield from _sums_here(platform, networks[0], nbytes, ways)
+
+
+def _check_names(gpus: Sequence[int], topologies: Sequence[str], networks: Sequence[str], ways: Sequence[str]) -> None:
+    check_known("network", networks, NETWORKS)
+    check_known("topology", topologies, TOPOLOGIES)
+    check_known("way to sum", ways, WAYS)
+    if not (gpus and topologies and networks and ways):
+        raise ExperimentError("nothing to predict: give one or more of gpus, topologies, networks and ways each")
 
 
 def _sums_here(platform: gs.Platform, network: str, nbytes: int, ways: Sequence[str]) -> Iterator[gs.Case]:

@@ -30,12 +30,7 @@ def recorded(
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    for name in inputs:
-        if name in bound.states():
-            raise TraceError(
-                f"input {name!r} bears the name of a state: rename the parameter or buffer, or the argument of the "
-                "function (what target= gives is always called 'target')"
-            )
+    _check_inputs(inputs, bound)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     recorder = Recorder(mode)
     given = {**inputs, **bound.states()}
@@ -57,18 +52,31 @@ def recorded(
             kept.enter_context(context)
         returned = by_name(step(*[fakes[name] for name in inputs]))
         returned = settled(recorder, bound, fakes, returned)
-    for name in returned:
-        if name in given:
-            raise TraceError(
-                f"result {name!r} bears the name of an input or a state: rename that argument, parameter or buffer, or "
-                "return a dict with another key (a tensor is called 'output', a training step's loss 'loss')"
-            )
+    _check_results(returned, given)
     check_apart(bound.tensors, {origin.name for call in recorder.calls for origin in call.updates})
     trained = {name for name, fake in fakes.items() if fake.requires_grad}
     for call in recorder.calls:
         if call.phase == "forward" and any(origin.name in trained for origin in call.updates):
             call.phase = "update"
     return recorder, {name: recorder.argument(tensor) for name, tensor in returned.items()}
+
+
+def _check_inputs(inputs: Mapping[str, Any], bound: Bound) -> None:
+    for name in inputs:
+        if name in bound.states():
+            raise TraceError(
+                f"input {name!r} bears the name of a state: rename the parameter or buffer, or the argument of the "
+                "function (what target= gives is always called 'target')"
+            )
+
+
+def _check_results(returned: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    for name in returned:
+        if name in given:
+            raise TraceError(
+                f"result {name!r} bears the name of an input or a state: rename that argument, parameter or buffer, or "
+                "return a dict with another key (a tensor is called 'output', a training step's loss 'loss')"
+            )
 
 
 def _fake(mode: Any, name: str, tensor: Any) -> Any:
