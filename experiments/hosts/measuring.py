@@ -7,8 +7,7 @@ is what every rank calls; rank 0 writes the file. No plan is run.
 - Between two ranks: each size there and back into new memory, half the median. Rank 0 with one of each other host, and
   two of one host.
 - At once: messages of all other hosts into host 0, of host 0 to all, of host 0 and another to each other, of each host
-  to the next, and between two ranks of each host. The rate is the slope between two sizes, each at its best
-  of several times: what others do on this machine is left out.
+  to the next, and between two ranks of each host. The rate is the slope between the medians of two sizes.
 """
 
 from __future__ import annotations
