@@ -49,6 +49,7 @@ class World:
         self.groups: dict[tuple[str, tuple[int, ...]], Any] = {}
         self.waits: list[Callable[[LostRankError], None]] = []
         self._token, self._ways = token(), two_ways(timeout_s)
+        self._coming: list[Any] = []
 
     # -- messages --------------------------------------------------------------------------------------
 
@@ -73,10 +74,8 @@ class World:
         self._carry_out(lambda: irecv(tensor, source, group=way, tag=tag), source, timeout_s, what)
 
     def _carry_out(self, start: Callable[[], Any], peer: int, timeout_s: float, what: Callable[[], str]) -> None:
-        try:
+        with self._together_with(peer, what):
             start().wait(span(timeout_s))
-        except RuntimeError as error:
-            raise self._lost(peer, what(), error) from error
 
     def finish(self, work: Any, members: Sequence[int], timeout_s: float, what: str) -> None:
         """Wait for a collective of `members` in host memory, which torch has started as `work`.
@@ -100,6 +99,8 @@ class World:
     def barrier(self, timeout_s: float, what: Callable[[], str]) -> None:
         """Wait until all ranks are here: in round k each tells the one 2ᵏ further, so that log2 rounds do.
 
+        A message leaves once its receiver has said that it is ready, which each does for all rounds as it comes.
+
         Raises:
             RankError: One is gone or did not come in time.
         """
@@ -107,17 +108,26 @@ class World:
 
         isend: Any = distributed.isend
         irecv: Any = distributed.irecv
-        distance = 1
-        while distance < self.size:
-            to, source = (self.rank + distance) % self.size, (self.rank - distance) % self.size
-            come = token()
-            try:
-                sent = isend(self._token, to, tag=BARRIER_TAG)
-                irecv(come, source, tag=BARRIER_TAG).wait(span(timeout_s))
+        distances = [1 << k for k in range((self.size - 1).bit_length())]
+        sources = [(self.rank - distance) % self.size for distance in distances]
+        self._coming = [token() for _ in distances]  # kept: after a failure some are still received into
+        heard = []
+        for source, come in zip(sources, self._coming, strict=True):
+            with self._together_with(source, what):
+                heard.append(irecv(come, source, tag=BARRIER_TAG))
+        for distance, source, come in zip(distances, sources, heard, strict=True):
+            with self._together_with(source, what):
+                sent = isend(self._token, (self.rank + distance) % self.size, tag=BARRIER_TAG)
+                come.wait(span(timeout_s))
                 sent.wait(span(timeout_s))
-            except RuntimeError as error:
-                raise self._lost(source, what(), error) from error
-            distance *= 2
+
+    @contextlib.contextmanager
+    def _together_with(self, peer: int, what: Callable[[], str]) -> Iterator[None]:
+        """What Gloo raises in the block means that rank `peer` is lost."""
+        try:
+            yield
+        except RuntimeError as error:
+            raise self._lost(peer, what(), error) from error
 
     # -- objects, between runs -------------------------------------------------------------------------
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,12 +22,34 @@ from graphsched.executors.distributed.measuring import COLUMNS, RankSpans, merge
 from graphsched.executors.distributed.meeting import read_address
 from graphsched.executors.distributed.message_links import with_messages
 from graphsched.executors.distributed.messages import flat_bytes, laid_out
+from graphsched.executors.distributed.world import World
 from graphsched.plan.ranks import compile_ranks
 from graphsched.workload import TensorSpec, Workload
 from tests.executors.distributed import jobs
 from tests.executors.programs import by_hand, machine
 
 TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "there", "MASTER_PORT": "29500"}
+
+
+# -- a barrier ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [(1, []), (2, ["from 0", "to 0"]), (5, ["from 0", "from 4", "from 2", "to 2", "to 3", "to 0"])],
+)
+def test_a_barrier_is_ready_for_all_messages_before_it_sends_one(
+    size: int, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rank 1 of 5 hears from those 1, 2 and 4 before it, and tells those 1, 2 and 4 further."""
+    seen: list[str] = []
+    done = SimpleNamespace(wait=lambda time: None)
+    monkeypatch.setattr("torch.distributed.irecv", lambda t, peer, tag: seen.append(f"from {peer}") or done)
+    monkeypatch.setattr("torch.distributed.isend", lambda t, peer, tag: seen.append(f"to {peer}") or done)
+    world: Any = World.__new__(World)
+    world.rank, world.size, world._token = size > 1, size, None
+    world.barrier(1.0, lambda: "a barrier")
+    assert seen == said
 
 
 # -- the environment -----------------------------------------------------------------------------------
