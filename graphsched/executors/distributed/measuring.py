@@ -18,7 +18,7 @@ from graphsched.plan.ranks import RankLists
 
 Seconds = NDArray[np.float64]
 COLUMNS = ("issue_start", "issue_end", "start", "end")
-GROWN_BYTES, MOST_GROWING = 1 << 20, 20
+GROWN_BYTES, STILL, MOST_GROWING = 1 << 20, 3, 20
 PAGES_HELD = Path("/proc/self/statm")  # Linux: the second number
 
 
@@ -41,20 +41,20 @@ class Spans:
 
 
 def warm_up(program: RankProgram, runs: int, at_most_s: float) -> None:
-    """Run so many times, and then on while the memory of any rank grows: `MOST_GROWING` times or `at_most_s` seconds.
+    """Run so many times, and then on until no rank's memory has grown in `STILL` runs, or for `at_most_s` seconds.
 
     A process that keeps its memory has enough for all messages of a run only after several, and new memory may cost
-    more than the run: 3 ns a byte on a virtual machine that gives free memory back to its host.
+    more than the run: 3 ns a byte on a virtual machine that gives free memory back to its host. `MOST_GROWING` runs are
+    enough in any case.
     """
-    took_s = sum(program.time_once() for _ in range(runs))
+    took_s, still = sum(program.time_once() for _ in range(runs)), 0
     for _ in range(MOST_GROWING if runs else 0):
-        if took_s > at_most_s:
+        if took_s > at_most_s or still == STILL:
             return
         before = resident_bytes()
         took_s += program.time_once()
-        grown = resident_bytes() - before
-        if max(program.world.gather(grown, program.watch.timeout_s, "the memory of all ranks")) < GROWN_BYTES:
-            return
+        grown = max(program.world.gather(resident_bytes() - before, program.watch.timeout_s, "the memory of all ranks"))
+        still = still + 1 if grown < GROWN_BYTES else 0
 
 
 def resident_bytes() -> int:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from graphsched.executors.distributed import measuring
-from graphsched.executors.distributed.measuring import MOST_GROWING, resident_bytes, warm_up
+from graphsched.executors.distributed.measuring import MOST_GROWING, STILL, resident_bytes, warm_up
 
 MIB = 1 << 20
 
@@ -39,11 +39,18 @@ def _still(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "resident_bytes", lambda: 7 * MIB)
 
 
-@pytest.mark.parametrize(("asked", "grows", "runs"), [(3, 0, 4), (3, 3, 4), (3, 6, 7), (1, 99, 1 + MOST_GROWING)])
+@pytest.mark.parametrize(("asked", "grows", "runs"), [(3, 0, 3 + STILL), (3, 6, 6 + STILL), (1, 99, 1 + MOST_GROWING)])
 def test_until_no_rank_takes_new_memory(asked: int, grows: int, runs: int) -> None:
     program: Any = Growing(grows)
     warm_up(program, asked, math.inf)
     assert program.runs == runs
+
+
+def test_a_pause_in_between_is_not_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    program: Any = Growing(0)
+    monkeypatch.setattr(program, "gather", lambda mine, *_: [2 * MIB * (program.runs == 1 + STILL)])
+    warm_up(program, 1, math.inf)
+    assert program.runs == 1 + STILL + STILL
 
 
 def test_no_longer_than_asked() -> None:
