@@ -63,7 +63,7 @@ class Columns:
         orders: In distributed mode, the actions that each rank's thread issues, see `simulator.rank_threads`.
         more_lanes: Further lanes of collectives.
         locks: CPU lanes take the interpreter's lock in turn, see `simulator.interpreter_lock`.
-        job_s: What a CPU lane takes around a task, where it needs no lock.
+        job_s: What a CPU lane takes around a task, where it needs no lock; a rank's thread has no lanes beside it.
     """
 
     lanes: Lanes

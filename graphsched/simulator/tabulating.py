@@ -54,7 +54,6 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
     )
     columns.after_s = frees_s(columns, plan)
     columns.locks = takes_turns(columns, plan.mode)
-    # a rank's thread has no lanes beside it
     columns.job_s = 0.0 if columns.locks or plan.mode == "distributed" else dispatch.job_s
     costs = _fill_runs(columns, durations, plan, model)
     if model.sharing:

@@ -86,7 +86,10 @@ def test_other_shapes_are_refused(call: Callable[[], Any], message: str) -> None
 )
 def test_right_shapes_pass(call: Callable[[], Any]) -> None:
     with strict():
-        call()
+        checked = call()
+    unchecked = call()
+    one, other = ([v] if isinstance(v, torch.Tensor) else [*v] for v in (checked, unchecked))
+    assert [t if t is None else t.shape for t in one] == [t if t is None else t.shape for t in other]
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -110,5 +113,8 @@ def test_right_shapes_pass(call: Callable[[], Any]) -> None:
 )
 def test_what_torch_calls_for_gradients_passes(layer: nn.Module, training: bool) -> None:
     layer.train(training)
+    images = IMAGES.clone().requires_grad_()
     with strict():
-        layer(IMAGES.clone().requires_grad_()).sum().backward()
+        layer(images).sum().backward()
+    assert images.grad is not None
+    assert images.grad.shape == IMAGES.shape

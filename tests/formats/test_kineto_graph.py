@@ -84,7 +84,8 @@ def test_with_records_those_left_out_were_for_nothing() -> None:
     events = [*launch("a", 0, 5, 20, 1), call("cudaStreamWaitEvent", 8, 1, 4), *launch("b", 10, 26, 5, 5, stream=8)]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        kineto_graph(trace(*events, sync("Context Sync", 99)))
+        graph = kineto_graph(trace(*events, sync("Context Sync", 99)))
+    assert list(graph.pred["b.3"]) == ["cudaLaunchKernel.1"]
 
 
 def waited_for(*events: Event) -> set[str]:

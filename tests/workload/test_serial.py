@@ -41,7 +41,7 @@ def full() -> Workload:
     return work
 
 
-def _same(one: Workload, other: Workload) -> None:
+def assert_same(one: Workload, other: Workload) -> None:
     assert one.digest() == other.digest()
     assert one.to_dict() == other.to_dict()
     assert list(one.graph) == list(other.graph)
@@ -54,7 +54,7 @@ def _same(one: Workload, other: Workload) -> None:
 def test_json_round_trip() -> None:
     work = full()
     again = Workload.from_dict(json.loads(json.dumps(work.to_dict())))
-    _same(work, again)
+    assert_same(work, again)
     assert not again.runnable
     assert again["a"].operation is not None
     assert again["a"].operation.flops == 2 * 4**3
@@ -70,13 +70,13 @@ def test_what_is_read_can_be_built_upon() -> None:
         grown.task(torch.Tensor.mul_, grown.values["v"], 2, name="u2", updates=grown.values["v"])
         grown.barrier("stop2")
         grown.task(torch.relu, grown.values["a"], name="later")
-    _same(work, again)
+    assert_same(work, again)
 
 
 @given(programs())
 def test_any_workload_round_trips(steps: list[tuple[Any, ...]]) -> None:
     work = build(steps)
-    _same(work, Workload.from_dict(json.loads(json.dumps(work.to_dict()))))
+    assert_same(work, Workload.from_dict(json.loads(json.dumps(work.to_dict()))))
 
 
 def test_a_bare_graph_round_trips() -> None:
@@ -84,7 +84,7 @@ def test_a_bare_graph_round_trips() -> None:
     nx.set_node_attributes(graph, 1.0, "duration_s")
     nx.set_edge_attributes(graph, 8, "nbytes")
     work = Workload.from_graph(graph)
-    _same(work, Workload.from_dict(json.loads(json.dumps(work.to_dict()))))
+    assert_same(work, Workload.from_dict(json.loads(json.dumps(work.to_dict()))))
 
 
 def test_the_digest_is_of_the_graph_and_not_of_the_tensors() -> None:

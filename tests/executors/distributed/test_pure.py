@@ -98,7 +98,9 @@ def test_one_process_does_not_run_a_plan_for_several() -> None:
 
 
 def test_facts_of_equal_plans_are_equal() -> None:
-    check_agreement([facts_of(jobs.chain()), facts_of(jobs.chain())])
+    facts = [facts_of(jobs.chain()) for _ in range(2)]
+    assert facts[0] == facts[1]
+    check_agreement(facts)
 
 
 def test_other_numbers_in_an_input_are_found() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from graphsched.errors import CostError, ScheduleError
-from graphsched.plan import Placement
+from graphsched.plan import Placement, Plan
 from graphsched.schedulers import register, registry, schedule
 from graphsched.workload import Workload
 from tests.schedulers.graphs import add, graph, machine
@@ -24,15 +24,19 @@ def forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     return
 
 
-def answered(answer: Any, work: Workload = WORK) -> None:
-    """Ask a scheduler that gives this answer."""
+def answered(answer: Any, work: Workload = WORK) -> Plan:
+    """The plan of a scheduler that gives this answer."""
     register("mine")(lambda *asked: answer)
-    schedule(work, machine(1), scheduler="mine")
+    return schedule(work, machine(1), scheduler="mine")
 
 
 def test_a_right_answer() -> None:
     """Two tasks on one lane."""
-    answered(RIGHT)
+    plan = answered(RIGHT)
+    assert [(name, plan.lanes[lane].name) for name, lane in zip(plan.names, plan.lane_of, strict=True)] == [
+        ("a", "cuda:0/s0"),
+        ("b", "cuda:0/s0"),
+    ]
 
 
 @pytest.mark.parametrize(

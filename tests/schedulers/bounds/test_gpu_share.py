@@ -65,10 +65,12 @@ def test_no_mix_of_measured_operations_beats_it(platform: str) -> None:
     choice = random.Random(7)
     for _ in range(60):
         first = choice.choice(names)
-        _check(costs, model, [first, *(choice.choice(beside.get(first, names)) for _ in range(choice.randint(1, 5)))])
+        assert_not_beaten(
+            costs, model, [first, *(choice.choice(beside.get(first, names)) for _ in range(choice.randint(1, 5)))]
+        )
 
 
-def _check(costs: Costs, model: str, mix: list[str]) -> None:
+def assert_not_beaten(costs: Costs, model: str, mix: list[str]) -> None:
     names = [name for name in dict.fromkeys(mix) if (name, model) in costs]
     kinds = [costs[name, model] for name in names]
     pairs = {

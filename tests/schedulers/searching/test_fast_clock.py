@@ -45,7 +45,7 @@ def timed(tasks: Instance, plan: Plan) -> FastClock:
     return FastClock(tasks, *read)
 
 
-def same(work: Workload, name: str) -> None:
+def assert_same(work: Workload, name: str) -> None:
     platform = open_machine()
     plan = schedule(work, platform, scheduler=name, **({} if name == "one_stream" else {"lanes": 3}))
     tasks = instance(work, platform, 3)
@@ -60,14 +60,14 @@ def same(work: Workload, name: str) -> None:
 @given(work=workloads(), name=NAMES)
 def test_starts_and_ends_are_those_of_the_plan(work: Workload, name: str) -> None:
     """Inputs, states, views, updates, copies and barriers, to the bit."""
-    same(work, name)
+    assert_same(work, name)
 
 
 @settings(deadline=None, max_examples=100)
 @given(dag=dags(), name=NAMES)
 def test_starts_and_ends_of_graphs(dag: nx.DiGraph, name: str) -> None:
     """Values that are copied once a device, in the order of their readers."""
-    same(Workload.from_graph(dag), name)
+    assert_same(Workload.from_graph(dag), name)
 
 
 @settings(deadline=None, max_examples=100)
