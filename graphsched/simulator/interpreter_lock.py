@@ -158,6 +158,9 @@ def without_lock(columns: Columns) -> Columns:
     """`columns` of lanes that wait for no lock: what they do around a task is part of it."""
     if not columns.locks:
         return columns
-    job_s = columns.dispatch.job_s
-    work_s = [s + job_s * (kind == CPU) for s, kind in zip(columns.work_s, columns.kind, strict=True)]
-    return replace(columns, work_s=work_s, locks=False)
+    kind, job_s = columns.kind, columns.dispatch.job_s
+    work_s = [s + job_s * (k == CPU) for s, k in zip(columns.work_s, kind, strict=True)]
+    routes = {
+        i: route._replace(latency_s=route.latency_s + job_s * (kind[i] == CPU)) for i, route in columns.routes.items()
+    }
+    return replace(columns, work_s=work_s, routes=routes, job_s=job_s, locks=False)

@@ -10,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphsched.plan import Placement, Plan, build_plan
-from graphsched.platform import Device, Dispatch, Platform
+from graphsched.platform import Device, Dispatch, Link, Platform
+from graphsched.schedulers import schedule
 from graphsched.simulator import Model, predict
+from graphsched.simulator.interpreter_lock import without_lock
 from graphsched.simulator.substitution import TERMS, Substitution
+from graphsched.simulator.tabulating import tabulate
 from graphsched.timeline import Timeline
 from graphsched.workload import TensorSpec, Workload
 from tests.builders import FREE
@@ -145,6 +148,29 @@ def test_ranks_have_no_lanes_beside_them() -> None:
     unknown = replace(LOCKED, lock_signal_s=0.0, lock_wake_s=0.0)
     found, without = (predict(plan_of(rows, costs, mode="distributed")) for costs in (LOCKED, unknown))
     assert found.makespan_s == without.makespan_s
+
+
+def test_columns_without_the_lock_are_those_of_a_platform_that_has_none() -> None:
+    """Two copies over one bus into a worker, and their sum there::
+
+    worker:0 ─ a ┐
+                 ├ sum on worker:2
+    worker:1 ─ b ┘
+    """
+    workers = tuple(Device(f"worker:{k}", "worker") for k in range(3))
+    links = tuple(Link(f"worker:{k}", "worker:2", "local", 0.5, 8.0, ("bus",)) for k in range(2))
+    here = Platform("here", (Device("cpu", "cpu"), *workers), links, {"bus": 8.0}, LOCKED)
+    work = Workload()
+    x, y = (work.input(name, TensorSpec((4,)), device=f"worker:{k}") for k, name in enumerate("xy"))
+    a, b = (work.copy(value, to="worker:2", name=name) for value, name in ((x, "a"), (y, "b")))
+    work.task(torch.add, a, b, name="sum", device="worker:2", duration_s=3.0)
+    free = replace(here, dispatch=replace(LOCKED, lock_signal_s=0.0, lock_wake_s=0.0))
+    taken_off, never = (
+        without_lock(tabulate(schedule(work, platform, scheduler="one_stream"), Model())[0])
+        for platform in (here, free)
+    )
+    assert taken_off.routes
+    assert (taken_off.routes, taken_off.work_s, taken_off.job_s) == (never.routes, never.work_s, JOB_S)
 
 
 def test_with_all_that_was_measured_a_run_comes_out_as_measured() -> None:
