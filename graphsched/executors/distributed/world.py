@@ -116,9 +116,12 @@ class World:
             with self._together_with(source, what):
                 heard.append(irecv(come, source, tag=BARRIER_TAG))
         for distance, source, come in zip(distances, sources, heard, strict=True):
+            to = (self.rank + distance) % self.size
+            with self._together_with(to, what):
+                sent = isend(self._token, to, tag=BARRIER_TAG)
             with self._together_with(source, what):
-                sent = isend(self._token, (self.rank + distance) % self.size, tag=BARRIER_TAG)
                 come.wait(span(timeout_s))
+            with self._together_with(to, what):
                 sent.wait(span(timeout_s))
 
     @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import socket
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ from graphsched.executors.buffers import copied, new_tensor
 from graphsched.executors.distributed.agreement import check_agreement, facts_of, first_difference, parts_of
 from graphsched.executors.distributed.clock_offsets import Offset, RankClock
 from graphsched.executors.distributed.local_plans import local_plan
+from graphsched.executors.distributed.lost import LostRankError
 from graphsched.executors.distributed.measuring import COLUMNS, RankSpans, merged
 from graphsched.executors.distributed.meeting import read_address
 from graphsched.executors.distributed.message_links import with_messages
@@ -34,22 +36,53 @@ TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "t
 # -- a barrier ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("size", "said"),
-    [(1, []), (2, ["from 0", "to 0"]), (5, ["from 0", "from 4", "from 2", "to 2", "to 3", "to 0"])],
-)
-def test_a_barrier_is_ready_for_all_messages_before_it_sends_one(
-    size: int, said: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Rank 1 of 5 hears from those 1, 2 and 4 before it, and tells those 1, 2 and 4 further."""
-    seen: list[str] = []
-    done = SimpleNamespace(wait=lambda time: None)
-    monkeypatch.setattr("torch.distributed.irecv", lambda t, peer, tag: seen.append(f"from {peer}") or done)
-    monkeypatch.setattr("torch.distributed.isend", lambda t, peer, tag: seen.append(f"to {peer}") or done)
+class Messages:
+    """In place of torch's: notes what is begun and waited for; messages with rank `lost` fail."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, lost: int = -1) -> None:
+        self.seen: list[str] = []
+        self.lost = lost
+        for name, way in (("irecv", "from"), ("isend", "to")):
+            monkeypatch.setattr(f"torch.distributed.{name}", functools.partial(self.begin, way))
+
+    def begin(self, way: str, _: torch.Tensor, peer: int, tag: int) -> Any:
+        """A message with `peer`."""
+        self.seen.append(f"{way} {peer}")
+        return SimpleNamespace(wait=lambda _: self.wait(way, peer))
+
+    def wait(self, way: str, peer: int) -> None:
+        """The end of one."""
+        self.seen.append(f"waited {way} {peer}")
+        if (way, peer) == ("to", self.lost):
+            raise RuntimeError("Connection closed by peer")
+
+
+def world_of(size: int) -> Any:
+    """Rank 1 of so many."""
     world: Any = World.__new__(World)
     world.rank, world.size, world._token = size > 1, size, None
-    world.barrier(1.0, lambda: "a barrier")
-    assert seen == said
+    return world
+
+
+@pytest.mark.parametrize(("size", "further", "before"), [(1, [], []), (2, [0], [0]), (5, [2, 3, 0], [0, 4, 2])])
+def test_a_barrier_is_ready_for_all_messages_before_it_sends_one(
+    size: int, further: list[int], before: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rank 1 of 5 hears from those 1, 2 and 4 before it, and tells those 1, 2 and 4 further, one after another."""
+    messages = Messages(monkeypatch)
+    world_of(size).barrier(1.0, lambda: "a barrier")
+    rounds = [
+        [f"to {to}", f"waited from {source}", f"waited to {to}"] for to, source in zip(further, before, strict=True)
+    ]
+    assert messages.seen == [f"from {source}" for source in before] + [word for words in rounds for word in words]
+
+
+def test_a_barrier_names_the_rank_that_took_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank 1 of 5 tells rank 2, and hears from rank 0, in the first round."""
+    Messages(monkeypatch, lost=2)
+    with pytest.raises(LostRankError, match="a barrier: rank 2 is gone") as raised:
+        world_of(5).barrier(1.0, lambda: "a barrier")
+    assert raised.value.peer == 2
 
 
 # -- the environment -----------------------------------------------------------------------------------
