@@ -173,6 +173,19 @@ def test_a_measurement_tries_whatever_comes_of_it(
     assert (without.host_left_out, without.graph_s) == (True, cost.graph_s)
 
 
+def test_code_is_measured_of_what_an_operation_reads_and_returns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """8 bytes are read and 32 returned, on GPU 3, in 10 µs."""
+    asked: list[tuple[Any, ...]] = []
+    for name, figure in {"cache_states": CacheStates(), "_input_bytes": 8, "bind": print, "writing": []}.items():
+        monkeypatch.setattr(cuda_operations, name, lambda *_, figure=figure: figure)
+    monkeypatch.setattr(cuda_operations, "code_of", lambda *given: asked.append(given) or Code(5e-7, 0.25, 1e-7))
+    step: Any = SimpleNamespace(task=None, tensors=())
+    assert cuda_operations._states(step, 1, 3, 1e-5, 32) == CacheStates(
+        company_s=5e-7, footprint=0.25, code_lost_s=1e-7
+    )
+    assert asked == [(print, [], 3, 1e-5, 40)]
+
+
 def test_code_that_cannot_be_measured_leaves_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any) -> Any:
         raise TaskFailedError("out of memory")

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from graphsched.errors import PlatformError
 from graphsched.platform import Device, Dispatch, Link, Platform, check_number
 from graphsched.platform.dispatch import TABLES
-from graphsched.platform.pace import GRAPH_LAUNCHES
 
 SIZES, SECONDS = (1000, 2000, 10_000), (2.0, 3.0, 19.0)
 
@@ -216,12 +215,22 @@ def test_calls_after_waits_go_with_the_pace_unless_they_were_measured_and_throug
 
 def test_launches_of_graphs_change_with_the_pace_and_the_gpus_own_time_does_not() -> None:
     """Twice the yardstick: twice the thread's time for each launch; nodes and edges on the GPU take what they did."""
-    known = {name: 1e-6 * k for k, name in enumerate(GRAPH_LAUNCHES, 1)}
+    across = [f"graph_across_{what}s" for what in ("", "start_", "root_", "edge_")]
+    known = {name: 1e-6 * k for k, name in enumerate(["graph_launch_s", "graph_launch_node_s", *across], 1)}
     starts = ((1, 8e-6), (100, 9e-6))
     now = Dispatch(call_s=5e-6, graph_starts=starts, graph_node_s=1e-6, graph_other_device_s=3e-6, **known).at(1e-5)
     assert {name: getattr(now, name) for name in known} == {name: 2 * seconds for name, seconds in known.items()}
     assert now.graph_starts == ((1, 1.6e-5), (100, 1.8e-5))
     assert (now.graph_node_s, now.graph_other_device_s) == (1e-6, 3e-6)
+
+
+def test_calls_of_the_thread_change_with_the_pace_and_what_others_do_not() -> None:
+    """Handing over to a lane, issuing and recording are the thread's; waking and latencies are not."""
+    calls = {"run_s": 1.0, "copy_s": 2.0, "record_s": 3.0, "wait_s": 4.0, "handoff_s": 5.0, "put_s": 6.0, "free_s": 7.0}
+    rest = {"wake_s": 1.0, "told_s": 2.0, "same_device_s": 3.0, "launch_s": 4.0, "job_s": 5.0}
+    now = Dispatch(call_s=1.0, **calls, **rest).at(2.0)
+    assert {name: getattr(now, name) for name in calls} == {name: 2 * seconds for name, seconds in calls.items()}
+    assert {name: getattr(now, name) for name in rest} == rest
 
 
 def test_a_call_is_colder_the_longer_the_wait_before_it() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import mmap
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,14 @@ def test_a_pause_in_between_is_not_the_end(monkeypatch: pytest.MonkeyPatch) -> N
     assert program.runs == 1 + STILL + STILL
 
 
+def test_the_memory_of_this_rank_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It grows by 2 MiB in the second run and the third, those of the other rank stay."""
+    program: Any = Growing(0)
+    monkeypatch.setattr(measuring, "resident_bytes", lambda: 2 * MIB * min(program.runs, 3))
+    warm_up(program, 1, math.inf)
+    assert program.runs == 3 + STILL
+
+
 def test_no_longer_than_asked() -> None:
     program: Any = Growing(99)
     warm_up(program, 3, 5.0)
@@ -65,9 +74,15 @@ def test_none_where_none_are_asked_for() -> None:
     assert program.runs == 0
 
 
-def test_memory_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(not measuring.PAGES_HELD.exists(), reason="the system does not tell as Linux does")
+def test_memory_of_this_process_is_what_it_has_touched() -> None:
+    """Of 64 MiB that are reserved and 32 that are written, the latter."""
     before = resident_bytes()
-    kept = torch.ones(8 * MIB)
-    assert 0 <= resident_bytes() - before - kept.nbytes < 8 * MIB or before == 0
+    reserved, kept = mmap.mmap(-1, 64 * MIB), torch.ones(8 * MIB)
+    assert abs(resident_bytes() - before - kept.nbytes) < 8 * MIB
+    reserved.close()
+
+
+def test_where_the_system_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "PAGES_HELD", Path("/no/such/file"))
     assert resident_bytes() == 0
