@@ -73,8 +73,8 @@ def execute(
     if (mode or plan.mode) == "distributed":
         if steps > 1:
             raise ScheduleError(f"steps is {steps} in mode 'distributed', which has one at a time: leave it out")
-        counts = warmup, repeats, at_most_s
-        return _execute_on_ranks(plan, inputs or {}, counts, timeout_s, between)
+        counts: Any = {"warmup": warmup, "repeats": repeats, "at_most_s": at_most_s}
+        return _execute_on_ranks(plan, inputs or {}, timeout_s=timeout_s, between=between, **counts)
     with Program(plan, mode=mode, timeout_s=timeout_s) as program, _random_numbers_kept(), no_collector():
         program.load(inputs or {})
         run = program.time_once if steps == 1 else partial(program.time_steps, steps, inputs or {})
@@ -93,18 +93,16 @@ def execute(
 def _execute_on_ranks(
     plan: Plan,
     inputs: dict[str, Any],
-    counts: tuple[int, int, float],
+    *,
+    warmup: int,
+    repeats: int,
+    at_most_s: float,
     timeout_s: float,
     between: Callable[[], object] | None,
 ) -> Timeline:
-    """`execute` by all processes that torchrun started; each gets the timeline of them all.
-
-    `counts`: runs before those that count, of these, and for how many seconds.
-    """
+    """`execute` by all processes that torchrun started; each gets the timeline of them all."""
     from graphsched.executors.distributed import RankProgram
     from graphsched.executors.distributed.measuring import measured_spans, warm_up
-
-    warmup, repeats, at_most_s = counts
 
     with RankProgram(plan, timeout_s=timeout_s) as program, _random_numbers_kept(), no_collector():
         program.load(inputs)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 Errors = NDArray[np.float64]
 
 GROUPS = ("makespan", "sm_sharing", "host_bound")
-NOISY_SPREAD = 0.02  # a run that scatters more is flagged
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +58,10 @@ class Checked:
 
     @property
     def noisy(self) -> bool:
-        """Whether the measured makespans scatter by more than 2 %."""
-        return (self.case.spread or 0.0) > NOISY_SPREAD
+        """Whether the measured makespans scatter too much to show an error of one per cent."""
+        from graphsched.comparison import noisy
+
+        return noisy(self.case.spread)
 
     @property
     def inside(self) -> bool | None:

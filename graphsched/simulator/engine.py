@@ -66,13 +66,9 @@ class Engine:
         self._routes = columns.routes
         self._shared = SharedResources(columns, self._at)
         self._pools, self._cores, self._network = self._shared.pools, self._shared.cores, self._shared.network
-        doors = Doors(columns, timed, copy=self._begin_copy, let_in=self._let_in, pass_events=self._pass_events)
-        self._engines, self._gates, self._event_gates, self._doors = (
-            doors.engines,
-            doors.gates,
-            doors.of_events,
-            doors.all,
-        )
+        doors = Doors(columns, timed, copy=self._begin_copy, let_in=self._let_in, pass_events=self._end)
+        self._engines, self._gates = doors.engines, doors.gates
+        self._event_gates, self._doors = doors.of_events, doors.all
         self._over = self._work_over if self._event_gates else self._end
         self._advance: Callable[[float], None] = self.thread.advance
         self._coupled = self._shared.coupled
@@ -246,10 +242,6 @@ class Engine:
         j = self._next_copy.get(i, -1)
         waits = j >= 0 and self._missing.get(j) == 1 and self.end_s[i] >= 0.0
         return j if waits and self._earliest(j) == self.end_s[i] else -1
-
-    def _pass_events(self, i: int, time: float) -> None:
-        """The events around action `i` are served from `time` on."""
-        self._end(i, time)
 
     def _at(self, time: float, resource: Resource, token: int) -> None:
         self._clock.call_at(time, (time, resource, token), self._due)

@@ -48,7 +48,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from graphsched.plan import Plan
-from graphsched.simulator.columns import ALONE, NETWORK, Columns
+from graphsched.simulator.columns import ALONE, LOADED, NETWORK, Columns
 from graphsched.simulator.durations import Durations
 from graphsched.simulator.graph_launches import further_gpus
 from graphsched.simulator.graph_segments import Replays
@@ -74,7 +74,6 @@ LINKS = {
 SIDE_BY_SIDE, BY_CURVES, UNDER_LOAD = 0.047, 0.086, 0.02
 HANDOVER_S = 1.2e-6
 ESTIMATED = 0.5  # an estimate is good to a factor of about 1.6
-SLOWED = 1.02  # times its work alone from which on an action counts as slowed by others
 RETURNS = ("sync_s", "result_s", "yield_s", "launch_s")  # of the thread's time, what is in no column
 
 
@@ -210,7 +209,7 @@ class _Figures:
     def _slowed(self, stretch: Stretch) -> tuple[Figure, ...]:
         """What the rule of sharing adds where others slow an action."""
         resource = self._columns.resource[stretch.action]
-        if resource == ALONE or stretch.seconds <= SLOWED * self._columns.work_s[stretch.action]:
+        if resource == ALONE or stretch.seconds <= LOADED * self._columns.work_s[stretch.action]:
             return ()
         if resource == NETWORK:
             return (Figure("under load", UNDER_LOAD),)

@@ -21,7 +21,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Literal
 
-from graphsched.simulator.columns import ALONE, Columns
+from graphsched.simulator.columns import ALONE, LOADED, Columns
 from graphsched.simulator.graph_mode import inside
 from graphsched.simulator.interpreter_lock import without_lock
 from graphsched.simulator.lane_costs import CUDA
@@ -34,8 +34,6 @@ from graphsched.timeline import Timeline
 
 Term = Literal["compute", "transfers", "dispatch", "waits"]
 TERMS: tuple[Term, ...] = ("compute", "transfers", "dispatch", "waits")
-
-LOADED = 1.02  # times its work alone from which on an action counts as slowed by others
 
 
 class Substitution:

@@ -35,7 +35,9 @@ def end_messages(groups: Iterable[tuple[Any, Sequence[int]]], rank: int, tag: in
 
     irecv: Any = distributed.irecv
     for group, members in groups:
-        for other in (other for other in members if other != rank and rank in members):
+        if rank not in members:
+            continue
+        for other in (other for other in members if other != rank):
             try:
                 irecv(token(), other, group=group, tag=tag).wait(span(0.0))
             except RuntimeError as error:
