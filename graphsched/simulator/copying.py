@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from graphsched.plan import Copy, Plan
@@ -41,14 +41,15 @@ class _Way(NamedTuple):
 
 def fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Model) -> None:
     """Times and blocking of copies; routes for those whose capacities other lanes use too."""
-    way_of = _ways(columns, durations, plan, model)
+    crossed = _fill_capacities(columns, durations, plan, model)
     ways: dict[tuple[str, str, str, bool], _Way] = {}
     alone_s: dict[Route, float] = {}
     for i, copy in plan.copies.items():
         on_cpu = columns.kind[i] == CPU
         key = (copy.source, copy.target, copy.memory, on_cpu)
         if key not in ways:
-            ways[key] = way_of(copy, on_cpu)
+            link = durations.link(copy)
+            ways[key] = _way(columns, link, copy, plan, crossed, blocking=model.blocking, on_cpu=on_cpu)
         way = ways[key]
         route = durations.route(copy, way.crosses, way.on_cores)
         shift_s = max(way.shift_s, -route.latency_s)
@@ -71,8 +72,15 @@ def fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Model
             columns.routes[i] = route
 
 
-def _ways(columns: Columns, durations: Durations, plan: Plan, model: Model) -> Callable[[Copy, bool], _Way]:
-    """Fill the capacities that copies cross and the engines that make them; tells the way of a copy, on a CPU lane."""
+class _Crossed(NamedTuple):
+    """Capacities that copies cross: their numbers by name, and those where lanes change each other's rates."""
+
+    numbers: dict[str, int]
+    crowded: frozenset[str]
+
+
+def _fill_capacities(columns: Columns, durations: Durations, plan: Plan, model: Model) -> _Crossed:
+    """Fill the capacities that copies cross, and the engines that make them."""
     users = _users(columns, durations, plan)
     numbers = {name: k for k, name in enumerate(users)}
     tables = plan.platform.tables if model.load else {}
@@ -81,26 +89,29 @@ def _ways(columns: Columns, durations: Durations, plan: Plan, model: Model) -> C
     if model.contention and model.engines:
         columns.engine_of = engines_of(plan, lambda copy: durations.link(copy).memory)
         columns.engines = rooms(plan, columns.engine_of)
-    lanes_near = _lanes_near(users, tables)
+    near = _lanes_near(users, tables) if model.contention else {}
+    return _Crossed(numbers, frozenset(name for name, lanes in near.items() if len(lanes) > 1))
 
-    def way_of(copy: Copy, on_cpu: bool) -> _Way:
-        link, dispatch, shift_s = durations.link(copy), columns.dispatch, 0.0
-        if on_cpu:
-            shift_s = columns.job_s
-        elif not blocks(plan, copy):
-            shift_s = copy_shift_s(copy, link, plan)
-        return _Way(
-            link,
-            crosses=tuple(numbers[name] for name in link.crosses),
-            shared=model.contention and any(len(lanes_near[name]) > 1 for name in link.crosses),
-            on_cores=on_cpu and link.memory != "network",
-            shift_s=shift_s,
-            call_s=dispatch.handoff_s if on_cpu else copy_call_s(copy, plan, dispatch),
-            company_s=copy_company_s(copy, plan, dispatch),
-            flags=BLOCKS if link.blocking and model.blocking and not on_cpu else 0,
-        )
 
-    return way_of
+def _way(
+    columns: Columns, link: Link, copy: Copy, plan: Plan, crossed: _Crossed, *, blocking: bool, on_cpu: bool
+) -> _Way:
+    """What copies like `copy` have in common, `blocking` where they may block the thread."""
+    dispatch, shift_s = columns.dispatch, 0.0
+    if on_cpu:
+        shift_s = columns.job_s
+    elif not blocks(plan, copy):
+        shift_s = copy_shift_s(copy, link, plan)
+    return _Way(
+        link,
+        crosses=tuple(crossed.numbers[name] for name in link.crosses),
+        shared=not crossed.crowded.isdisjoint(link.crosses),
+        on_cores=on_cpu and link.memory != "network",
+        shift_s=shift_s,
+        call_s=dispatch.handoff_s if on_cpu else copy_call_s(copy, plan, dispatch),
+        company_s=copy_company_s(copy, plan, dispatch),
+        flags=BLOCKS if link.blocking and blocking and not on_cpu else 0,
+    )
 
 
 def _users(columns: Columns, durations: Durations, plan: Plan) -> dict[str, set[int]]:
