@@ -278,14 +278,14 @@ class Dispatch:
         """These figures for a thread whose tiny operation takes `call_s` now: a core's speed changes within minutes.
 
         All host time of calls, and of launches of CUDA graphs, is scaled by the ratio to the yardstick; as it is where
-        either is unknown (0). What calls take longer after waits changes otherwise: `colds` as measured now, where it
-        was.
+        either is unknown (0). A graph starts later by what its launch takes longer. What calls take longer after waits
+        changes otherwise: `colds` as measured now, where it was.
 
         Example:
             >>> Dispatch(call_s=6e-6, record_s=1e-6).at(9e-6).record_s
             1.5e-06
-            >>> Dispatch(call_s=6e-6, graph_starts=((1, 8e-6),)).at(9e-6).graph_start_s(1)
-            1.2e-05
+            >>> Dispatch(call_s=6e-6, graph_launch_s=4e-6, graph_starts=((1, 9e-6),)).at(9e-6).graph_start_s(1)
+            1.1e-05
             >>> Dispatch(call_s=6e-6, colds=((200, 1e-6),)).at(9e-6, ((200, 5e-6),)).colds
             ((200, 5e-06),)
         """

@@ -29,7 +29,14 @@ def at_pace(costs: Dispatch, call_s: float, colds: tuple[tuple[int, float], ...]
         return costs
     pace = call_s / costs.call_s
     scaled: dict[str, Any] = {name: getattr(costs, name) * pace for name in HOST_CALLS + GRAPH_LAUNCHES}
-    starts = tuple((nodes, seconds * pace) for nodes, seconds in costs.graph_starts)
+    starts = tuple(
+        (nodes, seconds + (pace - 1.0) * min(seconds, _launch_s(costs, nodes))) for nodes, seconds in costs.graph_starts
+    )
     changes = tuple((k, seconds * pace) for k, seconds in costs.changes)
     colds = colds or tuple((k, seconds * pace) for k, seconds in costs.colds)
     return replace(costs, **scaled, changes=changes, graph_starts=starts, colds=colds, call_s=call_s)
+
+
+def _launch_s(costs: Dispatch, nodes: int) -> float:
+    """What of a graph's start is the thread's: its launch. The rest is the GPU's, and the way there and back."""
+    return costs.graph_launch_s + costs.graph_launch_node_s * nodes

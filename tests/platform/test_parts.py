@@ -214,13 +214,16 @@ def test_calls_after_waits_go_with_the_pace_unless_they_were_measured_and_throug
 
 
 def test_launches_of_graphs_change_with_the_pace_and_the_gpus_own_time_does_not() -> None:
-    """Twice the yardstick: twice the thread's time for each launch; nodes and edges on the GPU take what they did."""
+    """Twice the yardstick: twice the thread's time for each launch; nodes and edges on the GPU take what they did.
+
+    A graph starts later by what its launch takes longer, 1 µs and 2 µs a node here, no more than its start takes.
+    """
     across = [f"graph_across_{what}s" for what in ("", "start_", "root_", "edge_")]
     known = {name: 1e-6 * k for k, name in enumerate(["graph_launch_s", "graph_launch_node_s", *across], 1)}
     starts = ((1, 8e-6), (100, 9e-6))
     now = Dispatch(call_s=5e-6, graph_starts=starts, graph_node_s=1e-6, graph_other_device_s=3e-6, **known).at(1e-5)
     assert {name: getattr(now, name) for name in known} == {name: 2 * seconds for name, seconds in known.items()}
-    assert now.graph_starts == ((1, 1.6e-5), (100, 1.8e-5))
+    assert now.graph_starts == ((1, pytest.approx(1.1e-5)), (100, pytest.approx(1.8e-5)))
     assert (now.graph_node_s, now.graph_other_device_s) == (1e-6, 3e-6)
 
 
