@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing
 from graphsched.calibration.cuda_calls import Yardstick
 from graphsched.calibration.fitting import median
 from graphsched.calibration.single_plans import one_copy_across, one_copy_in, one_copy_out
-from graphsched.calibration.tiny_plans import Build, other_kinds, program_of
+from graphsched.calibration.tiny_plans import Build, other_functions, program_of
 from graphsched.executors.collector import no_collector
 
 SAMPLES = 25
@@ -40,7 +40,7 @@ def _company_s(build: Build, gpus: Sequence[int]) -> float:
     with ExitStack() as stack:
         stack.enter_context(no_collector())
         yardstick = stack.enter_context(closing(Yardstick(gpus[0])))
-        others = stack.enter_context(program_of(other_kinds, tuple(gpus[:1])))
+        others = stack.enter_context(program_of(other_functions, tuple(gpus[:1])))
         copy = stack.enter_context(program_of(build, tuple(gpus)))
         for _ in range(SAMPLES + 1):
             unit_s = yardstick.sample_s()

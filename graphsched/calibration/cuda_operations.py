@@ -62,7 +62,7 @@ def measure_on_cuda(
         device_s, host_s = _alone(calls, spinner, seen.launches, repeats)
         alone_s = median(device_s)
         returned_bytes = sum(value.nbytes for value in step.task.outputs)
-        host = _host_figures(calls, company, alone_s, returned_bytes)
+        host = _host_figures(step, calls, company, alone_s, returned_bytes)
         in_graphs = in_graph(calls, spinner.device, alone_s, returned_bytes)
         cache = _states(step, len(calls), spinner.device, alone_s, returned_bytes) if in_graphs else None
         wanted = concurrency and alone_s < CURVE_BELOW_S
@@ -89,12 +89,15 @@ def _states(step: Step, sets: int, device: int, alone_s: float, returned_bytes: 
 
 
 def _host_figures(
-    calls: Sequence[Callable[[], Any]], company: Company | None, alone_s: float, returned_bytes: int
+    step: Step, calls: Sequence[Callable[[], Any]], company: Company | None, alone_s: float, returned_bytes: int
 ) -> dict[str, Any]:
     """Fields of `TaskCost` for what the call costs the host."""
     if company is None:
         return {"host_left_out": True}
-    return asdict(host_costs(calls, company, alone_s, returned_bytes))
+    operation = step.task.operation
+    assert operation is not None
+    assert operation.function is not None
+    return asdict(host_costs(calls, operation.function, company, alone_s, returned_bytes))
 
 
 def _sets(step: Step, device: int) -> int:

@@ -17,7 +17,7 @@ from typing import Any
 from graphsched.calibration.cuda_calls import Yardstick
 from graphsched.calibration.cuda_clock import new_stream
 from graphsched.calibration.fitting import median
-from graphsched.calibration.tiny_plans import other_kinds, program_of
+from graphsched.calibration.tiny_plans import other_functions, other_operators, program_of
 from graphsched.executors.program import Program
 
 COLD_CALLS = 2
@@ -45,32 +45,48 @@ class Company:
 
     Attributes:
         device: Number of the CUDA device.
+        functions: Calls of functions such as ``torch.relu``.
+        operators: Calls of operators such as ``torch.ops.aten.relu.default``, which go another way.
     """
 
     device: int
     yardstick: Yardstick
-    others: Program
+    functions: Program
+    operators: Program
+
+    def of(self, function: Callable[..., Any]) -> Program:
+        """Others that are called in the same way as `function`, as most of a plan are."""
+        import torch
+
+        return self.operators if isinstance(function, torch._ops.OpOverload) else self.functions
 
 
 @contextmanager
 def company_on(device: int) -> Iterator[Company]:
     """The company of operations on CUDA device `device`, made once for all of them."""
-    with closing(Yardstick(device)) as yardstick, program_of(other_kinds, (device,)) as others:
-        yield Company(device, yardstick, others)
+    with (
+        closing(Yardstick(device)) as yardstick,
+        program_of(other_functions, (device,)) as functions,
+        program_of(other_operators, (device,)) as operators,
+    ):
+        yield Company(device, yardstick, functions, operators)
 
 
-def host_costs(calls: Calls, company: Company, alone_s: float, returned_bytes: int) -> HostCosts:
+def host_costs(
+    calls: Calls, function: Callable[..., Any], company: Company, alone_s: float, returned_bytes: int
+) -> HostCosts:
     """Host costs of an operation.
 
     Args:
         calls: The same on different inputs.
+        function: What they call.
         company: On its device.
         alone_s: Device seconds of one.
         returned_bytes: What one returns.
     """
     row, device, yardstick = row_length(alone_s, returned_bytes), company.device, company.yardstick
     dispatch_s, tiny_s = in_a_row_s(calls, device, row, yardstick)
-    company_s = in_company_s(calls, device, company.others, yardstick) * tiny_s - dispatch_s
+    company_s = in_company_s(calls, device, company.of(function), yardstick) * tiny_s - dispatch_s
     switching_s = switching(calls, device, row, yardstick) * tiny_s if alone_s < SHORT_S else 0.0
     return HostCosts(dispatch_s, tiny_s, max(0.0, company_s), max(0.0, switching_s))
 
@@ -110,7 +126,8 @@ def in_a_row_s(calls: Calls, device: int, row: int, yardstick: Yardstick) -> tup
 def in_company_s(calls: Calls, device: int, others: Program, yardstick: Yardstick) -> float:
     """Host time of one call after a run of tiny operations of many kinds, in units of the yardstick.
 
-    In a plan of many operations each finds in the processor's caches what the others left.
+    In a plan of many operations each finds in the processor's caches what the others left. A wait for the device lies
+    in between too, as between two runs of a plan: it is the first call of a kind in a run that is met so.
     """
     import torch
 

@@ -123,19 +123,28 @@ def _mixed(kinds: Sequence[str]) -> Build:
     """Independent tasks on one lane, of these kinds in turn."""
 
     def build(work: Workload, inputs: list[Value]) -> dict[str, str]:
-        device = device_of(inputs[0])
         for i in range(ACTIONS):
             add_task(work, kinds[i % len(kinds)], inputs[0], f"t{i}")
-        return {f"t{i}": f"{device}/s0" for i in range(ACTIONS)}
+        return _on_first_lane(inputs)
 
     return build
 
 
+def _on_first_lane(inputs: list[Value]) -> dict[str, str]:
+    return {f"t{i}": f"{device_of(inputs[0])}/s0" for i in range(ACTIONS)}
+
+
 def add_task(work: Workload, kind: str, x: Value, name: str) -> None:
     """Add a task of one of `KINDS` on `x`, on its device."""
+    function, *args = _functions(x)[kind]
+    work.task(function, *args, name=name, device=device_of(x))
+
+
+def _functions(x: Value) -> dict[str, tuple[Any, ...]]:
+    """By kind: a function of PyTorch and its arguments."""
     import torch
 
-    calls: dict[str, tuple[Any, ...]] = {
+    return {
         "neg": (torch.neg, x),
         "mm": (torch.mm, x, x),
         "add": (torch.add, x, x),
@@ -149,17 +158,45 @@ def add_task(work: Workload, kind: str, x: Value, name: str) -> None:
         "amax": (torch.amax, x, 1),
         "layer_norm": (torch.layer_norm, x, [8]),
     }
-    function, *args = calls[kind]
-    work.task(function, *args, name=name, device=device_of(x))
+
+
+def _operators(x: Value) -> dict[str, tuple[Any, ...]]:
+    """By kind: the operator that does the same, as traced networks call it, and its arguments."""
+    import torch
+
+    aten = torch.ops.aten
+    return {
+        "neg": (aten.neg.default, x),
+        "mm": (aten.mm.default, x, x),
+        "add": (aten.add.Tensor, x, x),
+        "softmax": (aten._softmax.default, x, 1, False),
+        "sum": (aten.sum.dim_IntList, x, [1]),
+        "relu": (aten.relu.default, x),
+        "mul": (aten.mul.Scalar, x, 2.0),
+        "mean": (aten.mean.dim, x, [0]),
+        "sub": (aten.sub.Tensor, x, x),
+        "exp": (aten.exp.default, x),
+        "amax": (aten.amax.default, x, [1]),
+        "layer_norm": (aten.native_layer_norm.default, x, [8], None, None, 1e-5),
+    }
 
 
 KINDS = ("neg", "mm", "add", "softmax", "sum", "relu", "mul", "mean", "sub", "exp", "amax", "layer_norm")
 MIXED = (2, 6, len(KINDS))
 
 
-def other_kinds(work: Workload, inputs: list[Value]) -> Mapping[str, str]:
+def other_functions(work: Workload, inputs: list[Value]) -> Mapping[str, str]:
     """Independent tasks on one lane, of all kinds in turn."""
     return _mixed(KINDS)(work, inputs)
+
+
+def other_operators(work: Workload, inputs: list[Value]) -> Mapping[str, str]:
+    """The same tasks, called as operators: through other code of PyTorch, and of the interpreter, than functions."""
+    calls = _operators(inputs[0])
+    for i in range(ACTIONS):
+        operator, *args = calls[KINDS[i % len(KINDS)]]
+        work.task(operator, *args, name=f"t{i}", device=device_of(inputs[0]))
+    return _on_first_lane(inputs)
 
 
 def company_order(gpus: int) -> list[tuple[str, int, int]]:

@@ -160,7 +160,9 @@ def test_a_measurement_tries_whatever_comes_of_it(
         monkeypatch.setattr(cuda_operations, name, lambda *_, figure=figure: figure)
     monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    step: Any = SimpleNamespace(bound=lambda: print, task=SimpleNamespace(outputs=()), tensors=())
+    step: Any = SimpleNamespace(
+        bound=lambda: print, task=SimpleNamespace(outputs=(), operation=SimpleNamespace(function=print)), tensors=()
+    )
     spinner: Any = SimpleNamespace(device=0)
     company: Any = SimpleNamespace()
     cost = cuda_operations.measure_on_cuda(step, spinner, 1, concurrency=False, company=company)

@@ -33,7 +33,7 @@ class Host:
         program = SimpleNamespace(issue_s=0.0)
 
         def once() -> float:
-            if name == "other_kinds":
+            if name == "other_functions":
                 self.cold = True
             else:
                 program.issue_s = (6 + self.sign * COLDER_US[name] * self.cold) * self.pace * 1e-6

@@ -419,31 +419,45 @@ def test_more_kinds_than_a_plan_has_take_no_room(most: int):
 
 
 def test_an_operation_may_have_a_cost_in_company_of_its_own():
-    """a: neg, b: abs in turn, one other kind between: half of what 12 others cost, and the pace is half as fast."""
+    """neg, abs, neg, abs on one stream, each step: the first neg of a run has all of what 12 others cost, those after
+    one other kind half of it; what is not known of abs are the changes; and the pace is half as fast."""
     work = Workload()
     x = work.input("x", TensorSpec((2, 2)), device="cuda:0")
-    for name, function in (("a", torch.neg), ("b", torch.abs)):
+    for name, function in (("a", torch.neg), ("b", torch.abs), ("c", torch.neg), ("d", torch.abs)):
         work.task(function, x, name=name, device="cuda:0")
     where = platform(dispatch=replace(FREE, call_s=2.0, changes=((1, 3.0), (12, 6.0))))
-    plan = planned(work, where, dict.fromkeys("ab", "cuda:0/s0"))
+    plan = planned(work, where, dict.fromkeys("abcd", "cuda:0/s0"))
     costs = {"a": TaskCost(0.0, 1.0, call_s=1.0, company_s=10.0), "b": TaskCost(0.0, 1.0, call_s=1.0)}
     plan = replace(plan, costs=Costs({(work[t].signature, "GPU"): cost for t, cost in costs.items()}))
-    for steps in (1, 2):
-        assert predict(plan, model=UNTIMED, steps=steps).makespan_s == steps * (2 + 20 / 2 + 2 + 3)
+    first_s, later_s, other_s = 2 + 20, 2 + 20 / 2, 2 + 3
+    assert predict(plan, model=UNTIMED).makespan_s == first_s + later_s + 2 * other_s
+    assert predict(plan, model=UNTIMED, steps=2).makespan_s == first_s + 3 * later_s + 4 * other_s
     assert predict(plan, model=replace(UNTIMED, dispatch=False)).makespan_s == 0
+
+
+def test_one_kind_alone_is_in_no_company():
+    """neg and neg: nothing else is called, so that even the first finds what the last run left."""
+    work = Workload()
+    x = work.input("x", TensorSpec((2, 2)), device="cuda:0")
+    for name in "ab":
+        work.task(torch.neg, x, name=name, device="cuda:0")
+    where = platform(dispatch=replace(FREE, changes=((1, 3.0), (12, 6.0))))
+    plan = planned(work, where, dict.fromkeys("ab", "cuda:0/s0"))
+    plan = replace(plan, costs=Costs({(work["a"].signature, "GPU"): TaskCost(0.0, 1.0, company_s=10.0)}))
+    assert predict(plan, model=UNTIMED).makespan_s == 2
 
 
 @pytest.mark.parametrize(
     ("target", "field", "more"),
     [
-        ("cuda:0", "copy_company_s", 10 / 2),
-        ("cpu", "copy_out_company_s", 10 / 2),
-        ("cuda:1", "peer_company_s", 10 / 2),
+        ("cuda:0", "copy_company_s", 10),
+        ("cpu", "copy_out_company_s", 10),
+        ("cuda:1", "peer_company_s", 10),
         ("cuda:0", "copy_out_company_s", 3),  # unknown: as changes say
     ],
 )
 def test_a_copy_may_have_a_cost_in_company_of_its_own(target: str, field: str, more: float):
-    """a: neg on cuda:0, then c, a copy: one other kind before it, half of what 12 others cost."""
+    """a: neg on cuda:0, then c, a copy, the first of its kind in the run."""
     work = Workload()
     x = work.input("x", TensorSpec((2, 2)), device="cuda:0")
     work.task(torch.neg, x, name="a", device="cuda:0")
