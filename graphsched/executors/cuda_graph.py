@@ -1,7 +1,7 @@
 """A plan as CUDA graphs over all its GPUs: graph mode.
 
-The calls of eager mode are made once while the streams are captured: the stream of the first lane forks to all
-others and joins them again. A plan that only GPUs work on is one graph, replayed by one launch; tasks on a CPU and
+The calls of eager mode are made once while the streams are captured: the stream of one lane forks to all others and
+joins them again. A plan that only GPUs work on is one graph, replayed by one launch; tasks on a CPU and
 copies through pageable memory cut it into segments, each one graph, between which they run as in eager mode
 (`plan.segments_of` says where). Results lie in memory that belongs to the graphs, so that nothing is given back while
 they live; inputs and states are the program's own, and replays read what lies there. A wait of the thread becomes
@@ -236,7 +236,8 @@ class GraphCompiler:
 
     def _streams(self) -> list[Any]:
         """The origin, all other lanes' and those that copies have on their targets, which torch's copies wait for."""
-        return [stream for lane in self.cuda.values() for stream in (lane.stream, *lane.targets.values())]
+        found = [stream for lane in self.cuda.values() for stream in (lane.stream, *lane.targets.values())]
+        return [self.origin, *(stream for stream in found if stream is not self.origin)]
 
     def _peak_bytes(self, device: int) -> int:
         peak = self.plan.peak_memory.get(f"cuda:{device}")

@@ -1,6 +1,7 @@
 """The calls of a plan in graph mode: those that its segments are captured from, and those between the segments.
 
-Not modelled: graphs of one plan that run side by side; all are launched on one stream, that of the first lane.
+Not modelled: graphs of one plan that run side by side; all are launched on one stream. Where every lane has copies
+outside, those on the first one wait for graphs in flight.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ class SegmentCompiler(EagerCompiler):
         self.segments = segments_of(plan)
         self.kept: dict[int, Any] = {}
         super().__init__(plan, buffers, cpu, cuda, watch)
-        self.origin = next(iter(cuda.values())).stream
+        outside = [i for i, segment in enumerate(self.segments.of) if segment == OUTSIDE]
+        self.origin = _launching_lane(cuda, {plan.lane_of[i] for i in outside}).stream
         self.ends = [new_event() for _ in range(len(self.segments))]
         self.draws_elsewhere = False
         self.stamps: dict[int, StampMemory] = {}
-        outside = [i for i, segment in enumerate(self.segments.of) if segment == OUTSIDE]
         self.events.update({i: new_event() for i in outside if plan.lane_of[i] in cuda})
         self._ending = set(self.segments.after.values())
 
@@ -227,6 +228,11 @@ class SegmentCompiler(EagerCompiler):
             return [] if copy is None else [self.buffers.slot(copy.read.value.name)]
         device = self.plan.lanes[self.plan.lane_of[i]].device
         return [self.buffers.slot(self.plan.buffer(read, device)) for read in task.reads]
+
+
+def _launching_lane(cuda: dict[int, CudaLane], outside: set[int]) -> CudaLane:
+    """The first lane that does nothing outside of graphs: what others do there need not wait for those in flight."""
+    return next((lane for number, lane in cuda.items() if number not in outside), next(iter(cuda.values())))
 
 
 def _copy_into_same(name: str, copy: Copy, buffers: Buffers, kept: dict[int, Any]) -> Call:

@@ -229,6 +229,32 @@ def test_a_plan_that_ends_outside_is_over_when_that_is(cuda: Callable[[int], Fak
         assert program.run()["out"].tolist() == [-1.0, -1.0]
 
 
+def test_graphs_are_launched_where_copies_outside_need_not_wait_for_them(cuda: Callable[[int], FakeCuda]) -> None:
+    """x (h2d) ──▶ a (s0) ──▶ c (cpu) ──▶ (h2d, through pageable memory) ──▶ d (s0), and b (s0) beside c.
+
+    The first lane is that of the copies: b's graph is in flight while the second one is made.
+    """
+    cuda(1)
+    work = Workload()
+    value = work.task(torch.exp, work.input("x", torch.ones(2), device="cpu"), name="a")
+    c = work.task(torch.neg, value, name="c")
+    work.task(torch.add, c, work.task(torch.sin, value, name="b"), name="d")
+    plan = by_hand(work, machine("cuda:0"), {"a": "cuda:0/s0", "b": "cuda:0/s0", "c": "cpu/w0", "d": "cuda:0/s0"})
+    lanes = [plan.lanes[lane].name for lane in plan.lane_of]
+    assert lanes[0] == "cuda:0/h2d"
+    assert lanes[plan.names.index("c>cuda:0")] == "cuda:0/h2d"
+    with Program(plan, mode="graph") as program:
+        by_name = {plan.lanes[number].name: lane for number, lane in program._cuda.items()}
+        assert program._compiler.origin is by_name["cuda:0/s0"].stream
+        copied = plan.names.index("c>cuda:0")
+        calls = zip(program._calls.owner, program._calls.calls, strict=True)
+        waits = [getattr(call, "func", None) for owner, call in calls if owner == copied]
+        assert by_name["cuda:0/h2d"].stream.wait_event not in waits
+        for k in range(2):
+            a = torch.exp(torch.full((2,), float(k)))
+            assert_same(program.run(x=torch.full((2,), float(k))), {"d": torch.sin(a) - a})
+
+
 def gates() -> Plan:
     """a (s0); gate; c (cpu); again; b (s0): lanes wait at the first, the thread at the second."""
     work = Workload()
