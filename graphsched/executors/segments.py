@@ -20,7 +20,7 @@ from graphsched.executors.lanes import CpuLane, CudaLane, is_cuda
 from graphsched.executors.stamp_kernel import StampMemory
 from graphsched.executors.stamps import Calls, Stamps
 from graphsched.executors.watch import Watch
-from graphsched.plan import OUTSIDE, Copy, Plan, segments_of, stamped
+from graphsched.plan import OUTSIDE, Copy, Plan, launching_lane, segments_of, stamped
 from graphsched.plan.steps import carried
 
 GRAPH = -1  # owner of calls that are no action's
@@ -46,11 +46,11 @@ class SegmentCompiler(EagerCompiler):
         self.segments = segments_of(plan)
         self.kept: dict[int, Any] = {}
         super().__init__(plan, buffers, cpu, cuda, watch)
-        outside = [i for i, segment in enumerate(self.segments.of) if segment == OUTSIDE]
-        self.origin = _launching_lane(cuda, {plan.lane_of[i] for i in outside}).stream
+        self.origin = cuda[launching_lane(plan, self.segments)].stream
         self.ends = [new_event() for _ in range(len(self.segments))]
         self.draws_elsewhere = False
         self.stamps: dict[int, StampMemory] = {}
+        outside = [i for i, segment in enumerate(self.segments.of) if segment == OUTSIDE]
         self.events.update({i: new_event() for i in outside if plan.lane_of[i] in cuda})
         self._ending = set(self.segments.after.values())
 
@@ -228,11 +228,6 @@ class SegmentCompiler(EagerCompiler):
             return [] if copy is None else [self.buffers.slot(copy.read.value.name)]
         device = self.plan.lanes[self.plan.lane_of[i]].device
         return [self.buffers.slot(self.plan.buffer(read, device)) for read in task.reads]
-
-
-def _launching_lane(cuda: dict[int, CudaLane], outside: set[int]) -> CudaLane:
-    """The first lane that does nothing outside of graphs: what others do there need not wait for those in flight."""
-    return next((lane for number, lane in cuda.items() if number not in outside), next(iter(cuda.values())))
 
 
 def _copy_into_same(name: str, copy: Copy, buffers: Buffers, kept: dict[int, Any]) -> Call:

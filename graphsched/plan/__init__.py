@@ -6,7 +6,7 @@ from graphsched.plan.graph_mode import check_capturable
 from graphsched.plan.holding import Held, Peak
 from graphsched.plan.memory import peak_memory
 from graphsched.plan.model import HOST_LANE, Action, Copy, Lane, Plan, copy_lane
-from graphsched.plan.segments import OUTSIDE, Segments, segments_of
+from graphsched.plan.segments import OUTSIDE, Segments, launching_lane, segments_of
 from graphsched.plan.stamping import stamped
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "check_capturable",
     "copy_lane",
     "known",
+    "launching_lane",
     "lies_pageable",
     "peak_memory",
     "segments_of",

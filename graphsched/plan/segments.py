@@ -69,12 +69,26 @@ def segments_of(plan: Plan) -> Segments:
     return Segments(cutter.of, cutter.before, cutter.after)
 
 
+def launching_lane(plan: Plan, segments: Segments) -> int:
+    """The lane that graphs are launched on: the first of a GPU with nothing outside of graphs, else the first.
+
+    What others do outside need not wait there for graphs in flight.
+    """
+    gpu = [k for k, lane in enumerate(plan.lanes) if lane.kind != "host" and _on_gpu(plan, lane.device)]
+    outside = {lane for lane, segment in zip(plan.lane_of, segments.of, strict=True) if segment == OUTSIDE}
+    return next((k for k in gpu if k not in outside), gpu[0])
+
+
+def _on_gpu(plan: Plan, device: str) -> bool:
+    return plan.platform.device(device).kind == "cuda"
+
+
 def captured(plan: Plan) -> list[bool]:
     """Whether a CUDA graph holds each action: on a lane of a GPU, and no copy that keeps the thread waiting.
 
     Waits of the thread are none of these; see `segments_of`.
     """
-    gpu = [lane.kind != "host" and plan.platform.device(lane.device).kind == "cuda" for lane in plan.lanes]
+    gpu = [lane.kind != "host" and _on_gpu(plan, lane.device) for lane in plan.lanes]
     blocking = {i for i, copy in plan.copies.items() if blocks(plan, copy)}
     return [gpu[lane] and i not in blocking for i, lane in enumerate(plan.lane_of)]
 

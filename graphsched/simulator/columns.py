@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from graphsched.costs import Beside, TaskCost
 from graphsched.platform import Dispatch
@@ -24,6 +25,21 @@ NETWORK = -2
 LOADED = 1.02  # times its work alone from which on an action counts as slowed by others
 
 
+class CallCompany(NamedTuple):
+    """What a call takes the thread longer beside others, seconds.
+
+    Attributes:
+        others_s: After many others of other kinds.
+        switching_s: On another stream than the last call's, of the same kind.
+        own_code: Whether it shares little code with other kinds, so that the first one in a run has all of
+            `others_s`: an operation, not a copy.
+    """
+
+    others_s: float
+    switching_s: float = 0.0
+    own_code: bool = False
+
+
 @dataclass(slots=True)
 class Columns:
     """Columns by action; times in seconds.
@@ -36,8 +52,7 @@ class Columns:
         call_s: Host time of the calls that launch it (for CPU lanes: of handing it over).
         waits, joins: What it waits for, at a cost to the thread; what it waits for at none.
         previous: The action before it on its lane, or -1.
-        company_s: What its call takes longer after many others of other kinds, and on another stream than the last
-            call's, where that was measured.
+        company: What its call takes longer beside others, where that was measured.
         before_s, after_s: Host time before and after its calls.
         final: Last actions of lanes of GPUs, of those that no other action waits for, in the lanes' order.
         launches, work_s: Kernels; seconds alone.
@@ -82,7 +97,7 @@ class Columns:
     flags: list[int]
     resource: list[int]
     previous: list[int] = field(default_factory=list)
-    company_s: dict[int, tuple[float, float]] = field(default_factory=dict)
+    company: dict[int, CallCompany] = field(default_factory=dict)
     before_s: list[float] = field(default_factory=list)
     after_s: list[float] = field(default_factory=list)
     final: list[int] = field(default_factory=list)

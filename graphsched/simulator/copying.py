@@ -8,7 +8,7 @@ from typing import NamedTuple
 from graphsched.plan import Copy, Plan
 from graphsched.plan.segments import blocks
 from graphsched.platform import CapacityTable, Link
-from graphsched.simulator.columns import BLOCKS, NETWORK, Columns
+from graphsched.simulator.columns import BLOCKS, NETWORK, CallCompany, Columns
 from graphsched.simulator.copy_engines import engines_of, rooms
 from graphsched.simulator.durations import Durations
 from graphsched.simulator.graph_mode import copy_shift_s
@@ -57,7 +57,7 @@ def fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Model
             route = route._replace(latency_s=route.latency_s + shift_s)
         columns.call_s[i] = way.call_s
         if way.company_s:
-            columns.company_s[i] = way.company_s, 0.0
+            columns.company[i] = CallCompany(way.company_s)
         columns.flags[i] |= way.flags
         if not model.contention:
             columns.work_s[i] = way.link.duration_s(copy.read.value.nbytes) + shift_s

@@ -1,7 +1,8 @@
 """Host time of calls beyond a row of their own: other kinds in between, other streams, memory given back.
 
-The first call of a kind in a run finds nothing in the processor's caches, if others were called since the last: what
-ends a run and begins the next lies in between. A later one finds the more of it the fewer other kinds came between.
+The first call of an operation in a run finds nothing in the processor's caches, if others were called since the last:
+what ends a run and begins the next lies in between. A later one finds the more of it the fewer other kinds came
+between. So does a copy, even the first: most of its code it has in common with other copies.
 
 That no call of an operation, or of a copy, is colder than after `COMPANY_KINDS` other kinds was settled with a
 recording on four GPUs in view (caps of half, one, one and a half and none were compared), which is therefore no test of
@@ -109,13 +110,16 @@ def add_changes(columns: Columns) -> None:
     before = columns.lane[places[-1]] if places else -1
     called: set[int] = set()
     for i, others in zip(places, call_distances([columns.call[i] for i in places], most), strict=True):
-        company_s, switching_s = columns.company_s.get(i, (-1.0, 0.0))
-        share = 1.0 if others and columns.call[i] not in called else shares[others]
+        company, share = columns.company.get(i), shares[others]
+        if company is None:
+            columns.before_s[i] += added_s[others]
+        else:
+            if company.own_code and others and columns.call[i] not in called:
+                share = 1.0
+            columns.before_s[i] += company.others_s * share
+            columns.before_s[i] += company.switching_s * (1.0 - share) if columns.lane[i] != before else 0.0
         called.add(columns.call[i])
-        columns.before_s[i] += added_s[others] if company_s < 0.0 else company_s * share
-        if columns.lane[i] != before:
-            columns.before_s[i] += switching_s * max(0.0, 1.0 - share)
-            before = columns.lane[i]
+        before = columns.lane[i]
     if places:
         columns.before_s[places[0]] += dispatch.start_s
 

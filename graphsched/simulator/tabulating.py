@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from graphsched.costs import TaskCost
 from graphsched.errors import PlanError
-from graphsched.plan import OUTSIDE, Plan, Segments, segments_of, stamped
+from graphsched.plan import OUTSIDE, Plan, Segments, launching_lane, segments_of, stamped
 from graphsched.platform import Dispatch
 from graphsched.simulator.cache_states import inputs_longer_s
-from graphsched.simulator.columns import ALONE, NEEDS_CPU, SEVERAL, Columns
+from graphsched.simulator.columns import ALONE, NEEDS_CPU, SEVERAL, CallCompany, Columns
 from graphsched.simulator.copying import fill_copies
 from graphsched.simulator.durations import Durations
 from graphsched.simulator.graph_mode import EMPTY, in_graph, inside, launch_graphs
@@ -64,7 +64,7 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
     if model.sharing:
         share_cores(columns, plan)
     if segments is not None:
-        columns.far_lanes = _far_lanes(plan, columns.lanes.kind)
+        columns.far_lanes = _far_lanes(plan, segments, columns.lanes.kind)
         launch_graphs(columns, segments)
     if plan.mode == "distributed":
         columns.orders = orders_of(plan)
@@ -80,10 +80,11 @@ def _dispatch_of(plan: Plan, durations: Durations, segments: Segments | None) ->
     return in_graph(plan.platform.dispatch, whole=whole, stamps=stamped(plan), memory_bytes=max(memory, default=0))
 
 
-def _far_lanes(plan: Plan, kinds: Sequence[int]) -> frozenset[int]:
-    """Lanes of GPUs that are not on the GPU of the first one, which graphs are launched on."""
+def _far_lanes(plan: Plan, segments: Segments, kinds: Sequence[int]) -> frozenset[int]:
+    """Lanes of GPUs that are not on the GPU which graphs are launched on."""
     devices = {k: lane.device for k, (lane, kind) in enumerate(zip(plan.lanes, kinds, strict=True)) if kind == CUDA}
-    return frozenset(k for k, device in devices.items() if device != next(iter(devices.values())))
+    here = devices[launching_lane(plan, segments)] if devices else ""
+    return frozenset(k for k, device in devices.items() if device != here)
 
 
 def _fill_runs(columns: Columns, durations: Durations, plan: Plan, model: Model) -> dict[int, TaskCost]:
@@ -144,7 +145,7 @@ def _fill_launches(columns: Columns, costs: Mapping[int, TaskCost], *, calls: bo
         if calls:
             calls_s[i] = cost.dispatch_s * pace
         if cost.company_s is not None:
-            columns.company_s[i] = cost.company_s * pace, cost.switching_s * pace
+            columns.company[i] = CallCompany(cost.company_s * pace, cost.switching_s * pace, own_code=True)
         if cost.launches > 1:
             columns.launches[i] = cost.launches
             columns.flags[i] = several

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from graphsched.errors import CaptureError
-from graphsched.plan import OUTSIDE, Plan, check_capturable, segments_of
+from graphsched.plan import OUTSIDE, Plan, check_capturable, launching_lane, segments_of
 from graphsched.workload import TensorSpec, Value, Workload
 from tests.executors.programs import by_hand, machine, random_plan, random_workload
 
@@ -117,6 +117,26 @@ def test_a_wait_for_a_cpu_task_is_the_threads_own() -> None:
     of, before, after = cut(draft.plan())
     assert of == {"a": 0, "c": OUTSIDE, "gate": OUTSIDE, "again": OUTSIDE, "b": 1, "d": OUTSIDE}
     assert (before, after) == ([[], []], {"gate": 0})
+
+
+@pytest.mark.parametrize(("pinned", "lane"), [(True, "cuda:0/h2d"), (False, "cuda:0/s0")])
+def test_graphs_are_launched_on_a_lane_without_copies_outside(pinned: bool, lane: str) -> None:
+    """h ──▶ in (h2d, pinned or pageable) ──▶ a (s0): the first lane, unless what it does is outside."""
+    draft = Draft()
+    draft.task("a", "s0", draft.work.copy(draft.there, to="cuda:0", pinned=pinned, name="in"))
+    plan = draft.plan()
+    assert plan.lanes[launching_lane(plan, segments_of(plan))].name == lane
+
+
+def test_graphs_are_launched_on_the_first_lane_where_all_have_copies_outside() -> None:
+    """h ──▶ in ──▶ out, both pageable, on a lane of their own each; a pinned copy behind each."""
+    draft = Draft()
+    for k, memory in enumerate(("pageable", "pinned")):
+        there = draft.work.copy(draft.there, to="cuda:0", pinned=memory == "pinned", name=f"in{k}")
+        draft.work.copy(there, to="cpu", pinned=memory == "pinned", name=f"out{k}")
+    plan = draft.plan()
+    assert set(segments_of(plan).of) > {OUTSIDE}
+    assert plan.lanes[launching_lane(plan, segments_of(plan))].name == "cuda:0/h2d"
 
 
 def test_a_pageable_copy_stands_outside_and_what_follows_on_its_lane_waits_for_it() -> None:
