@@ -184,7 +184,7 @@ def sampled_dispatch(spinners: Sequence[Spinner]) -> dict[str, float]:
     """Fields of `Dispatch`, in seconds: a tiny operation's call, waits on the device, returns, replays of graphs."""
     first = spinners[0]
     figures = {"call_s": tiny_call_s(first.device)} | chain_figures(spinners)
-    return figures | idle_figures(first, IDLE_REPEATS) | graph_figures(first)
+    return figures | idle_figures(first, IDLE_REPEATS) | graph_figures(first, figures["call_s"])
 
 
 def _link_rows(platform: Platform, bench: Bench, link: Link) -> Iterator[Drift]:

@@ -37,7 +37,7 @@ def cuda_dispatch(spinners: Sequence[Spinner]) -> dict[str, float]:
     first = spinners[0]
     figures = call_figures([spinner.device for spinner in spinners]) | chain_figures(spinners) | idle_figures(first)
     figures |= single_figures(spinners, figures | {"tiny_s": chain_s(first, [new_stream(first.device)])})
-    figures |= graph_figures(first) | copy_edge_figures(spinners)
+    figures |= graph_figures(first, figures["call_s"]) | copy_edge_figures(spinners)
     figures |= company_figures([spinner.device for spinner in spinners], figures["call_s"])
     figures |= across_figures([spinner.device for spinner in spinners], figures)
     depth = queue_depth(first)

@@ -28,7 +28,7 @@ from graphsched.calibration.graph_copies import copy_figures
 from graphsched.calibration.graph_joins import copy_join_s
 from graphsched.calibration.graph_operations import HELD, LOST, cache_bytes
 from graphsched.calibration.graph_replays import captured, device_s, each_s, return_s
-from graphsched.calibration.graph_rows import stamped_s, tiny_replay, tiny_timed_s
+from graphsched.calibration.graph_rows import stamped_s, tiny_replays, tiny_timed_s
 from graphsched.errors import ExecutionError
 from graphsched.executors.clocks import new_event
 from graphsched.executors.lanes import stream_pool
@@ -44,12 +44,16 @@ TIMED_NODES = 10, 50  # of each lane
 FLOAT_BYTES = 4
 
 
-def graph_figures(spinner: Spinner) -> dict[str, Any]:
-    """Fields of `Dispatch` about replayed graphs, in seconds; tables as pairs of a number and seconds."""
+def graph_figures(spinner: Spinner, call_s: float) -> dict[str, Any]:
+    """Fields of `Dispatch` about replayed graphs, in seconds; tables as pairs of a number and seconds.
+
+    Args:
+        call_s: The yardstick that launches hold for, `Dispatch.call_s`.
+    """
     bench = GraphBench(spinner)
     device, back_s = spinner.device, return_s(bench.streams[0])
-    launch = launch_figures(device, back_s)
-    found = edge_figures(bench) | launch | lane_figures(device, launch, back_s)
+    launch = launch_figures(device, back_s, call_s)
+    found = edge_figures(bench) | launch | lane_figures(device, launch, back_s, call_s)
     found |= stamp_figures(device, launch)
     found |= {"graph_event_rates": event_rates(device), "graph_copy_join_s": copy_join_s(device)}
     return found | copy_figures(spinner, bench.streams[0])
@@ -143,13 +147,13 @@ def edge_figures(bench: GraphBench) -> dict[str, Any]:
     }
 
 
-def launch_figures(device: int, back_s: float) -> dict[str, Any]:
+def launch_figures(device: int, back_s: float, call_s: float) -> dict[str, Any]:
     """A node, the launch for the thread, and the time before the first node by the number of nodes.
 
     What a run takes until the thread sees its end, less its nodes and the return of `back_s`, is all put before the
     first node.
     """
-    found = {n: tiny_replay(device, n) for n in SIZES}
+    found = dict(zip(SIZES, tiny_replays(device, [(n, 1) for n in SIZES], call_s), strict=True))
     node_s = each_s(found[FEW].whole_s, found[MANY].whole_s, MANY - FEW)
     few, many = HOST_SIZES
     each = each_s(found[few].host_s, found[many].host_s, many - few)
@@ -161,14 +165,15 @@ def launch_figures(device: int, back_s: float) -> dict[str, Any]:
     }
 
 
-def lane_figures(device: int, launch: dict[str, Any], back_s: float) -> dict[str, Any]:
+def lane_figures(device: int, launch: dict[str, Any], back_s: float, call_s: float) -> dict[str, Any]:
     """How close nodes of several lanes follow each other, and what each more lane adds to the `launch`."""
     from graphsched.platform import Dispatch
 
     few, many = LANE_NODES
+    rows = [(lanes * n, lanes) for lanes in LANES for n in LANE_NODES]
+    whole_s = iter([seen.whole_s for seen in tiny_replays(device, rows, call_s)])
     rates = []
-    for lanes in LANES:
-        short_s, long_s = (tiny_replay(device, lanes * n, lanes).whole_s for n in LANE_NODES)
+    for lanes, short_s, long_s in zip(LANES, whole_s, whole_s, strict=True):
         rates.append((lanes, each_s(short_s, long_s, lanes * (many - few))))
     lanes, rate_s = rates[-1]  # short_s is of these, too
     alone_s = Dispatch(graph_starts=launch["graph_starts"]).graph_start_s(lanes * few) + back_s

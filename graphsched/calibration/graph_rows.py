@@ -9,10 +9,12 @@ Not modelled: rows over several GPUs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from graphsched.calibration.cuda_calls import Yardstick
 from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_replays import Replay
 from graphsched.executors.program import Program
@@ -22,6 +24,7 @@ from graphsched.workload import Workload
 
 RUNS, COLD_RUNS = 5, 2
 MOST_RUNS, RUNS_S = 40, 0.02  # more than the least number, while all of them take no longer
+TURNS = 3  # of rows that are replayed in turn
 TINY_ELEMENTS = 64
 EVENTS, STAMPS = Dispatch(), Dispatch(graph_stamp_s=1e-6)  # of rows that are timed by these
 
@@ -131,10 +134,31 @@ def stamped_spans_s(sequence: Program, runs: int = RUNS) -> list[float]:
     return [median(found) for found in zip(*samples[COLD_RUNS:], strict=True)]
 
 
-def tiny_replay(device: int, length: int, lanes: int = 1) -> Replay:
-    """`replay_of` a row of tiny operations."""
-    with row_of([_tiny_call(device)], length, device, lanes) as row:
-        return replay_of(row, 2 * RUNS)
+def tiny_replays(device: int, rows: Sequence[tuple[int, int]], call_s: float) -> list[Replay]:
+    """`paced_replays` of rows of tiny operations, each of a length on a number of lanes."""
+    with ExitStack() as stack:
+        yardstick = stack.enter_context(closing(Yardstick(device)))
+        made = [row_of([_tiny_call(device)], length, device, lanes) for length, lanes in rows]
+        for row in made:
+            stack.enter_context(row)
+        return paced_replays(made, yardstick, call_s)
+
+
+def paced_replays(rows: Sequence[Program], yardstick: Yardstick, call_s: float) -> list[Replay]:
+    """`replay_of` each of `rows` by a thread whose tiny operation takes `call_s`; medians of some turns.
+
+    The speed of a thread's core changes while they run, so the yardstick is taken before and behind each. What a launch
+    takes is scaled to `call_s`; the rest of a run is the GPU's, and stays (`platform.pace`).
+    """
+    found: list[list[Replay]] = [[] for _ in rows]
+    for _ in range(TURNS):
+        for samples, row in zip(found, rows, strict=True):
+            before_s = yardstick.sample_s()
+            seen = replay_of(row)
+            unit_s = (before_s + yardstick.sample_s()) / 2
+            longer_s = seen.host_s * (call_s / unit_s - 1.0)
+            samples.append(Replay(seen.host_s + longer_s, seen.whole_s + longer_s))
+    return [Replay(*map(median, zip(*samples, strict=True))) for samples in found]
 
 
 def tiny_timed_s(device: int, length: int, lanes: int) -> float:

@@ -12,6 +12,7 @@ import torch
 
 from graphsched.calibration import cuda_graphs as module
 from graphsched.calibration import graph_copies
+from graphsched.calibration.cuda_calls import tiny_call_s
 from graphsched.calibration.cuda_clock import Spinner
 from graphsched.calibration.cuda_graphs import LANES, SIZES, graph_figures
 from graphsched.calibration.graph_replays import Replay
@@ -81,7 +82,7 @@ class FakeGraphs:
         patch.setattr(module, "stream_pool", lambda device: [Stream(self, k) for k in range(32)])
         patch.setattr(module, "captured", self._captured)
         patch.setattr(module, "device_s", lambda graph, spinner, stream: self._device_us(graph) * 1e-6)
-        patch.setattr(module, "tiny_replay", lambda device, length, lanes=1: self._replay(length, lanes))
+        patch.setattr(module, "tiny_replays", lambda device, rows, call_s: [self._replay(*row) for row in rows])
         patch.setattr(module, "tiny_timed_s", lambda device, length, lanes: self._timed_s(length, lanes))
         patch.setattr(module, "stamped_s", self._stamped_s)
         patch.setattr(module, "cache_bytes", lambda device: times.cache)
@@ -157,7 +158,7 @@ def found(patch: pytest.MonkeyPatch, **times: Any) -> dict[str, Any]:
     """Microseconds of all figures where graphs take these times."""
     FakeGraphs(patch, Played(**times))
     spinner: Spinner = SimpleNamespace(device=0)  # type: ignore[assignment]
-    return graph_figures(spinner)
+    return graph_figures(spinner, 6e-6)
 
 
 def us(figures: dict[str, Any], *names: str) -> list[float]:
@@ -287,7 +288,7 @@ def test_no_other_gpu_no_copies_there(monkeypatch: pytest.MonkeyPatch, host: dic
 
 @pytest.mark.gpu
 def test_figures_of_this_gpu_are_of_the_right_size() -> None:
-    figures = graph_figures(Spinner(0))
+    figures = graph_figures(Spinner(0), tiny_call_s(0))
     dispatch = Dispatch(**figures)
     assert 5e-7 < dispatch.graph_node_s < 1e-5
     assert 1e-6 < dispatch.graph_launch_s < 1e-3

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from graphsched.calibration import graph_rows as module
+from graphsched.calibration.cuda_calls import tiny_call_s
 from graphsched.calibration.graph_replays import Replay
-from graphsched.calibration.graph_rows import EVENTS, STAMPS, replay_of, row_of, stamped_s, timed_s
-from graphsched.errors import TaskFailedError
+from graphsched.calibration.graph_rows import EVENTS, STAMPS, paced_replays, replay_of, row_of, stamped_s, timed_s
+from graphsched.errors import ExecutionError, TaskFailedError
 from graphsched.executors.stamp_kernel import Stamp
 from graphsched.platform import Dispatch
 from tests.executors.fake_cuda import Event, FakeCuda
@@ -129,8 +131,63 @@ def test_short_runs_are_many() -> None:
         assert 100 - len(list(played.left)) in (runs, runs + 1)
 
 
+class Thread:
+    """Whose tiny call takes 6 µs, or 50 % longer while it is slow, as it is in every other turn of a row.
+
+    A row is launched in as many microseconds as it has nodes, and runs for 20 µs more, whatever the thread's pace.
+    """
+
+    def __init__(self) -> None:
+        self.samples = 0
+
+    @property
+    def pace(self) -> float:
+        return 1.5 if self.samples % 4 in (1, 2) else 1.0
+
+    def sample_s(self) -> float:
+        self.samples += 1
+        return 6e-6 * self.pace
+
+    def row(self, nodes: int) -> Any:
+        row = SimpleNamespace(issue_s=0.0)
+
+        def time_once() -> float:
+            row.issue_s = nodes * 1e-6 * self.pace
+            return row.issue_s + 20e-6
+
+        row.time_once = time_once
+        return row
+
+
+@pytest.mark.parametrize("call_s", [6e-6, 9e-6, 3e-6])
+def test_launches_are_those_of_a_thread_of_the_pace_that_is_asked_for(call_s: float) -> None:
+    thread: Any = Thread()
+    found = paced_replays([thread.row(nodes) for nodes in (2, 8)], thread, call_s)
+    for nodes, replay in zip((2, 8), found, strict=True):
+        host_s = nodes * 1e-6 * call_s / 6e-6
+        assert replay == Replay(pytest.approx(host_s), pytest.approx(host_s + 20e-6))
+
+
+def test_rows_are_made_as_asked_for_and_closed(cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three nodes in one lane, four in two, in turn; the yardstick is closed too."""
+    log: list[str] = []
+    yardstick = SimpleNamespace(sample_s=lambda: 6e-6, close=lambda: log.append("closed"))
+    monkeypatch.setattr(module, "Yardstick", lambda device: yardstick)
+    monkeypatch.setattr(module, "_tiny_call", lambda device: counted(log, "call"))
+    made: list[Any] = []
+    monkeypatch.setattr(module, "row_of", lambda *row: made.append(row_of(*row)) or made[-1])
+    found = module.tiny_replays(0, [(3, 1), (4, 2)], 6e-6)
+    assert [len(row.plan) for row in made] == [3, 4]
+    assert [len({*row.plan.lane_of}) for row in made] == [1, 2]
+    assert all(replay.whole_s >= replay.host_s > 0 for replay in found)
+    assert log[-1] == "closed"
+    for row in made:
+        with pytest.raises(ExecutionError, match="closed"):
+            row.run()
+
+
 @pytest.mark.gpu
 def test_rows_on_this_gpu() -> None:
-    few, many = (module.tiny_replay(0, n).whole_s for n in (10, 110))
-    assert 3e-7 < (many - few) / 100 < 1e-5
-    assert module.tiny_timed_s(0, 40, 2) > module.tiny_replay(0, 40, 2).whole_s
+    few, many, lanes = module.tiny_replays(0, [(10, 1), (110, 1), (40, 2)], tiny_call_s(0))
+    assert 3e-7 < (many.whole_s - few.whole_s) / 100 < 1e-5
+    assert module.tiny_timed_s(0, 40, 2) > lanes.whole_s
