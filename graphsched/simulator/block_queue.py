@@ -7,8 +7,9 @@ factor of 1 with nothing beside it), less where the other's blocks are not all t
 other is itself held up by more than this one. With few of its own blocks in flight a kernel's blocks go
 faster, up to twice as fast. See docs/sharing.md for how it was found and how far it goes.
 
-Not modelled: what copies and collectives cost kernels; priorities; blocks of one kernel that take different
-times; the few hundred nanoseconds from one kernel of a stream to the next, which count as running.
+Not modelled: what copies and collectives cost kernels; which blocks share a multiprocessor (docs/sharing.md);
+priorities; blocks of one kernel that take different times; the few hundred nanoseconds from one kernel of a stream to
+the next, which count as running.
 """
 
 from __future__ import annotations
