@@ -138,9 +138,8 @@ def tiny_replays(device: int, rows: Sequence[tuple[int, int]], call_s: float) ->
     """`paced_replays` of rows of tiny operations, each of a length on a number of lanes."""
     with ExitStack() as stack:
         yardstick = stack.enter_context(closing(Yardstick(device)))
-        made = [row_of([_tiny_call(device)], length, device, lanes) for length, lanes in rows]
-        for row in made:
-            stack.enter_context(row)
+        calls = [_tiny_call(device)]
+        made = [stack.enter_context(row_of(calls, length, device, lanes)) for length, lanes in rows]
         return paced_replays(made, yardstick, call_s)
 
 
