@@ -58,7 +58,8 @@ class Company:
         """Others that are called in the same way as `function`, as most of a plan are."""
         import torch
 
-        return self.operators if isinstance(function, torch._ops.OpOverload) else self.functions
+        operators = torch._ops.OpOverload, torch._ops.OpOverloadPacket
+        return self.operators if isinstance(function, operators) else self.functions
 
 
 @contextmanager

@@ -19,6 +19,9 @@ from graphsched.workload import Value, Workload
 ACTIONS = 240
 
 Build = Callable[[Workload, list[Value]], Mapping[str, str]]
+Kinds = Mapping[str, tuple[Any, ...]]
+CallsOf = Callable[[Value], Kinds]
+"""By kind, what is called and its arguments, of a value."""
 
 
 def plans_on(gpus: tuple[int, ...]) -> dict[str, tuple[Build, tuple[int, ...]]]:
@@ -119,28 +122,25 @@ def _between_gpus(work: Workload, inputs: list[Value]) -> dict[str, str]:
     return placed
 
 
-def _mixed(kinds: Sequence[str]) -> Build:
-    """Independent tasks on one lane, of these kinds in turn."""
+def _mixed(kinds: Sequence[str], calls: CallsOf | None = None) -> Build:
+    """Independent tasks on one lane, of these kinds in turn; `calls`: how they are called, default as functions."""
 
     def build(work: Workload, inputs: list[Value]) -> dict[str, str]:
+        device = device_of(inputs[0])
         for i in range(ACTIONS):
-            add_task(work, kinds[i % len(kinds)], inputs[0], f"t{i}")
-        return _on_first_lane(inputs)
+            add_task(work, kinds[i % len(kinds)], inputs[0], f"t{i}", calls)
+        return {f"t{i}": f"{device}/s0" for i in range(ACTIONS)}
 
     return build
 
 
-def _on_first_lane(inputs: list[Value]) -> dict[str, str]:
-    return {f"t{i}": f"{device_of(inputs[0])}/s0" for i in range(ACTIONS)}
-
-
-def add_task(work: Workload, kind: str, x: Value, name: str) -> None:
+def add_task(work: Workload, kind: str, x: Value, name: str, calls: CallsOf | None = None) -> None:
     """Add a task of one of `KINDS` on `x`, on its device."""
-    function, *args = _functions(x)[kind]
+    function, *args = (calls or _functions)(x)[kind]
     work.task(function, *args, name=name, device=device_of(x))
 
 
-def _functions(x: Value) -> dict[str, tuple[Any, ...]]:
+def _functions(x: Value) -> Kinds:
     """By kind: a function of PyTorch and its arguments."""
     import torch
 
@@ -160,7 +160,7 @@ def _functions(x: Value) -> dict[str, tuple[Any, ...]]:
     }
 
 
-def _operators(x: Value) -> dict[str, tuple[Any, ...]]:
+def _operators(x: Value) -> Kinds:
     """By kind: the operator that does the same, as traced networks call it, and its arguments."""
     import torch
 
@@ -192,11 +192,7 @@ def other_functions(work: Workload, inputs: list[Value]) -> Mapping[str, str]:
 
 def other_operators(work: Workload, inputs: list[Value]) -> Mapping[str, str]:
     """The same tasks, called as operators: through other code of PyTorch, and of the interpreter, than functions."""
-    calls = _operators(inputs[0])
-    for i in range(ACTIONS):
-        operator, *args = calls[KINDS[i % len(KINDS)]]
-        work.task(operator, *args, name=f"t{i}", device=device_of(inputs[0]))
-    return _on_first_lane(inputs)
+    return _mixed(KINDS, _operators)(work, inputs)
 
 
 def company_order(gpus: int) -> list[tuple[str, int, int]]:

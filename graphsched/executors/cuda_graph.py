@@ -1,12 +1,12 @@
 """A plan as CUDA graphs over all its GPUs: graph mode.
 
 The calls of eager mode are made once while the streams are captured: the stream of one lane forks to all others and
-joins them again. A plan that only GPUs work on is one graph, replayed by one launch; tasks on a CPU and
-copies through pageable memory cut it into segments, each one graph, between which they run as in eager mode
-(`plan.segments_of` says where). Results lie in memory that belongs to the graphs, so that nothing is given back while
-they live; inputs and states are the program's own, and replays read what lies there. A wait of the thread becomes
-a wait of every lane where only one segment is concerned. Spans come from timing events inside the graphs, or from
-stamps (`plan.stamped` says which), in graphs of their own, so that they cost nothing where none are asked for.
+joins them again (`plan.launching_lane` says which). A plan that only GPUs work on is one graph, replayed by one launch;
+tasks on a CPU and copies through pageable memory cut it into segments, each one graph, between which they run as in
+eager mode (`plan.segments_of` says where). Results lie in memory that belongs to the graphs, so that nothing is given
+back while they live; inputs and states are the program's own, and replays read what lies there. A wait of the thread
+becomes a wait of every lane where only one segment is concerned. Spans come from timing events inside the graphs, or
+from stamps (`plan.stamped` says which), in graphs of their own, so that they cost nothing where none are asked for.
 
 Random numbers come from torch's generators of the GPUs, which are told of the graphs: every replay draws new ones.
 

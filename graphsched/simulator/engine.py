@@ -44,12 +44,8 @@ class Engine:
         self.start_s, self.end_s = [0.0] * n, [UNKNOWN] * n
         self.thread = self._threads(timed, columns)
         self._columns = columns
-        self._kind, self._lane, self._flags, self._resource = (
-            columns.kind,
-            columns.lane,
-            columns.flags,
-            columns.resource,
-        )
+        self._kind, self._lane = columns.kind, columns.lane
+        self._flags, self._resource = columns.flags, columns.resource
         self._waits, self._previous, self._work_s = columns.waits, columns.previous, columns.work_s
         self._latency_s = columns.lanes.latency_s
         self._held, self._engine_of, self._spacing_s = columns.held, columns.engine_of, columns.spacing_s

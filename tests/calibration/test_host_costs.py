@@ -100,6 +100,7 @@ def test_a_slower_thread_has_the_same_ratios(monkeypatch: pytest.MonkeyPatch) ->
         (torch.nn.functional.relu, other_functions),
         (torch.Tensor.relu_, other_functions),
         (torch.ops.aten.relu.default, other_operators),
+        (torch.ops.aten.relu, other_operators),
     ],
 )
 def test_the_others_are_called_in_the_same_way(monkeypatch: pytest.MonkeyPatch, function: Any, alike: Any) -> None:
