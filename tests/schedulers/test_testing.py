@@ -128,11 +128,14 @@ def test_a_bound_that_a_scheduler_returns_must_hold() -> None:
 
 
 def test_a_scheduler_may_say_that_no_graph_can_hold_it() -> None:
-    """In graph mode."""
+    """In graph mode, in which it is asked too, and nothing comes of it."""
+    asked: set[str] = set()
 
     def eager_only(work: Workload, platform: Platform, costs: Costs, mode: str) -> Placement:
+        asked.add(mode)
         if mode == "graph":
             raise CaptureError("not for graphs")
         return one_stream(work, platform, costs)
 
     check_scheduler(eager_only, count=9)
+    assert asked == {"eager", "graph"}
