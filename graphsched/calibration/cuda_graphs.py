@@ -4,8 +4,8 @@ Rows of tiny operations are plans, run as those of users are (`calibration.graph
 
 - rows in one lane, of several lengths: a node, and all that a launch takes beyond its nodes
 - rows side by side: how close nodes of several lanes follow each other, and what starting more lanes takes
-- the same with timing events around every node: how close these follow each other
 - rows in one lane with stamps around every node: a stamp
+- rows with timing events: see `calibration.graph_events`
 - joins with copies that are over: see `calibration.graph_joins`
 
 The rest comes from graphs that differ in one thing:
@@ -25,10 +25,11 @@ from typing import Any
 
 from graphsched.calibration.cuda_clock import Spinner
 from graphsched.calibration.graph_copies import copy_figures
+from graphsched.calibration.graph_events import LANES, event_figures
 from graphsched.calibration.graph_joins import copy_join_s
 from graphsched.calibration.graph_operations import HELD, LOST, cache_bytes
 from graphsched.calibration.graph_replays import captured, device_s, each_s, return_s
-from graphsched.calibration.graph_rows import stamped_s, tiny_replays, tiny_timed_s
+from graphsched.calibration.graph_rows import stamped_s, tiny_replays
 from graphsched.errors import ExecutionError
 from graphsched.executors.clocks import new_event
 from graphsched.executors.lanes import stream_pool
@@ -38,7 +39,7 @@ FEW, MANY = 100, 1000  # of those whose difference tells what a node takes
 CHAIN_NODES = 100, 300  # of the two chains whose difference tells what an edge takes
 HOST_SIZES = 10, 1000
 DIAMONDS = 10, 60
-LANES, LANE_NODES = (2, 4, 8), (20, 80)  # nodes of each lane
+LANE_NODES = 20, 80  # nodes of each lane
 TINY_ELEMENTS, SHORT_ELEMENTS = 64, 2**23  # of additions of about 2 and 15 µs
 TIMED_NODES = 10, 50  # of each lane
 FLOAT_BYTES = 4
@@ -55,7 +56,7 @@ def graph_figures(spinner: Spinner, call_s: float) -> dict[str, Any]:
     launch = launch_figures(device, back_s, call_s)
     found = edge_figures(bench) | launch | lane_figures(device, launch, back_s, call_s)
     found |= stamp_figures(device, launch)
-    found |= {"graph_event_rates": event_rates(device), "graph_copy_join_s": copy_join_s(device)}
+    found |= event_figures(device) | {"graph_copy_join_s": copy_join_s(device)}
     return found | copy_figures(spinner, bench.streams[0])
 
 
@@ -210,16 +211,3 @@ def _stamp_s(elements: int, device: int, launch: dict[str, Any]) -> float:
         plain_s, with_s = stamped_s(call, nodes, device)
         added_s.append(with_s - plain_s - start_s(3 * nodes) + start_s(nodes))
     return each_s(added_s[0], added_s[1], 2 * (TIMED_NODES[1] - TIMED_NODES[0]))
-
-
-def event_rates(device: int) -> tuple[tuple[int, float], ...]:
-    """By the number of lanes, how close timing events of all of them follow each other around tiny operations.
-
-    These run beside the events of other lanes and take no time of their own, so all the time is that of events.
-    """
-    few, many = TIMED_NODES
-    found = []
-    for lanes in LANES:
-        short_s, long_s = (tiny_timed_s(device, lanes * n, lanes) for n in TIMED_NODES)
-        found.append((lanes, each_s(short_s, long_s, 2 * lanes * (many - few))))
-    return tuple(found)

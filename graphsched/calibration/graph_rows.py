@@ -118,9 +118,11 @@ def replay_of(row: Program, runs: int = RUNS) -> Replay:
     return Replay(median(hosts), median(wholes))
 
 
-def timed_s(row: Program, runs: int = RUNS) -> float:
-    """Seconds of a run of `row` with timing events around every call; median."""
-    return median([row.time_spans()[2] for _ in range(runs + COLD_RUNS)][COLD_RUNS:])
+def timed_replay(row: Program, runs: int = RUNS) -> Replay:
+    """As `replay_of`, of runs with timing events around every call, or stamps."""
+    samples = [(row.time_spans()[2], row.issue_s) for _ in range(runs + COLD_RUNS)]
+    wholes, hosts = zip(*samples[COLD_RUNS:], strict=True)
+    return Replay(median(hosts), median(wholes))
 
 
 def stamped_spans_s(sequence: Program, runs: int = RUNS) -> list[float]:
@@ -160,10 +162,10 @@ def paced_replays(rows: Sequence[Program], yardstick: Yardstick, call_s: float) 
     return [Replay(*map(median, zip(*samples, strict=True))) for samples in found]
 
 
-def tiny_timed_s(device: int, length: int, lanes: int) -> float:
-    """`timed_s` of a row of tiny operations."""
+def tiny_timed(device: int, length: int, lanes: int) -> Replay:
+    """`timed_replay` of a row of tiny operations."""
     with row_of([_tiny_call(device)], length, device, lanes) as row:
-        return timed_s(row)
+        return timed_replay(row)
 
 
 def stamped_s(call: Callable[[], Any], length: int, device: int) -> tuple[float, float]:
@@ -173,7 +175,7 @@ def stamped_s(call: Callable[[], Any], length: int, device: int) -> tuple[float,
         ExecutionError: There are no stamps here.
     """
     with row_of([call], length, device, dispatch=STAMPS) as row:
-        return replay_of(row, 2 * RUNS).whole_s, timed_s(row)
+        return replay_of(row, 2 * RUNS).whole_s, timed_replay(row).whole_s
 
 
 def _tiny_call(device: int) -> Callable[[], Any]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from graphsched.plan import Plan, stamped
 from graphsched.simulator.graph_mode import in_graph
@@ -21,13 +22,23 @@ def gpu_share(line: Timeline) -> float:
     """Share of the timed makespan that the critical path spends on lanes of GPUs.
 
     Of a span there, the time counts in which the thread is no longer busy issuing that action, less
-    what its timing events take. Pageable copies, which the thread waits for, do not count.
+    what its timing events take; what passes in a CUDA graph before it, since the action that it waited
+    for, is the GPU's too. Pageable copies, which the thread waits for, do not count.
     """
     path = [i for i in line.critical_path() if _on_gpu(line.plan, i)]
-    begins = np.maximum(line.start_s[path], line.issue_end_s[path])
+    begins = np.maximum(_begins_s(line, path), line.issue_end_s[path])
     events_s = _events_s(line.plan)
     gpu_s = float(np.maximum(line.end_s[path] - begins - events_s, 0.0).sum())
     return gpu_s / line.timed_makespan_s if line.timed_makespan_s else 0.0
+
+
+def _begins_s(line: Timeline, path: list[int]) -> NDArray[np.float64]:
+    """When each action of the path came next on its lane, its timing event included."""
+    starts_s: NDArray[np.float64] = line.start_s[path]
+    if line.plan.mode != "graph" or stamped(line.plan) or not path:
+        return starts_s
+    before_s = np.concatenate((starts_s[:1], line.end_s[path[:-1]]))
+    return np.minimum(starts_s, before_s)
 
 
 def _events_s(plan: Plan) -> float:

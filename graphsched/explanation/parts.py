@@ -20,7 +20,7 @@ def divide(facts: Facts, i: int, begin_s: float, end_s: float, *, launch_s: floa
     """
     length_s = end_s - begin_s
     is_run = facts.plan.kinds[i] != "copy"
-    gap_s = facts.columns.dispatch.timed_gap_s if facts.columns.kind[i] == CUDA else 0.0
+    gap_s = facts.columns.behind_s(i) if facts.columns.kind[i] == CUDA else 0.0
     timing_s = min(length_s, gap_s)
     own_s = min(length_s - timing_s, facts.columns.work_s[i])
     excess_s = length_s - timing_s - own_s

@@ -84,6 +84,7 @@ class Dispatch:
         graph_copy_join_s, graph_peer_join_s: How much later a task in a graph starts for each copy with the host, or
             between GPUs, that it waits for beside its lane's last task, even if the copy was over before.
         graph_event_s: What a timing event takes in a lane of a graph; 0: unknown, `timed_gap_s` counts for two.
+        graph_launch_event_s: What each timing event adds to the thread's launch of a graph on one GPU.
         graph_stamp_s: What a stamp takes in a lane of a graph: a kernel in the place of a timing event, which writes
             down the GPU's clock; 0: unknown, there are events.
         graph_stamps: `graph_stamp_s` by the memory that the graph works on, which a cache may hold or not: (bytes,
@@ -167,6 +168,7 @@ class Dispatch:
     graph_copies_edge_s: float = 0.0
     graph_peer_edge_s: float = 0.0
     graph_event_s: float = 0.0
+    graph_launch_event_s: float = 0.0
     graph_stamp_s: float = 0.0
     graph_stamps: tuple[tuple[int, float], ...] = ()
     graph_timed_edge_s: float = 0.0

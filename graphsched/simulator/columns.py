@@ -75,8 +75,10 @@ class Columns:
         late_events_s: What timing events take longer beside copies, see `simulator.timing_events`.
         joins_s: How much later tasks in graphs start that wait for copies too, see `simulator.graph_joins`.
         far_lanes: In graph mode, lanes of other GPUs than that which the graphs are launched on.
-        event_gates: Device of each action of a graph whose timing events pass in turn with those of other lanes.
-        event_spacing_s: By such a device, least time from one of them to the next, see `simulator.event_nodes`.
+        event_lanes: Of each graph and device where timing events pass in turn, its lanes; see `simulator.event_nodes`.
+        events_of: Place in these of each action whose events do so.
+        event_ends: Those of them that are the last on their lanes.
+        events_known: Those of them whose work holds what the event behind it waits for others.
         orders: In distributed mode, the actions that each rank's thread issues, see `simulator.rank_threads`.
         more_lanes: Further lanes of collectives.
         locks: CPU lanes take the interpreter's lock in turn, see `simulator.interpreter_lock`.
@@ -124,8 +126,10 @@ class Columns:
     late_events_s: dict[int, float] = field(default_factory=dict)
     joins_s: dict[int, float] = field(default_factory=dict)
     far_lanes: frozenset[int] = frozenset()
-    event_gates: dict[int, int] = field(default_factory=dict)
-    event_spacing_s: dict[int, float] = field(default_factory=dict)
+    event_lanes: list[int] = field(default_factory=list)
+    events_of: dict[int, int] = field(default_factory=dict)
+    event_ends: frozenset[int] = frozenset()
+    events_known: frozenset[int] = frozenset()
     orders: list[list[int]] = field(default_factory=list)
     more_lanes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     locks: bool = False
@@ -133,3 +137,12 @@ class Columns:
 
     def __len__(self) -> int:
         return len(self.lane)
+
+    @property
+    def event_s(self) -> float:
+        """What one timing event adds to its lane."""
+        return self.dispatch.timed_gap_s / 2
+
+    def behind_s(self, i: int) -> float:
+        """What events add to the span of action `i`: the one behind it; that before the next, unless it is served."""
+        return self.event_s if i in self.events_of else self.dispatch.timed_gap_s

@@ -53,6 +53,7 @@ class Engine:
         self._ready_s, self._queue_of, self._wake_s = self.thread.ready_s, self.thread.queue_of, columns.lanes.wake_s
         self._timed = timed
         self._gap_s = columns.dispatch.timed_gap_s if timed else 0.0
+        self._least_gap_s = self._gap_s  # what passes between the end of any work and that of its span
         self._late_events_s = columns.late_events_s if timed else {}
         self._clock = Clock()
         self._now = 0.0
@@ -62,10 +63,9 @@ class Engine:
         self._routes = columns.routes
         self._shared = SharedResources(columns, self._at)
         self._pools, self._cores, self._network = self._shared.pools, self._shared.cores, self._shared.network
-        doors = Doors(columns, timed, copy=self._begin_copy, let_in=self._let_in, pass_events=self._end)
-        self._engines, self._gates = doors.engines, doors.gates
-        self._event_gates, self._doors = doors.of_events, doors.all
-        self._over = self._work_over if self._event_gates else self._end
+        doors = Doors(columns, copy=self._begin_copy, let_in=self._let_in)
+        self._engines, self._gates, self._doors = doors.engines, doors.gates, doors.all
+        self._over = self._end
         self._advance: Callable[[float], None] = self.thread.advance
         self._coupled = self._shared.coupled
         self._touched: dict[Resource, None] = {}
@@ -74,7 +74,7 @@ class Engine:
         if columns.orders:
             return RankThreads(columns, self.end_s, self._place, self._settle, timed)
         thread = Thread(columns, self.end_s, self._place, timed)
-        if columns.graphs is None and not (self._late_s or columns.late_events_s or columns.event_gates):
+        if columns.graphs is None and not (self._late_s or columns.late_events_s):
             thread.straight = Straight(columns, thread, self.start_s, self.end_s)
         return thread
 
@@ -145,6 +145,10 @@ class Engine:
         """The work of action `i` starts, which takes so much longer."""
         if self._late_s:
             start += self._late_s.get(i, 0.0)
+        self._work(i, start, longer_s)
+
+    def _work(self, i: int, start: float, longer_s: float) -> None:
+        """The work of action `i` starts now."""
         self.start_s[i] = start
         start += longer_s
         if self._timed and self._kind[i] == CUDA:
@@ -167,25 +171,22 @@ class Engine:
         else:
             self._arrive(i, start, self._pools[resource])
 
-    def _work_over(self, i: int, end: float) -> None:
-        """The work of action `i` is over at `end`; events of other lanes may stand before those around it."""
-        gate = self._event_gates.get(i)
-        if gate is None:
-            self._end(i, end)
-        else:
-            self._arrive(i, end, gate)
-
     def _end(self, i: int, end: float) -> None:
         """The work of action `i` is over at `end`, and nothing holds its events up."""
         if self._kind[i] == CUDA:
             if self._flags[i] & SEVERAL:
                 end = max(end, self.thread.floor_s[i])
-            end += self._gap_s
-            if self._late_events_s:
-                end += self._late_events_s.get(i, 0.0)
-            queue = self._queue_of[self._lane[i]]
-            if queue is not None:
-                queue.over(self._columns.launches[i], end)
+            self._set_end(i, end + self._gap_s)
+        else:
+            self.end_s[i] = end
+
+    def _set_end(self, i: int, end: float) -> None:
+        """Its lane passes the event behind action `i` at `end`, but for what copies beside it cost that."""
+        if self._late_events_s:
+            end += self._late_events_s.get(i, 0.0)
+        queue = self._queue_of[self._lane[i]]
+        if queue is not None:
+            queue.over(self._columns.launches[i], end)
         self.end_s[i] = end
 
     def _settle(self, i: int) -> None:
@@ -264,7 +265,7 @@ class Engine:
     def _after_change(self) -> None:
         """Let the thread go on if it may, and set new rates once all that happens now has happened."""
         thread = self.thread
-        horizon = self._now + self._gap_s
+        horizon = self._now + self._least_gap_s
         if horizon > self._horizon:
             self._horizon = horizon
         else:
@@ -282,7 +283,7 @@ class Engine:
         if self._touched and self._clock.over:
             self._refresh()
         if end >= 0.0:
-            self._clock.call_if_first(end - self._gap_s, end, self._rung)
+            self._clock.call_if_first(end - self._least_gap_s, end, self._rung)
 
     def _refresh(self) -> None:
         touched, self._touched = self._touched, {}
@@ -294,6 +295,6 @@ class Engine:
     def _rung(self, call: Call) -> None:
         """The thread, held up by a full queue, wakes at the first end that may make room: nothing happened before."""
         end = call.what
-        self._now = max(self._now, end - self._gap_s)
+        self._now = max(self._now, end - self._least_gap_s)
         self._horizon = max(self._horizon, end)
         self._after_change()

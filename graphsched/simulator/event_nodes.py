@@ -1,23 +1,26 @@
-"""Timing events inside CUDA graphs, or stamps in their place: nodes that delay the start.
+"""Timing events inside CUDA graphs, or stamps in their place.
 
-An action has an event before and one behind it. A device serves such nodes of all its lanes one by one, while kernels
-of other lanes run. The event behind an action and the one before the next on its lane are taken as one stop, at
-the end of the action's work: there it waits for those of other lanes before it, first come, first served.
+An action has an event before and one behind it. In a graph of several lanes a device serves the events of all of them
+one by one, while kernels run: each waits for those before it, first come, first served, and the more lanes have
+something left to do, be it a wait for others, the longer each takes. So branches of a task start one after another.
 
 ::
 
-    lane 0   |--work--|==|--work--|   |==|
-    lane 1   |--work--|  |==|--work--|   |==|       == : two events of one lane at a time
+    lane 0   =|--work--|=   =|--work--|=          = : an event, one of all lanes at a time
+    lane 1    =|--work--|=    =|--work--|=
+
+In a graph of one lane the two events between actions follow each other, and are taken to be at the end of the first.
+A graph with events starts as it does without; each makes its launch longer for the thread, while nodes start.
 
 Stamps are kernels of one thread, and stand around tasks; copies on lanes of their own have events then. A stamp takes
 its time on its lane, and starts after nodes of other lanes as any node does (`simulator.gate`), two more for each task.
 With more lanes in use it takes longer, by as much as a tiny node does there. A graph of so many nodes starts no sooner
 than one of fewer, nor before it is launched.
 
-Not modelled: events that hold up kernels of other lanes; the two of a stop coming apart; the part of a multiprocessor
-that a stamp takes, and its wait for room; events around copies that pass in turn while tasks have stamps; GPUs of one
-plan with more lanes in use than others, whose stamps all take as long as those of the most; spans that end a stamp
-before the next begins: here they end as it does.
+Not modelled: events that take longer while the thread still launches their graph; events that hold up kernels of other
+lanes; the launch of events around copies of a graph with stamps, and that they pass in turn; the part of a
+multiprocessor that a stamp takes, and its wait for room; GPUs of one plan with more lanes in use than others, whose
+stamps all take as long as those of the most; spans that end a stamp before the next begins: here they end as it does.
 """
 
 from __future__ import annotations
@@ -40,18 +43,14 @@ EVENTS = 2  # around each action, or stamps
 
 
 def with_event_nodes(columns: Columns, plan: Plan) -> Columns:
-    """`columns` of a timed run of `plan`: graphs start later; events pass in turn, stamps as nodes do."""
+    """`columns` of a timed run of `plan`: events pass in turn, stamps as nodes do."""
     graphs = columns.graphs
     if graphs is None or not columns.dispatch.timed_gap_s:  # unknown, or switched off
         return columns
     held = [i for i, kind in enumerate(columns.kind) if kind == CUDA and inside(columns, i)]
     if columns.dispatch.graph_stamp_s:
         return _with_stamps(columns, held, plan)
-    later = replace(graphs, later_s=_later_s(columns, held, columns.dispatch.graph_start_s))
-    later = spread(columns, later, held, EVENTS)
-    spacing_s = _spacing_s(columns, held)
-    gates = {i: device for i in held if (device := _device(columns, i)) in spacing_s}
-    return replace(columns, graphs=later, event_gates=gates, event_spacing_s=spacing_s)
+    return _in_turn(_launched(replace(columns, graphs=spread(columns, graphs, held, EVENTS)), held), held)
 
 
 def _with_stamps(columns: Columns, held: list[int], plan: Plan) -> Columns:
@@ -87,7 +86,7 @@ def _stamped_start_s(dispatch: Dispatch, nodes: int) -> float:
 
 
 def _later_s(columns: Columns, held: list[int], start_s: Callable[[int], float]) -> list[float]:
-    """By graph, when it starts with events or stamps, so many nodes more: `start_s` of its nodes says it."""
+    """By graph, when it starts with stamps, so many nodes more: `start_s` of its nodes says it."""
     graphs = columns.graphs
     assert graphs is not None
     events = [0] * len(graphs.nodes)
@@ -98,15 +97,36 @@ def _later_s(columns: Columns, held: list[int], start_s: Callable[[int], float])
     return [s + more for s, more in zip(graphs.later_s, more_s, strict=True)]
 
 
-def _spacing_s(columns: Columns, held: list[int]) -> dict[int, float]:
-    """By device whose events hold each other up: the least time from one to the next."""
-    lanes: dict[int, dict[int, None]] = {}
+def _launched(columns: Columns, held: list[int]) -> Columns:
+    """`columns` where the thread launches the events of graphs on one GPU, too; nodes start as soon as without."""
+    graphs, each_s = columns.graphs, EVENTS * columns.dispatch.graph_launch_event_s
+    assert graphs is not None
+    if not each_s or graphs.spread_s:
+        return columns
+    own_s, later_s = list(columns.own_s), list(graphs.later_s)
     for i in held:
-        lanes.setdefault(_device(columns, i), {})[columns.lane[i]] = None
-    dispatch = columns.dispatch
-    found = {device: dispatch.graph_event_rate_s(len(used)) for device, used in lanes.items()}
-    return {device: rate_s for device, rate_s in found.items() if rate_s}
+        own_s[graphs.first[graphs.of[i]]] += each_s
+        later_s[graphs.of[i]] -= each_s
+    return replace(columns, own_s=own_s, graphs=replace(graphs, later_s=later_s))
 
 
-def _device(columns: Columns, i: int) -> int:
-    return columns.lanes.queue[columns.lane[i]]
+def _in_turn(columns: Columns, held: list[int]) -> Columns:
+    """`columns` where the events of several lanes of a graph on a device are served one by one."""
+    assert columns.graphs is not None
+    ends: dict[tuple[int, int], dict[int, int]] = {}  # by graph and device, the last action of each lane
+    for i in held:
+        ends.setdefault(_where(columns, i), {})[columns.lane[i]] = i
+    served = [where for where, lanes in ends.items() if columns.dispatch.graph_event_rate_s(len(lanes))]
+    number = {where: k for k, where in enumerate(served)}
+    return replace(
+        columns,
+        event_lanes=[len(ends[where]) for where in served],
+        events_of={i: number[where] for i in held if (where := _where(columns, i)) in number},
+        event_ends=frozenset(i for where in served for i in ends[where].values()),
+    )
+
+
+def _where(columns: Columns, i: int) -> tuple[int, int]:
+    """Graph and device of action `i`."""
+    assert columns.graphs is not None
+    return columns.graphs.of[i], columns.lanes.queue[columns.lane[i]]

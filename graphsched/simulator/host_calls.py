@@ -155,14 +155,22 @@ def _warm(columns: Columns) -> Columns:
 
 
 def with_events(columns: Columns, plan: Plan) -> Columns:
-    """`columns` of a run of `plan` with timing events: lanes wait longer for each other (`simulator.event_nodes`)."""
+    """`columns` of a run of `plan` with timing events: lanes wait longer for each other (`simulator.event_nodes`).
+
+    Where events are served in turn, an edge between tasks on two lanes of a GPU is in what the event behind it takes.
+    """
     columns = with_joins(with_event_nodes(columns, plan))
     edge_s, lanes = columns.dispatch.timed_edge_s, columns.lanes
-    if not edge_s:
+    if not edge_s and not columns.events_of:
         return columns
     streams = [kind == CUDA for kind in lanes.kind]
-    latency_s = [
-        [seconds + edge_s * (a != b and streams[a] and streams[b]) for b, seconds in enumerate(row)]
-        for a, row in enumerate(lanes.latency_s)
-    ]
-    return replace(columns, lanes=replace(lanes, latency_s=latency_s))
+    tasks = [lane.kind == "compute" for lane in plan.lanes]
+
+    def latency_s(a: int, b: int) -> float:
+        if a == b or not (streams[a] and streams[b]):
+            return lanes.latency_s[a][b]
+        served = columns.events_of and tasks[a] and tasks[b] and lanes.queue[a] == lanes.queue[b]
+        return 0.0 if served else lanes.latency_s[a][b] + edge_s
+
+    numbers = range(len(lanes.latency_s))
+    return replace(columns, lanes=replace(lanes, latency_s=[[latency_s(a, b) for b in numbers] for a in numbers]))

@@ -8,16 +8,19 @@ from functools import partial
 from graphsched.simulator.clock import Call
 from graphsched.simulator.columns import Columns
 from graphsched.simulator.engine import Engine
+from graphsched.simulator.event_engine import EventEngine
 from graphsched.simulator.interpreter_lock import InterpreterLock, holds_lock
 from graphsched.simulator.lane_costs import CPU
 
 
 def engine_of(columns: Columns, timed: bool, late_s: Mapping[int, float] | None = None) -> Engine:
     """The engine for a run of these columns, with what `Engine` takes."""
-    return (LockedEngine if columns.locks else Engine)(columns, timed, late_s)
+    if columns.locks:
+        return LockedEngine(columns, timed, late_s)
+    return (EventEngine if columns.events_of else Engine)(columns, timed, late_s)
 
 
-class LockedEngine(Engine):
+class LockedEngine(EventEngine):
     """An engine whose CPU lanes ask for the lock before an operation starts, and to say that it is over."""
 
     def __init__(self, columns: Columns, timed: bool, late_s: Mapping[int, float] | None = None) -> None:

@@ -215,7 +215,7 @@ class Readings:
 
     def _over_s(self, i: int) -> float:
         """End of the work of action `i`, before the timing event behind it."""
-        return self._end_s[i] - self._dispatch.timed_gap_s - self._columns.late_events_s.get(i, 0.0)
+        return self._end_s[i] - self._columns.behind_s(i) - self._columns.late_events_s.get(i, 0.0)
 
     def _place_launch(self, i: int, ready_s: float) -> float:
         """Split the thread's time for action `i` where its launches must have been; when it was ready then."""
@@ -234,7 +234,7 @@ class Readings:
     def _between_events_s(self, i: int, ready_s: float) -> float:
         """On a busy lane the events of two actions take time between the spans, too: it belongs to the second."""
         before = self._columns.previous[i]
-        if before < 0 or self._end_s[before] < self._caused_s(i, ready_s):
+        if before < 0 or self._end_s[before] < self._caused_s(i, ready_s) or i in self._columns.events_of:
             return 0.0
         late_s = self._start_s[i] - self._end_s[before] - self._columns.joins_s.get(i, 0.0)
         return min(max(0.0, late_s), self._dispatch.timed_gap_s)

@@ -94,7 +94,8 @@ class Substitution:
     def late_s(self) -> dict[int, float]:
         """By action, its measured start less the modelled one after the same causes."""
         joins_s = self.columns.joins_s
-        return {i: seconds - joins_s.get(i, 0.0) for i, seconds in self._found.late_s.items()}
+        event_s = dict.fromkeys(self.columns.events_of, self.columns.event_s)
+        return {i: seconds - joins_s.get(i, 0.0) - event_s.get(i, 0.0) for i, seconds in self._found.late_s.items()}
 
     def return_s(self) -> float:
         """What the thread took to go on after all its waits, measured less modelled."""
@@ -102,21 +103,21 @@ class Substitution:
 
     def loaded(self, predicted: Timeline) -> frozenset[int]:
         """Actions that are predicted to take longer than alone, because of what runs beside them."""
-        columns, gap_s = self.columns, self.columns.dispatch.timed_gap_s
+        columns = self.columns
         return frozenset(
             i
             for i, resource in enumerate(columns.resource)
-            if resource != ALONE and predicted[i].duration_s - gap_s > LOADED * columns.work_s[i]
+            if resource != ALONE and predicted[i].duration_s - columns.behind_s(i) > LOADED * columns.work_s[i]
         )
 
 
 def _with_work(columns: Columns, found: Readings, terms: Collection[Term]) -> Columns:
-    work_s, resource, gates = list(columns.work_s), list(columns.resource), dict(columns.event_gates)
+    work_s, resource, known = list(columns.work_s), list(columns.resource), set(columns.events_known)
     for term, actions in (("compute", found.runs), ("transfers", found.copies)):
         for i in actions if term in terms else ():
             work_s[i], resource[i] = found.work_s[i], ALONE
-            gates.pop(i, None)
-    return replace(columns, work_s=work_s, resource=resource, event_gates=gates)
+            known.add(i)
+    return replace(columns, work_s=work_s, resource=resource, events_known=frozenset(known))
 
 
 def _with_pauses(columns: Columns, pause_s: dict[int, float]) -> Columns:

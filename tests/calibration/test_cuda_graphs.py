@@ -26,7 +26,7 @@ SHORT = 8  # times a tiny operation
 
 @dataclass
 class Played:
-    """What everything takes, in microseconds. Nodes of different lanes start `rate` apart, events pass `event_rate`."""
+    """What everything takes, in microseconds. Nodes of different lanes start `rate` apart."""
 
     node: float = 2.0
     fork: float = 3.0
@@ -34,7 +34,6 @@ class Played:
     event: float = 1.0
     event_edge: float = 0.5  # on top of an edge where there are events
     rate: float = 0.5
-    event_rate: float = 1.25
     stamp: float = 0.75
     stamp_lost: float = 1.25  # where the cache does not hold what the row works on
     cache: int = 4000
@@ -83,7 +82,7 @@ class FakeGraphs:
         patch.setattr(module, "captured", self._captured)
         patch.setattr(module, "device_s", lambda graph, spinner, stream: self._device_us(graph) * 1e-6)
         patch.setattr(module, "tiny_replays", lambda device, rows, call_s: [self._replay(*row) for row in rows])
-        patch.setattr(module, "tiny_timed_s", lambda device, length, lanes: self._timed_s(length, lanes))
+        patch.setattr(module, "event_figures", lambda device: {"graph_event_rates": ((2, 1.25e-6),)})
         patch.setattr(module, "stamped_s", self._stamped_s)
         patch.setattr(module, "cache_bytes", lambda device: times.cache)
         patch.setattr(module, "return_s", lambda stream: times.back * 1e-6)
@@ -148,11 +147,6 @@ class FakeGraphs:
         plain, stamped = t.before(length) + length * node, t.before(3 * length) + length * (node + 2 * stamp)
         return (plain + t.back) * 1e-6, (stamped + t.back) * 1e-6
 
-    def _timed_s(self, length: int, lanes: int) -> float:
-        t = self.times
-        device = max(length // lanes * (t.node + 2 * t.event), 2 * length * t.event_rate)
-        return (t.before(0) + device + t.back) * 1e-6
-
 
 def found(patch: pytest.MonkeyPatch, **times: Any) -> dict[str, Any]:
     """Microseconds of all figures where graphs take these times."""
@@ -174,7 +168,7 @@ def test_every_term_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [n for n, _ in figures["graph_starts"]] == list(SIZES)
     assert [s * 1e6 for _, s in figures["graph_starts"]] == pytest.approx([10 + 0.01 * max(0, n - 1200) for n in SIZES])
     assert [(k, s * 1e6) for k, s in figures["graph_rates"]] == [(k, pytest.approx(max(0.5, 2 / k))) for k in LANES]
-    assert [(k, s * 1e6) for k, s in figures["graph_event_rates"]] == [(k, pytest.approx(1.25)) for k in LANES]
+    assert figures["graph_event_rates"] == ((2, 1.25e-6),)
     assert figures["graph_copy_in_s"] == 7e-6
     assert figures["graph_copy_join_s"] == 6e-6
     assert figures["graph_stamp_s"] * 1e6 == pytest.approx(0.75)

@@ -13,7 +13,15 @@ import torch
 from graphsched.calibration import graph_rows as module
 from graphsched.calibration.cuda_calls import tiny_call_s
 from graphsched.calibration.graph_replays import Replay
-from graphsched.calibration.graph_rows import EVENTS, STAMPS, paced_replays, replay_of, row_of, stamped_s, timed_s
+from graphsched.calibration.graph_rows import (
+    EVENTS,
+    STAMPS,
+    paced_replays,
+    replay_of,
+    row_of,
+    stamped_s,
+    timed_replay,
+)
 from graphsched.errors import ExecutionError, TaskFailedError
 from graphsched.executors.stamp_kernel import Stamp
 from graphsched.platform import Dispatch
@@ -114,13 +122,15 @@ class Runs:
         return whole_s
 
     def time_spans(self) -> tuple[None, float, float]:
-        return None, 99.0, next(self.left)
+        whole_s = next(self.left)
+        self.issue_s = whole_s / 2
+        return None, 99.0, whole_s
 
 
 def test_cold_runs_do_not_count() -> None:
     seconds = (100.0, 100.0, 4.0, 8.0, 6.0)
     assert replay_of(Runs(*seconds), 3) == Replay(1.5, 6.0)  # type: ignore[arg-type]
-    assert timed_s(Runs(*seconds), 3) == 6.0  # type: ignore[arg-type]
+    assert timed_replay(Runs(*seconds), 3) == Replay(3.0, 6.0)  # type: ignore[arg-type]
 
 
 def test_short_runs_are_many() -> None:
@@ -190,4 +200,6 @@ def test_rows_are_made_as_asked_for_and_closed(cuda: FakeCuda, monkeypatch: pyte
 def test_rows_on_this_gpu() -> None:
     few, many, lanes = module.tiny_replays(0, [(10, 1), (110, 1), (40, 2)], tiny_call_s(0))
     assert 3e-7 < (many.whole_s - few.whole_s) / 100 < 1e-5
-    assert module.tiny_timed_s(0, 40, 2) > lanes.whole_s
+    timed = module.tiny_timed(0, 40, 2)
+    assert timed.whole_s > lanes.whole_s
+    assert timed.whole_s > timed.host_s > lanes.host_s

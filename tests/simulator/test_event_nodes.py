@@ -50,34 +50,71 @@ def ends(plan: Plan) -> dict[str, float]:
     return dict(zip(line.plan.names, line.end_s.tolist(), strict=True)) | {"": line.timed_makespan_s}
 
 
-def test_the_second_of_two_that_end_together_waits() -> None:
-    """Both work from 4 to 12 s; the first passes at once, the second two events later."""
+def test_events_of_two_lanes_are_served_in_turn() -> None:
+    """The events before the tasks at 4 and 7 s, those behind at 15 and 18; the last has no other lane beside it.
+
+    ::
+
+        lane 0   4 === 7 |--- 8 s ---| 15 === 18
+        lane 1         7 === 10 |--- 8 s ---| 18 = 19
+    """
     plan = rows(3.0, [8.0], [8.0])
-    assert ends(plan) == {"0.0": 12 + 2, "1.0": 12 + 2 * 3 + 2, "": 20}
-    assert predict(plan, model=ALONE).makespan_s == 12
+    line = predict(plan, model=ALONE)
+    assert (line.start_s.tolist(), line.end_s.tolist()) == ([7.0, 10.0], [18.0, 19.0])
+    assert (line.makespan_s, line.timed_makespan_s) == (12.0, 19.0)
 
 
 @pytest.mark.parametrize("length", [1, 3, 10])
 def test_short_tasks_run_at_the_rate_of_events(length: int) -> None:
-    """Two lanes of tasks of a second each; 6 s from one pair of events to the next."""
-    assert ends(rows(3.0, [1.0] * length, [1.0] * length))[""] == LAUNCH_S + 1 + 6 * (2 * length - 1) + 2
+    """Two lanes of tasks of a second each: an event every 3 s, the last alone."""
+    assert ends(rows(3.0, [1.0] * length, [1.0] * length))[""] == LAUNCH_S + 3 * (4 * length - 1) + 1
 
 
 def test_long_tasks_come_apart_once() -> None:
-    """1 s from one pair of events to the next: after the first tasks the lanes do not meet again."""
-    assert ends(rows(0.5, [8.0] * 5, [8.0] * 5))[""] == LAUNCH_S + 5 * (8 + 2) + 1
+    """An event every 0.5 s at most, each takes 1 s: after the first two the lanes do not meet again."""
+    assert ends(rows(0.5, [8.0] * 5, [8.0] * 5))[""] == LAUNCH_S + 0.5 + 5 * (8 + 2)
 
 
 def test_kernels_run_beside_events_of_other_lanes() -> None:
-    """A task of 40 s beside a row of short ones."""
+    """A task of 40 s beside a row of short ones; when it is over no other lane has anything left."""
     found = ends(rows(3.0, [40.0], [1.0, 1.0, 1.0]))
-    assert found["0.0"] == LAUNCH_S + 40 + 2
-    assert found["1.2"] == LAUNCH_S + 6 + 6 + 1 + 2
+    assert found["0.0"] == LAUNCH_S + 3 + 40 + 1
+    assert found["1.2"] == LAUNCH_S + 3 + 3 * (3 + 1 + 3)
 
 
 def test_who_is_over_first_passes_first() -> None:
-    """Issued first, over last."""
-    assert ends(rows(3.0, [2.0], [1.0])) == {"1.0": 7, "0.0": 5 + 6 + 2, "": 13}
+    """Issued first, over last: at 12 s, when the event of the other has been served since 11."""
+    assert ends(rows(3.0, [5.0], [1.0])) == {"1.0": 14, "0.0": 15, "": 15}
+
+
+def forked(**dispatch: Any) -> Plan:
+    """a ──▶ b, c, d of 8 s each, an event every 3 s; b and d on lanes of their own."""
+    work = Workload()
+    a = work.task(torch.neg, work.input("x", TensorSpec((2, 2)), device="cuda:0"), name="a")
+    for name in "bcd":
+        work.task(torch.neg, a, name=name)
+    costs = replace(GRAPH, graph_event_rates=((2, 3.0),), **dispatch)
+    lanes = {"a": "cuda:0/s0", "b": "cuda:0/s1", "c": "cuda:0/s0", "d": "cuda:0/s2"}
+    known = Costs({(work["a"].signature, "GPU"): TaskCost(8.0)})
+    return replace(planned(work, platform(gpus=1, dispatch=costs), lanes, costs=known), mode="graph")
+
+
+@pytest.mark.parametrize("edge", [{}, {"graph_fork_s": 2.0}, {"graph_timed_edge_s": 2.0}])
+def test_branches_start_one_after_another(edge: dict[str, float]) -> None:
+    """In the order of the plan: an edge to another lane is in what the event behind it takes."""
+    line = predict(forked(**edge), model=ALONE)
+    assert line.start_s.tolist() == [7.0, 21.0, 24.0, 27.0]
+    assert line.makespan_s == LAUNCH_S + 16 + max(GRAPH.graph_wait_s, edge.get("graph_fork_s", 0.0))
+
+
+def test_events_are_launched_while_nodes_start() -> None:
+    """Four tasks, eight events, each 2 s for the thread; the graph starts as soon as without."""
+    plain, events = (predict(forked(graph_launch_event_s=each_s), model=ALONE) for each_s in (0.0, 2.0))
+    assert events.issue_end_s.tolist() == [3.0 + 16] * 4
+    assert events.end_s.tolist() == plain.end_s.tolist()
+    assert events.makespan_s == plain.makespan_s
+    long = predict(forked(graph_launch_event_s=20.0), model=ALONE)
+    assert long.timed_makespan_s == 3 + 8 * 20
 
 
 def test_gpus_serve_their_own_events() -> None:
@@ -220,15 +257,15 @@ def test_without_stamps_there_are_events(unknown: str) -> None:
 
 
 def test_tasks_that_share_the_gpu_leave_it_before_their_events() -> None:
-    """Two of 8 s that slow each other to half, then one more on the first lane, alone.
+    """Two that slow each other to half while both run, then one more on the first lane, alone.
 
     ::
 
-        lane 0   4 |--- 16 s ---| 20 == 22 |-- 8 s --| 30   32 == 34
-        lane 1   4 |--- 16 s ---| 20       26 == 28
+        lane 0   4 === 7 |-- 3 --|--- 5 of 8 s ---| 20 === 23  26 = 27 |-- 8 s --| 35 = 36
+        lane 1         7 === 10  |--- 5 of 6 s ---| 1 | 21     23 === 26
     """
-    line = predict(rows(3.0, [8.0, 8.0], [8.0]))
-    assert line.end_s.tolist() == [22.0, 28.0, 34.0]  # events pass at 20, 26 and 32 s
+    line = predict(rows(3.0, [8.0, 8.0], [6.0]))
+    assert line.end_s.tolist() == [23.0, 26.0, 36.0]
 
 
 @given(st.integers(0, 10**6))

@@ -149,13 +149,13 @@ def test_a_task_takes_what_it_did_in_a_graph_that_works_on_as_much_memory() -> N
 
 
 def test_a_graph_starts_later_the_more_nodes_it_has() -> None:
-    """Two tasks of two nodes; with timing events there are four nodes more. Its launch takes the host 3 + 4 · 0.5 s."""
+    """Two tasks of two nodes; timing events are no nodes to it. Its launch takes the host 3 + 4 · 0.5 s."""
     starts = ((2, 10.0), (4, 14.0))
     line = predict(graph(ROW, cost=TaskCost(8.0, graph_nodes=2), graph_starts=starts, graph_launch_node_s=0.5))
     assert line.makespan_s == 14 + 16 + 0.5
-    assert line.timed_makespan_s == 22 + 2 * 8.125 + 0.5
+    assert line.timed_makespan_s == 14 + 2 * 8.125 + 0.5
     assert line.issue_end_s.tolist() == [5.0, 5.0]
-    assert line.start_s[0] == 22
+    assert line.start_s[0] == 14
 
 
 def test_the_launch_is_no_longer_than_the_start() -> None:
@@ -349,12 +349,6 @@ def test_a_graph_waits_for_the_one_before(beside_s: float, start_s: float) -> No
     assert start["b"] == 8 + 1
     assert start["in"] == pytest.approx(17 + 9 + 9 + 1)
     assert start["c"] == pytest.approx(start_s)
-
-
-def test_a_graphs_events_delay_its_start_by_its_own_nodes() -> None:
-    starts = ((1, 2.0), (101, 102.0))
-    plain, timed = (cut(Model(timing=timing), graph_starts=starts) for timing in (False, True))  # type: ignore[arg-type]
-    assert timed["a"][0] - plain["a"][0] == pytest.approx(4)  # two of the graph's actions, two events each
 
 
 def test_bounds_of_a_plan_that_is_cut() -> None:
