@@ -24,6 +24,7 @@ COLD_CALLS = 2
 LONGEST_ROW, LONGEST_SWITCHING = 400, 64
 ROW_S, ROW_BYTES = 0.03, 2 * 10**9
 ROWS, SWITCHING_ROWS, COMPANY_SAMPLES = 7, 5, 15
+RECENT = 2  # times that others and the call are run behind a yardstick; the last counts
 SHORT_S = 2e-4  # operations that take longer keep the device busy while streams change
 
 Calls = Sequence[Callable[[], Any]]
@@ -129,20 +130,25 @@ def in_company_s(calls: Calls, device: int, others: Program, yardstick: Yardstic
 
     In a plan of many operations each finds in the processor's caches what the others left. A wait for the device lies
     in between too, as between two runs of a plan: it is the first call of a kind in a run that is met so.
+
+    The last call before lies no further back than the others, as in a run: where neighbours use the same caches, a call
+    is the colder the longer that was (a cell of GoogLeNet took 442 µs behind a run of its own and 725 behind 5 ms of
+    yardsticks), so what comes right behind the yardstick does not count.
     """
     import torch
 
     stream, ratios = new_stream(device), []
     for number in range(COMPANY_SAMPLES + 1):
-        unit_s = yardstick.sample_s()
-        others.time_once()
-        with torch.cuda.stream(stream):
-            call = calls[number % len(calls)]
-            began = time.perf_counter()
-            kept = call()
-            ratios.append((time.perf_counter() - began) / unit_s)
-        torch.cuda.synchronize(device)
-        del kept
+        unit_s, call = yardstick.sample_s(), calls[number % len(calls)]
+        for _ in range(RECENT):
+            others.time_once()
+            with torch.cuda.stream(stream):
+                began = time.perf_counter()
+                kept = call()
+                seconds = time.perf_counter() - began
+            torch.cuda.synchronize(device)
+            del kept
+        ratios.append(seconds / unit_s)
     return median(ratios[1:])
 
 

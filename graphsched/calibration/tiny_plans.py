@@ -17,6 +17,7 @@ from graphsched.platform.parts import LinkMemory
 from graphsched.workload import Value, Workload
 
 ACTIONS = 240
+ROUNDS = 2  # of all kinds, in what calls are timed behind: some 0.2 ms, as long as a small plan
 
 Build = Callable[[Workload, list[Value]], Mapping[str, str]]
 Kinds = Mapping[str, tuple[Any, ...]]
@@ -122,14 +123,14 @@ def _between_gpus(work: Workload, inputs: list[Value]) -> dict[str, str]:
     return placed
 
 
-def _mixed(kinds: Sequence[str], calls: CallsOf | None = None) -> Build:
+def _mixed(kinds: Sequence[str], calls: CallsOf | None = None, actions: int = ACTIONS) -> Build:
     """Independent tasks on one lane, of these kinds in turn; `calls`: how they are called, default as functions."""
 
     def build(work: Workload, inputs: list[Value]) -> dict[str, str]:
         device = device_of(inputs[0])
-        for i in range(ACTIONS):
+        for i in range(actions):
             add_task(work, kinds[i % len(kinds)], inputs[0], f"t{i}", calls)
-        return {f"t{i}": f"{device}/s0" for i in range(ACTIONS)}
+        return {f"t{i}": f"{device}/s0" for i in range(actions)}
 
     return build
 
@@ -186,13 +187,13 @@ MIXED = (2, 6, len(KINDS))
 
 
 def other_functions(work: Workload, inputs: list[Value]) -> Mapping[str, str]:
-    """Independent tasks on one lane, of all kinds in turn."""
-    return _mixed(KINDS)(work, inputs)
+    """Independent tasks on one lane, of all kinds in turn, `ROUNDS` of each."""
+    return _mixed(KINDS, actions=ROUNDS * len(KINDS))(work, inputs)
 
 
 def other_operators(work: Workload, inputs: list[Value]) -> Mapping[str, str]:
     """The same tasks, called as operators: through other code of PyTorch, and of the interpreter, than functions."""
-    return _mixed(KINDS, _operators)(work, inputs)
+    return _mixed(KINDS, _operators, ROUNDS * len(KINDS))(work, inputs)
 
 
 def company_order(gpus: int) -> list[tuple[str, int, int]]:

@@ -2,8 +2,11 @@
 
 The first call of an operation in a run finds nothing in the processor's caches, if others were called since the last:
 what ends a run and begins the next lies in between. A later one finds the more of it the fewer other kinds came
-between. So does a copy, even the first: most of its code it has in common with other copies. This was found in plans of
-LeNet, a transformer and a cell of GoogLeNet on one GPU, timed call by call, and chosen with recorded runs in view.
+between: a share of what it was measured to lose to `COMPANY_KINDS`. So does a copy, even the first: most of its code it
+has in common with other copies. This was found in plans of LeNet, a transformer and a cell of GoogLeNet on one GPU,
+timed call by call, and chosen with recorded runs in view; so was it that the share goes with the number of kinds, as
+what tiny operations lose does in the median of 26 readings (12, 45 and 91 % after 1, 5 and 11 kinds), whereas one of a
+disturbed host says 41 % after one.
 
 That no call of an operation, or of a copy, is colder than after `COMPANY_KINDS` other kinds was settled with a
 recording on four GPUs in view (caps of half, one, one and a half and none were compared), which is therefore no test of
@@ -105,9 +108,9 @@ def add_changes(columns: Columns) -> None:
     the call before went to another stream: both in one for an operation that was measured after other kinds."""
     dispatch = columns.dispatch
     places = [i for i, kind in enumerate(columns.kind) if kind == CUDA] if columns.call else []
-    most = min(dispatch.changes[-1][0], len(set(columns.call))) if dispatch.changes else 1
+    most = min(max(COMPANY_KINDS, *(kinds for kinds, _ in dispatch.changes), 1), len(set(columns.call)))
     added_s = [dispatch.change_after_s(others) for others in range(most + 1)]
-    shares = [min(1.0, seconds / (dispatch.change_after_s(COMPANY_KINDS) or 1.0)) for seconds in added_s]
+    shares = [min(1.0, others / COMPANY_KINDS) for others in range(most + 1)]
     before = columns.lane[places[-1]] if places else -1
     called: set[int] = set()
     for i, others in zip(places, call_distances([columns.call[i] for i in places], most), strict=True):

@@ -420,7 +420,7 @@ def test_more_kinds_than_a_plan_has_take_no_room(most: int):
 
 def test_an_operation_may_have_a_cost_in_company_of_its_own():
     """neg, abs, neg, abs on one stream, each step: the first neg of a run has all of what 12 others cost, those after
-    one other kind half of it; what is not known of abs are the changes; and the pace is half as fast."""
+    one other kind a twelfth of it; what is not known of abs are the changes; and the pace is half as fast."""
     work = Workload()
     x = work.input("x", TensorSpec((2, 2)), device="cuda:0")
     for name, function in (("a", torch.neg), ("b", torch.abs), ("c", torch.neg), ("d", torch.abs)):
@@ -429,9 +429,9 @@ def test_an_operation_may_have_a_cost_in_company_of_its_own():
     plan = planned(work, where, dict.fromkeys("abcd", "cuda:0/s0"))
     costs = {"a": TaskCost(0.0, 1.0, call_s=1.0, company_s=10.0), "b": TaskCost(0.0, 1.0, call_s=1.0)}
     plan = replace(plan, costs=Costs({(work[t].signature, "GPU"): cost for t, cost in costs.items()}))
-    first_s, later_s, other_s = 2 + 20, 2 + 20 / 2, 2 + 3
-    assert predict(plan, model=UNTIMED).makespan_s == first_s + later_s + 2 * other_s
-    assert predict(plan, model=UNTIMED, steps=2).makespan_s == first_s + 3 * later_s + 4 * other_s
+    first_s, later_s, other_s = 2 + 20, 2 + 20 / 12, 2 + 3
+    assert predict(plan, model=UNTIMED).makespan_s == pytest.approx(first_s + later_s + 2 * other_s)
+    assert predict(plan, model=UNTIMED, steps=2).makespan_s == pytest.approx(first_s + 3 * later_s + 4 * other_s)
     assert predict(plan, model=replace(UNTIMED, dispatch=False)).makespan_s == 0
 
 
@@ -450,14 +450,14 @@ def test_one_kind_alone_is_in_no_company():
 @pytest.mark.parametrize(
     ("target", "field", "more"),
     [
-        ("cuda:0", "copy_company_s", 10 / 2),
-        ("cpu", "copy_out_company_s", 10 / 2),
-        ("cuda:1", "peer_company_s", 10 / 2),
+        ("cuda:0", "copy_company_s", 10 / 12),
+        ("cpu", "copy_out_company_s", 10 / 12),
+        ("cuda:1", "peer_company_s", 10 / 12),
         ("cuda:0", "copy_out_company_s", 3),  # unknown: as changes say
     ],
 )
 def test_a_copy_may_have_a_cost_in_company_of_its_own(target: str, field: str, more: float):
-    """a: neg on cuda:0, then c, a copy: one other kind before it, half of what 12 others cost."""
+    """a: neg on cuda:0, then c, a copy: one other kind before it, a twelfth of what 12 others cost."""
     work = Workload()
     x = work.input("x", TensorSpec((2, 2)), device="cuda:0")
     work.task(torch.neg, x, name="a", device="cuda:0")
