@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from graphsched.calibration.cold_calls import ColdCalls
 from graphsched.calibration.cuda_calls import Yardstick
 from graphsched.calibration.cuda_clock import new_stream
 from graphsched.calibration.fitting import median
@@ -37,6 +38,7 @@ class HostCosts:
     dispatch_s: float
     call_s: float
     company_s: float
+    cold_s: float
     switching_s: float
 
 
@@ -46,12 +48,14 @@ class Company:
 
     Attributes:
         device: Number of the CUDA device.
+        cold_calls: What calls take longer after waits.
         functions: Calls of functions such as ``torch.relu``.
         operators: Calls of operators such as ``torch.ops.aten.relu.default``, which go another way.
     """
 
     device: int
     yardstick: Yardstick
+    cold_calls: ColdCalls
     functions: Program
     operators: Program
 
@@ -71,7 +75,7 @@ def company_on(device: int) -> Iterator[Company]:
         program_of(other_functions, (device,)) as functions,
         program_of(other_operators, (device,)) as operators,
     ):
-        yield Company(device, yardstick, functions, operators)
+        yield Company(device, yardstick, ColdCalls(device), functions, operators)
 
 
 def host_costs(
@@ -88,9 +92,10 @@ def host_costs(
     """
     row, device, yardstick = row_length(alone_s, returned_bytes), company.device, company.yardstick
     dispatch_s, tiny_s = in_a_row_s(calls, device, row, yardstick)
-    company_s = in_company_s(calls, device, company.of(function), yardstick) * tiny_s - dispatch_s
+    beside, cold = in_company(calls, company.of(function), company)
     switching_s = switching(calls, device, row, yardstick) * tiny_s if alone_s < SHORT_S else 0.0
-    return HostCosts(dispatch_s, tiny_s, max(0.0, company_s), max(0.0, switching_s))
+    company_s = max(0.0, beside * tiny_s - dispatch_s)
+    return HostCosts(dispatch_s, tiny_s, company_s, max(0.0, cold * tiny_s), max(0.0, switching_s))
 
 
 def row_length(alone_s: float, returned_bytes: int) -> int:
@@ -125,8 +130,10 @@ def in_a_row_s(calls: Calls, device: int, row: int, yardstick: Yardstick) -> tup
     return median(ratios) * median(units), median(units)
 
 
-def in_company_s(calls: Calls, device: int, others: Program, yardstick: Yardstick) -> float:
-    """Host time of one call after a run of tiny operations of many kinds, in units of the yardstick.
+def in_company(calls: Calls, others: Program, company: Company) -> tuple[float, float]:
+    """Host time of one call after a run of tiny operations of many kinds, and what a call takes longer after a wait.
+
+    Both in units of the yardstick. The second says how cold calls were meanwhile, see `TaskCost.cold_pace_at`.
 
     In a plan of many operations each finds in the processor's caches what the others left. A wait for the device lies
     in between too, as between two runs of a plan: it is the first call of a kind in a run that is met so.
@@ -137,19 +144,21 @@ def in_company_s(calls: Calls, device: int, others: Program, yardstick: Yardstic
     """
     import torch
 
-    stream, ratios = new_stream(device), []
+    stream, ratios = new_stream(company.device), []
     for number in range(COMPANY_SAMPLES + 1):
-        unit_s, call = yardstick.sample_s(), calls[number % len(calls)]
+        cold_s = company.cold_calls.sample_s()[-1]
+        unit_s, call = company.yardstick.sample_s(), calls[number % len(calls)]
         for _ in range(RECENT):
             others.time_once()
             with torch.cuda.stream(stream):
                 began = time.perf_counter()
                 kept = call()
                 seconds = time.perf_counter() - began
-            torch.cuda.synchronize(device)
+            torch.cuda.synchronize(company.device)
             del kept
-        ratios.append(seconds / unit_s)
-    return median(ratios[1:])
+        ratios.append((seconds / unit_s, cold_s / unit_s))
+    beside, cold = zip(*ratios[1:], strict=True)
+    return median(beside), median(cold)
 
 
 def switching(calls: Calls, device: int, row: int, yardstick: Yardstick) -> float:

@@ -16,6 +16,9 @@ PAIR, MOST_COPIES = 2, 1024
 COMPANY_KINDS = 12
 """Other kinds of calls after which `TaskCost.company_s` is measured."""
 
+HOST_FIGURES = ("dispatch_s", "call_s", "company_s", "cold_s", "switching_s")
+"""Fields of `TaskCost` that say what the call costs the host."""
+
 
 @dataclass(frozen=True, slots=True)
 class Beside:
@@ -90,6 +93,8 @@ class TaskCost:
         product_s: The yardstick of its CPU lane when `device_s` was measured, see `Dispatch.product_s`; 0 if unknown.
         company_s: What the call takes the host longer after calls of `COMPANY_KINDS` other kinds, median; None: not
             measured.
+        cold_s: What a call took longer after a wait when `company_s` was measured, see `Dispatch.cold_call_s`; None:
+            unknown.
         switching_s: What the call takes the host longer where its stream is another than the last call's, beyond
             making that stream current, median.
         graph_s: Time of one in a row inside a CUDA graph; None: not measured, or it cannot be captured.
@@ -114,6 +119,7 @@ class TaskCost:
     processors: Multiprocessors | None = None
     call_s: float = 0.0
     company_s: float | None = None
+    cold_s: float | None = None
     switching_s: float = 0.0
     graph_s: float | None = None
     graph_nodes: int = 0
@@ -127,7 +133,7 @@ class TaskCost:
     def __post_init__(self) -> None:
         for name in ("device_s", "dispatch_s", "switching_s", "call_s", "product_s"):
             check_figure(getattr(self, name), name)
-        for name in ("company_s", "graph_s"):
+        for name in ("company_s", "cold_s", "graph_s"):
             if getattr(self, name) is not None:
                 check_figure(getattr(self, name), name)
         for name in ("launches", "workspace_bytes", "samples", "graph_nodes"):
@@ -190,7 +196,7 @@ class TaskCost:
         """
         if not self.host_left_out or other.host_left_out:
             return self
-        host = {name: getattr(other, name) for name in ("dispatch_s", "call_s", "company_s", "switching_s")}
+        host = {name: getattr(other, name) for name in HOST_FIGURES}
         return replace(self, host_left_out=False, **host)
 
     def dispatch_at(self, call_s: float) -> float:
@@ -205,6 +211,26 @@ class TaskCost:
     def pace_at(self, call_s: float) -> float:
         """How many times longer the host's calls take on a thread whose tiny operation takes `call_s`; else 1."""
         return call_s / self.call_s if call_s and self.call_s else 1.0
+
+    def cold_pace_at(self, call_s: float, cold_s: float) -> float:
+        """How many times longer a call takes that finds the processor's caches cold: as one after a wait does now.
+
+        Neighbours on a processor take its caches, so that such calls slow down by more than those in a row.
+
+        Args:
+            call_s: What a tiny operation takes in a row now.
+            cold_s: What it takes longer after a wait now.
+
+        Example:
+            >>> cost = TaskCost(1.0, call_s=6e-6, company_s=4e-5, cold_s=2e-6)
+            >>> cost.cold_pace_at(9e-6, 7e-6), cost.cold_pace_at(9e-6, 0.0), TaskCost(1.0).cold_pace_at(9e-6, 7e-6)
+            (2.0, 1.125, 1.0)
+            >>> TaskCost(1.0, call_s=6e-6, company_s=4e-5).cold_pace_at(9e-6, 7e-6)  # not known: as those in a row
+            1.5
+        """
+        if self.cold_s is None or not (call_s and self.call_s):
+            return self.pace_at(call_s)
+        return (call_s + cold_s) / (self.call_s + self.cold_s)
 
     def on_lane_at(self, product_s: float) -> float:
         """`device_s` on a CPU lane whose small product takes `product_s` now; as measured where either is unknown.

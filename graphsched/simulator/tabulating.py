@@ -145,7 +145,8 @@ def _fill_launches(columns: Columns, costs: Mapping[int, TaskCost], *, calls: bo
         if calls:
             calls_s[i] = cost.dispatch_s * pace
         if cost.company_s is not None:
-            columns.company[i] = CallCompany(cost.company_s * pace, cost.switching_s * pace, own_code=True)
+            cold_pace = cost.cold_pace_at(call_s, columns.dispatch.cold_call_s) if columns.dispatch.colds else pace
+            columns.company[i] = CallCompany(cost.company_s * cold_pace, cost.switching_s * pace, own_code=True)
         if cost.launches > 1:
             columns.launches[i] = cost.launches
             columns.flags[i] = several

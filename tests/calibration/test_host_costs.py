@@ -20,6 +20,7 @@ CALL_S, COMPANY_S, SWITCHING_S, SET_S, TINY_S = 1e-5, 4e-6, 2e-6, 1e-6, 5e-6
 
 
 UNLIKE = 2.5  # times as much company from others that are called in another way
+COLD_S = 2e-6  # after a wait
 AGE_S = 7e-6  # more, behind a yardstick and others
 
 
@@ -38,6 +39,7 @@ class Host:
         self.streams = 0
         for name, thing in (
             ("Yardstick", lambda device: SimpleNamespace(sample_s=self.yardstick, close=lambda: None)),
+            ("ColdCalls", lambda device: SimpleNamespace(sample_s=lambda: (0.0, self.pace * COLD_S))),
             ("program_of", self.program_of),
             ("new_stream", self.new_stream),
         ):
@@ -88,14 +90,14 @@ def costs_of(host: Host, alone_s: float, function: Callable[..., Any] = torch.re
 def test_every_cost_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
     host = Host(monkeypatch, 1.0)
     found = costs_of(host, alone_s=1e-6)
-    assert found == HostCosts(*(pytest.approx(s) for s in (CALL_S, TINY_S, COMPANY_S, SWITCHING_S)))
+    assert found == HostCosts(*(pytest.approx(s) for s in (CALL_S, TINY_S, COMPANY_S, COLD_S, SWITCHING_S)))
 
 
 def test_a_slower_thread_has_the_same_ratios(monkeypatch: pytest.MonkeyPatch) -> None:
     host = Host(monkeypatch, 3.0)
     found = costs_of(host, alone_s=1e-6)
-    costs = (found.dispatch_s, found.company_s, found.switching_s)
-    assert [cost / found.call_s for cost in costs] == pytest.approx([2.0, 0.8, 0.4])
+    costs = (found.dispatch_s, found.company_s, found.cold_s, found.switching_s)
+    assert [cost / found.call_s for cost in costs] == pytest.approx([2.0, 0.8, 0.4, 0.4])
 
 
 @pytest.mark.parametrize(

@@ -435,6 +435,23 @@ def test_an_operation_may_have_a_cost_in_company_of_its_own():
     assert predict(plan, model=replace(UNTIMED, dispatch=False)).makespan_s == 0
 
 
+def test_company_goes_with_how_cold_calls_are_now():
+    """neg, abs, a run behind a wait: a tiny operation takes 2, after waits 1 more when costs were taken, and 4 now."""
+    work = Workload()
+    x = work.input("x", TensorSpec((2, 2)), device="cuda:0")
+    for name, function in (("a", torch.neg), ("b", torch.abs)):
+        work.task(function, x, name=name, device="cuda:0")
+    cost = TaskCost(0.0, 1.0, call_s=2.0, company_s=9.0, cold_s=1.0)
+    costs = Costs({(work["a"].signature, "GPU"): cost, (work["b"].signature, "GPU"): TaskCost(0.0, 1.0, call_s=2.0)})
+    taken = []
+    for colds in ((), ((200, 1.0),), ((20, 0.0), (200, 4.0))):
+        where = platform(dispatch=replace(FREE, call_s=2.0, changes=((12, 1.2),), colds=colds))
+        plan = replace(planned(work, where, dict.fromkeys("ab", "cuda:0/s0")), costs=costs)
+        taken.append(predict(plan, model=UNTIMED).makespan_s)
+    abs_s = 0.1  # one other kind before it
+    assert taken == pytest.approx([2 + abs_s + 9 * pace for pace in (1, 1, (2 + 4) / (2 + 1))])
+
+
 def test_one_kind_alone_is_in_no_company():
     """neg and neg: nothing else is called, so that even the first finds what the last run left."""
     work = Workload()
