@@ -36,6 +36,7 @@ def test_seconds_that_are_not(seconds: Any) -> None:
         ({"device_s": 1.0, "company_s": -1.0}, "company_s"),
         ({"device_s": 1.0, "company_s": ""}, "company_s"),
         ({"device_s": 1.0, "cold_s": -1.0}, "cold_s"),
+        ({"device_s": 1.0, "recent_s": -1.0}, "recent_s"),
         ({"device_s": 1.0, "switching_s": math.nan}, "switching_s"),
         ({"device_s": 1.0, "graph_tried": 1}, "graph_tried is 1: true or false"),
         ({"device_s": 1.0, "curve_left_out": "no"}, "curve_left_out is 'no': true or false"),
@@ -201,7 +202,14 @@ def test_pairs_come_after_operations_in_order() -> None:
 
 
 def test_merged_keeps_what_calls_cost_where_it_was_left_out() -> None:
-    host = {"dispatch_s": 7e-6, "call_s": 5e-6, "company_s": 1e-6, "cold_s": 2e-6, "switching_s": 2e-7}
+    host = {
+        "dispatch_s": 7e-6,
+        "call_s": 5e-6,
+        "company_s": 1e-6,
+        "recent_s": 3e-7,
+        "cold_s": 2e-6,
+        "switching_s": 2e-7,
+    }
     whole, left_out = TaskCost(1.0, graph_s=0.9, **host), TaskCost(2.0, host_left_out=True)
     old, new = Costs({("mm", "GPU"): whole}), Costs({("mm", "GPU"): left_out, ("add", "GPU"): left_out})
     assert old.merged(new)["mm", "GPU"] == TaskCost(2.0, **host)

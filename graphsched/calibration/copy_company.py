@@ -16,7 +16,6 @@ from graphsched.executors.collector import no_collector
 
 SAMPLES = 25
 HOT_RUNS = 3  # of the same copy, of which the last is as in a row
-RECENT = 2  # see `calibration.host_costs`
 
 
 def company_figures(gpus: Sequence[int], call_s: float) -> dict[str, float]:
@@ -45,9 +44,8 @@ def _company_s(build: Build, gpus: Sequence[int]) -> float:
         copy = stack.enter_context(program_of(build, tuple(gpus)))
         for _ in range(SAMPLES + 1):
             unit_s = yardstick.sample_s()
-            for _ in range(RECENT):
-                others.time_once()
-                copy.time_once()
+            others.time_once()
+            copy.time_once()
             cold_s = copy.issue_s
             for _ in range(HOT_RUNS):
                 copy.time_once()

@@ -19,13 +19,13 @@ from graphsched.calibration.cuda_calls import Yardstick
 from graphsched.calibration.cuda_clock import new_stream
 from graphsched.calibration.fitting import median
 from graphsched.calibration.tiny_plans import other_functions, other_operators, program_of
+from graphsched.costs import COMPANY_AGES
 from graphsched.executors.program import Program
 
 COLD_CALLS = 2
 LONGEST_ROW, LONGEST_SWITCHING = 400, 64
 ROW_S, ROW_BYTES = 0.03, 2 * 10**9
 ROWS, SWITCHING_ROWS, COMPANY_SAMPLES = 7, 5, 15
-RECENT = 2  # times that others and the call are run behind a yardstick; the last counts
 SHORT_S = 2e-4  # operations that take longer keep the device busy while streams change
 
 Calls = Sequence[Callable[[], Any]]
@@ -38,6 +38,7 @@ class HostCosts:
     dispatch_s: float
     call_s: float
     company_s: float
+    recent_s: float
     cold_s: float
     switching_s: float
 
@@ -92,10 +93,10 @@ def host_costs(
     """
     row, device, yardstick = row_length(alone_s, returned_bytes), company.device, company.yardstick
     dispatch_s, tiny_s = in_a_row_s(calls, device, row, yardstick)
-    beside, cold = in_company(calls, company.of(function), company)
+    far, near, cold = in_company(calls, company.of(function), company)
     switching_s = switching(calls, device, row, yardstick) * tiny_s if alone_s < SHORT_S else 0.0
-    company_s = max(0.0, beside * tiny_s - dispatch_s)
-    return HostCosts(dispatch_s, tiny_s, company_s, max(0.0, cold * tiny_s), max(0.0, switching_s))
+    company_s, recent_s = (max(0.0, beside * tiny_s - dispatch_s) for beside in (far, near))
+    return HostCosts(dispatch_s, tiny_s, company_s, recent_s, max(0.0, cold * tiny_s), max(0.0, switching_s))
 
 
 def row_length(alone_s: float, returned_bytes: int) -> int:
@@ -130,35 +131,40 @@ def in_a_row_s(calls: Calls, device: int, row: int, yardstick: Yardstick) -> tup
     return median(ratios) * median(units), median(units)
 
 
-def in_company(calls: Calls, others: Program, company: Company) -> tuple[float, float]:
-    """Host time of one call after a run of tiny operations of many kinds, and what a call takes longer after a wait.
+def in_company(calls: Calls, others: Program, company: Company) -> tuple[float, float, float]:
+    """Host time of a call after tiny operations of many kinds, twice, and what a call takes longer after a wait.
 
-    Both in units of the yardstick. The second says how cold calls were meanwhile, see `TaskCost.cold_pace_at`.
+    All in units of the yardstick. The last says how cold calls were meanwhile, see `TaskCost.cold_pace_at`.
 
     In a plan of many operations each finds in the processor's caches what the others left. A wait for the device lies
     in between too, as between two runs of a plan: it is the first call of a kind in a run that is met so.
 
-    The last call before lies no further back than the others, as in a run: where neighbours use the same caches, a call
-    is the colder the longer that was (a cell of GoogLeNet took 442 µs behind a run of its own and 725 behind 5 ms of
-    yardsticks), so what comes right behind the yardstick does not count.
+    Where neighbours use the same caches, a call is the colder the longer its last one lies back (a cell of GoogLeNet
+    took 442 µs behind a run of its own and 725 behind 5 ms of yardsticks). So it is timed behind the yardsticks and the
+    others, some milliseconds back (the first figure), and once more behind the others alone, as in a small plan.
     """
-    import torch
-
     stream, ratios = new_stream(company.device), []
     for number in range(COMPANY_SAMPLES + 1):
         cold_s = company.cold_calls.sample_s()[-1]
         unit_s, call = company.yardstick.sample_s(), calls[number % len(calls)]
-        for _ in range(RECENT):
-            others.time_once()
-            with torch.cuda.stream(stream):
-                began = time.perf_counter()
-                kept = call()
-                seconds = time.perf_counter() - began
-            torch.cuda.synchronize(company.device)
-            del kept
-        ratios.append((seconds / unit_s, cold_s / unit_s))
-    beside, cold = zip(*ratios[1:], strict=True)
-    return median(beside), median(cold)
+        found_s = [_behind_s(others, call, stream) for _ in COMPANY_AGES]
+        ratios.append([seconds / unit_s for seconds in (*found_s, cold_s)])
+    far, near, cold = (median(found) for found in zip(*ratios[1:], strict=True))
+    return far, near, cold
+
+
+def _behind_s(others: Program, call: Callable[[], Any], stream: Any) -> float:
+    """Host seconds of a call behind a run of others."""
+    import torch
+
+    others.time_once()
+    with torch.cuda.stream(stream):
+        began = time.perf_counter()
+        kept = call()
+        seconds = time.perf_counter() - began
+    torch.cuda.synchronize()
+    del kept
+    return seconds
 
 
 def switching(calls: Calls, device: int, row: int, yardstick: Yardstick) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -16,7 +17,10 @@ PAIR, MOST_COPIES = 2, 1024
 COMPANY_KINDS = 12
 """Other kinds of calls after which `TaskCost.company_s` is measured."""
 
-HOST_FIGURES = ("dispatch_s", "call_s", "company_s", "cold_s", "switching_s")
+COMPANY_AGES = 24.0, 800.0
+"""Tiny calls, in host time, that lie behind an operation's last call where `recent_s` and `company_s` are measured."""
+
+HOST_FIGURES = ("dispatch_s", "call_s", "company_s", "recent_s", "cold_s", "switching_s")
 """Fields of `TaskCost` that say what the call costs the host."""
 
 
@@ -93,6 +97,8 @@ class TaskCost:
         product_s: The yardstick of its CPU lane when `device_s` was measured, see `Dispatch.product_s`; 0 if unknown.
         company_s: What the call takes the host longer after calls of `COMPANY_KINDS` other kinds, median; None: not
             measured.
+        recent_s: The same where its own last call lies just before these, and not some milliseconds back; None:
+            unknown.
         cold_s: What a call took longer after a wait when `company_s` was measured, see `Dispatch.cold_call_s`; None:
             unknown.
         switching_s: What the call takes the host longer where its stream is another than the last call's, beyond
@@ -119,6 +125,7 @@ class TaskCost:
     processors: Multiprocessors | None = None
     call_s: float = 0.0
     company_s: float | None = None
+    recent_s: float | None = None
     cold_s: float | None = None
     switching_s: float = 0.0
     graph_s: float | None = None
@@ -133,7 +140,7 @@ class TaskCost:
     def __post_init__(self) -> None:
         for name in ("device_s", "dispatch_s", "switching_s", "call_s", "product_s"):
             check_figure(getattr(self, name), name)
-        for name in ("company_s", "cold_s", "graph_s"):
+        for name in ("company_s", "recent_s", "cold_s", "graph_s"):
             if getattr(self, name) is not None:
                 check_figure(getattr(self, name), name)
         for name in ("launches", "workspace_bytes", "samples", "graph_nodes"):
@@ -211,6 +218,25 @@ class TaskCost:
     def pace_at(self, call_s: float) -> float:
         """How many times longer the host's calls take on a thread whose tiny operation takes `call_s`; else 1."""
         return call_s / self.call_s if call_s and self.call_s else 1.0
+
+    def company_after(self, calls: float) -> float:
+        """What the call takes longer after other kinds, where its last one lies so many tiny calls back in host time.
+
+        Between `recent_s` and `company_s`, linear in the logarithm; 0 where neither is known.
+
+        Example:
+            >>> cost = TaskCost(1.0, company_s=3e-5, recent_s=1e-5)
+            >>> [round(cost.company_after(calls) * 1e6) for calls in (1, 24, 139, 800, 5000)]
+            [10, 10, 20, 30, 30]
+            >>> TaskCost(1.0, company_s=3e-5).company_after(24)
+            3e-05
+        """
+        far_s = self.company_s or 0.0
+        if self.recent_s is None:
+            return far_s
+        near, far = COMPANY_AGES
+        way = math.log(min(max(calls, near), far) / near) / math.log(far / near)
+        return self.recent_s + way * (far_s - self.recent_s)
 
     def cold_pace_at(self, call_s: float, cold_s: float) -> float:
         """How many times longer a call takes that finds the processor's caches cold: as one after a wait does now.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from graphsched.costs import TaskCost
@@ -144,12 +145,23 @@ def _fill_launches(columns: Columns, costs: Mapping[int, TaskCost], *, calls: bo
         pace = cost.pace_at(call_s) if call_s else 1.0
         if calls:
             calls_s[i] = cost.dispatch_s * pace
-        if cost.company_s is not None:
-            cold_pace = cost.cold_pace_at(call_s, columns.dispatch.cold_call_s) if columns.dispatch.colds else pace
-            columns.company[i] = CallCompany(cost.company_s * cold_pace, cost.switching_s * pace, own_code=True)
         if cost.launches > 1:
             columns.launches[i] = cost.launches
             columns.flags[i] = several
+    _fill_company(columns, costs)
+
+
+def _fill_company(columns: Columns, costs: Mapping[int, TaskCost]) -> None:
+    """What calls take longer beside others: the more, the longer a run is, and the colder calls are now."""
+    dispatch, call_s = columns.dispatch, columns.dispatch.call_s
+    row_s = sum(columns.call_s[i] + columns.own_s[i] for i in costs)
+    for i, cost in costs.items():
+        if cost.company_s is None:
+            continue
+        pace = cost.pace_at(call_s) if call_s else 1.0
+        cold_pace = cost.cold_pace_at(call_s, dispatch.cold_call_s) if dispatch.colds else pace
+        company_s = cost.company_after(row_s / call_s if call_s else math.inf)
+        columns.company[i] = CallCompany(company_s * cold_pace, cost.switching_s * pace, own_code=True)
 
 
 def finish(columns: Columns, joins: dict[int, tuple[int, ...]], model: Model) -> None:

@@ -452,6 +452,21 @@ def test_company_goes_with_how_cold_calls_are_now():
     assert taken == pytest.approx([2 + abs_s + 9 * pace for pace in (1, 1, (2 + 4) / (2 + 1))])
 
 
+@pytest.mark.parametrize(("dispatch_s", "company_s"), [(1.0, 3.0), (23.0, 3.0), (1599.0, 9.0)])
+def test_company_goes_with_how_long_a_run_is(dispatch_s: float, company_s: float):
+    """neg, abs: of 2 s together the last neg lies just before the others, of 1600 it lies long before."""
+    work = Workload()
+    x = work.input("x", TensorSpec((2, 2)), device="cuda:0")
+    for name, function in (("a", torch.neg), ("b", torch.abs)):
+        work.task(function, x, name=name, device="cuda:0")
+    a = TaskCost(0.0, dispatch_s, call_s=2.0, company_s=9.0, recent_s=3.0)
+    costs = Costs({(work["a"].signature, "GPU"): a, (work["b"].signature, "GPU"): TaskCost(0.0, 1.0, call_s=2.0)})
+    where = platform(dispatch=replace(FREE, call_s=2.0, changes=((12, 1.2),)))
+    plan = replace(planned(work, where, dict.fromkeys("ab", "cuda:0/s0")), costs=costs)
+    abs_s = 0.1  # one other kind before it
+    assert predict(plan, model=UNTIMED).makespan_s == pytest.approx(dispatch_s + 1 + abs_s + company_s)
+
+
 def test_one_kind_alone_is_in_no_company():
     """neg and neg: nothing else is called, so that even the first finds what the last run left."""
     work = Workload()
