@@ -8,6 +8,13 @@ timed call by call, and chosen with recorded runs in view; so was it that the sh
 what tiny operations lose does in the median of 26 readings (12, 45 and 91 % after 1, 5 and 11 kinds), whereas one of a
 disturbed host says 41 % after one.
 
+How cold a call is goes with how long its last one lies back, too, and with what neighbours do on the processor
+meanwhile: company is measured at two such distances (`TaskCost.company_after`) and scaled by what calls take after
+waits now and took then (`TaskCost.cold_pace_at`). With company from some milliseconds back a cell of GoogLeNet was
+predicted 33 % too long on a host whose neighbours were busy only while costs were measured; without that scale 14 % too
+short where they were busy only during the runs; with both 2 % off, on a quieter host. The length of a whole run is
+taken for the distance of all of its operations.
+
 That no call of an operation, or of a copy, is colder than after `COMPANY_KINDS` other kinds was settled with a
 recording on four GPUs in view (caps of half, one, one and a half and none were compared), which is therefore no test of
 it. Nor are recordings of LeNet and of graphs on four GPUs one of what counts as another kind: that an operation on one
