@@ -138,10 +138,11 @@ class Readings:
             self.longer_s[k] = min(self.longer_s[k], max(0.0, first_s - begun_s - pause_s))
             first_s -= self.longer_s[k]
         ready_s = first_s + self._dispatch.launch_s + graphs.later_s[k]
-        early_s = max(0.0, ready_s - min(self._start_s[i] for i in self._held[k]))
         self.own_s[first] = first_s - begun_s - pause_s
-        self.later_s[k] -= early_s
-        ready_s -= early_s
+        modelled_s = ready_s
+        ready_s = min(modelled_s, *(self._start_s[i] for i in self._held[k]))
+        ready_s = max(ready_s, begun_s + pause_s)  # its events were launched sooner than the model has it
+        self.later_s[k] += ready_s - modelled_s
         for i in self._held[k]:
             apart_s = 0.0
             if self.spread_s:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from graphsched.costs import Costs, Kernel, Multiprocessors, TaskCost
 from graphsched.plan import Plan
 from graphsched.simulator import Model, predict
+from graphsched.simulator.substitution import TERMS, Substitution
 from graphsched.workload import TensorSpec, Workload
 from tests.builders import FREE, layered, planned, platform
 
@@ -115,6 +116,13 @@ def test_events_are_launched_while_nodes_start() -> None:
     assert events.makespan_s == plain.makespan_s
     long = predict(forked(graph_launch_event_s=20.0), model=ALONE)
     assert long.timed_makespan_s == 3 + 8 * 20
+
+
+def test_events_that_were_launched_sooner_than_modelled_leave_no_rest() -> None:
+    """Measured as if each took the thread 2 s, modelled as 20: more than the whole launch took."""
+    line = predict(forked(graph_launch_event_s=2.0), model=ALONE)
+    measured = replace(line, plan=forked(graph_launch_event_s=20.0), source="measured")
+    assert Substitution(measured, ALONE).makespan_s(TERMS) == pytest.approx(line.timed_makespan_s)
 
 
 def test_gpus_serve_their_own_events() -> None:
