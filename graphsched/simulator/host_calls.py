@@ -12,8 +12,8 @@ How cold a call is goes with how long its last one lies back, too, and with what
 meanwhile: company is measured at two such distances (`TaskCost.company_after`) and scaled by what calls take after
 waits now and took then (`TaskCost.cold_pace_at`). With company from some milliseconds back a cell of GoogLeNet was
 predicted 33 % too long on a host whose neighbours were busy only while costs were measured; without that scale 14 % too
-short where they were busy only during the runs; with both 2 % off, on a quieter host. The length of a whole run is
-taken for the distance of all of its operations.
+short where they were busy only during the runs; with both 2 % off, on a quieter host (readings that were not
+recorded). The length of a whole run is taken for the distance of all of its operations.
 
 That no call of an operation, or of a copy, is colder than after `COMPANY_KINDS` other kinds was settled with a
 recording on four GPUs in view (caps of half, one, one and a half and none were compared), which is therefore no test of
