@@ -19,7 +19,6 @@ from graphsched.calibration.cuda_calls import Yardstick
 from graphsched.calibration.cuda_clock import new_stream
 from graphsched.calibration.fitting import median
 from graphsched.calibration.tiny_plans import other_functions, other_operators, program_of
-from graphsched.costs import COMPANY_AGES
 from graphsched.executors.program import Program
 
 COLD_CALLS = 2
@@ -147,13 +146,13 @@ def in_company(calls: Calls, others: Program, company: Company) -> tuple[float, 
     for number in range(COMPANY_SAMPLES + 1):
         cold_s = company.cold_calls.sample_s()[-1]
         unit_s, call = company.yardstick.sample_s(), calls[number % len(calls)]
-        found_s = [_behind_s(others, call, stream) for _ in COMPANY_AGES]
-        ratios.append([seconds / unit_s for seconds in (*found_s, cold_s)])
+        far_s, near_s = (_behind_s(others, call, stream, company.device) for _ in range(2))
+        ratios.append([seconds / unit_s for seconds in (far_s, near_s, cold_s)])
     far, near, cold = (median(found) for found in zip(*ratios[1:], strict=True))
     return far, near, cold
 
 
-def _behind_s(others: Program, call: Callable[[], Any], stream: Any) -> float:
+def _behind_s(others: Program, call: Callable[[], Any], stream: Any, device: int) -> float:
     """Host seconds of a call behind a run of others."""
     import torch
 
@@ -162,7 +161,7 @@ def _behind_s(others: Program, call: Callable[[], Any], stream: Any) -> float:
         began = time.perf_counter()
         kept = call()
         seconds = time.perf_counter() - began
-    torch.cuda.synchronize()
+    torch.cuda.synchronize(device)
     del kept
     return seconds
 

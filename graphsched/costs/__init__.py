@@ -3,11 +3,10 @@
 from graphsched.costs.cache_states import CacheStates
 from graphsched.costs.checks import MOST, check_seconds
 from graphsched.costs.kernels import Kernel, Multiprocessors
-from graphsched.costs.operations import COMPANY_AGES, COMPANY_KINDS, Beside, CostSource, TaskCost
+from graphsched.costs.operations import COMPANY_KINDS, Beside, CostSource, TaskCost
 from graphsched.costs.table import Costs
 
 __all__ = [
-    "COMPANY_AGES",
     "COMPANY_KINDS",
     "MOST",
     "Beside",

@@ -18,7 +18,8 @@ COMPANY_KINDS = 12
 """Other kinds of calls after which `TaskCost.company_s` is measured."""
 
 COMPANY_AGES = 24.0, 800.0
-"""Tiny calls, in host time, that lie behind an operation's last call where `recent_s` and `company_s` are measured."""
+"""About how many tiny calls, in host time, lie behind an operation's last one where `recent_s` and `company_s` are
+measured: one run of others; that, two of the yardstick and a sample of calls after waits (`calibration.host_costs`)."""
 
 HOST_FIGURES = ("dispatch_s", "call_s", "company_s", "recent_s", "cold_s", "switching_s")
 """Fields of `TaskCost` that say what the call costs the host."""
@@ -99,8 +100,8 @@ class TaskCost:
             measured.
         recent_s: The same where its own last call lies just before these, and not some milliseconds back; None:
             unknown.
-        cold_s: What a call took longer after a wait when `company_s` was measured, see `Dispatch.cold_call_s`; None:
-            unknown.
+        cold_s: What a call took longer after a wait when `company_s` was measured, of those of
+            `Dispatch.colds` the longest; None: unknown.
         switching_s: What the call takes the host longer where its stream is another than the last call's, beyond
             making that stream current, median.
         graph_s: Time of one in a row inside a CUDA graph; None: not measured, or it cannot be captured.
@@ -222,7 +223,7 @@ class TaskCost:
     def company_after(self, calls: float) -> float:
         """What the call takes longer after other kinds, where its last one lies so many tiny calls back in host time.
 
-        Between `recent_s` and `company_s`, linear in the logarithm; 0 where neither is known.
+        Between `recent_s` and `company_s`, linear in the logarithm, which is an assumption; 0 where neither is known.
 
         Example:
             >>> cost = TaskCost(1.0, company_s=3e-5, recent_s=1e-5)

@@ -197,16 +197,6 @@ class Dispatch:
         """
         return between(((0, 0.0), *(self.changes or ((1, self.change_s),))), others)
 
-    @property
-    def cold_call_s(self) -> float:
-        """What a call takes longer after the longest wait of `colds`; 0 where these are empty.
-
-        Example:
-            >>> Dispatch(colds=((20, 1e-6), (200, 4e-6))).cold_call_s, Dispatch().cold_call_s
-            (4e-06, 0.0)
-        """
-        return self.colds[-1][1] if self.colds else 0.0
-
     def cold_after_s(self, waited_s: float) -> float:
         """What a call takes longer after the thread has waited for `waited_s`: it finds its caches colder.
 

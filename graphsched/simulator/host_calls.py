@@ -115,7 +115,7 @@ def add_changes(columns: Columns) -> None:
     the call before went to another stream: both in one for an operation that was measured after other kinds."""
     dispatch = columns.dispatch
     places = [i for i, kind in enumerate(columns.kind) if kind == CUDA] if columns.call else []
-    most = min(max(COMPANY_KINDS, *(kinds for kinds, _ in dispatch.changes), 1), len(set(columns.call)))
+    most = min(max([COMPANY_KINDS, *(kinds for kinds, _ in dispatch.changes)]), len(set(columns.call)))
     added_s = [dispatch.change_after_s(others) for others in range(most + 1)]
     shares = [min(1.0, others / COMPANY_KINDS) for others in range(most + 1)]
     before = columns.lane[places[-1]] if places else -1

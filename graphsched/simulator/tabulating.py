@@ -159,7 +159,7 @@ def _fill_company(columns: Columns, costs: Mapping[int, TaskCost]) -> None:
         if cost.company_s is None:
             continue
         pace = cost.pace_at(call_s) if call_s else 1.0
-        cold_pace = cost.cold_pace_at(call_s, dispatch.cold_call_s) if dispatch.colds else pace
+        cold_pace = cost.cold_pace_at(call_s, dispatch.colds[-1][1]) if dispatch.colds else pace
         company_s = cost.company_after(row_s / call_s if call_s else math.inf)
         columns.company[i] = CallCompany(company_s * cold_pace, cost.switching_s * pace, own_code=True)
 
