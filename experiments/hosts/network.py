@@ -28,6 +28,7 @@ QUEUE_BYTES = 1 << 28
 LEAST_WINDOW_BYTES, QUEUED_S = 1 << 18, 2e-3
 CARD, SWITCH_ADDRESS = "eth0", "10.77.0.254"
 MOST_HOSTS = 250
+PLACES_LATE = 300  # as many as the kernel may find out by itself
 
 Command = tuple[str, ...]
 
@@ -127,12 +128,19 @@ def netem(network: Network, switch: str, host: int) -> Command:
 
 
 def settings(network: Network) -> dict[str, str]:
-    """What a host's kernel is told, by path below ``/proc/sys/net/ipv4``."""
+    """What a host's kernel is told, by path below ``/proc/sys/net/ipv4``.
+
+    Packets that two cores forward overtake each other. TCP takes that for a loss, sends again and halves its window,
+    and reno opens that again by a packet a round. So packets may be late, by many places and a quarter of a round
+    (``tcp_recovery``: by time alone, and always with that margin), before they count as lost.
+    """
     window = f"4096 {network.window_bytes} {network.window_bytes}"
     return {
         "tcp_congestion_control": "reno",
         "tcp_slow_start_after_idle": "0",
         "tcp_no_metrics_save": "1",
+        "tcp_recovery": "7",
+        "tcp_reordering": str(PLACES_LATE),
         "tcp_rmem": window,
         "tcp_wmem": window,
     }

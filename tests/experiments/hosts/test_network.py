@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from experiments.hosts import __main__ as command_line
-from experiments.hosts.network import Network, host_commands, netem
+from experiments.hosts.network import Network, host_commands, netem, settings
 from experiments.hosts.ranks import check_counts, environments
 from graphsched.errors import PlatformError
 
@@ -52,6 +52,16 @@ def test_windows_hold_what_is_on_its_way() -> None:
     """1 Gbit/s for 10 ms, there and back with a delay of 5 ms, are 1.25 MB."""
     assert Network(2, 1e9, 5e-3).window_bytes > 2 * 1.25e6
     assert Network(2, 1e9, 0.0).window_bytes < 1e6
+
+
+def test_packets_that_overtake_each_other_are_not_taken_for_lost() -> None:
+    """As two cores forward them: else TCP sends again and halves its window."""
+    told = settings(Network(2))
+    assert int(told["tcp_reordering"]) > 3  # what the kernel begins with
+    by_time, always, no_counting = (int(told["tcp_recovery"]) >> bit & 1 for bit in range(3))
+    assert by_time
+    assert always
+    assert no_counting
 
 
 def test_packets_are_lost_one_by_one_and_only_where_that_is_asked() -> None:
