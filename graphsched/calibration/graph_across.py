@@ -5,7 +5,8 @@ Such a graph is not handed over as a whole: the thread launches it piece after p
 
 - a node on each GPU, beside one on a single GPU: a further GPU
 - nodes on several lanes of each GPU, beside one on each: a node that waits for nothing
-- a chain that goes round the GPUs, of two lengths: an edge between lanes for the thread, and between GPUs on these
+- a chain that goes round the GPUs, of two lengths: a copy, and as much an edge, between GPUs for the thread, and an
+  edge between GPUs on these
 - a long chain on one GPU with a node on each other, beside the chain alone: how much later the first node starts
 - two chains on two GPUs, each task of which reads the last one of both, beside the chain that goes round: a join of a
   copy with what its lane did before
@@ -30,7 +31,7 @@ LANES = 4
 ROUND = 4, 36  # tasks of the two chains that go round the GPUs
 LONG = 60  # nodes of the chain on one GPU
 RUNS = 15
-EDGES = 2  # between lanes, from one task of a chain that goes round to the next: to the copy, and from it
+EDGES = 2  # from one task of a chain that goes round to the next: the copy, and the edge behind it
 
 Build = Callable[[Workload, Sequence[str]], dict[str, str]]
 

@@ -74,8 +74,9 @@ class Dispatch:
         graph_node_s: What a tiny node in a row adds to a replay on the device.
         graph_across_s: What launching a graph takes the thread longer for each of its GPUs beyond the first.
         graph_across_start_s: How much later its first node starts for that.
-        graph_across_root_s, graph_across_edge_s: What each node that waits for nothing, and each edge between lanes,
-            takes the thread where a graph is on several GPUs; a node starts only once the thread has come to it.
+        graph_across_root_s, graph_across_edge_s: What each node that waits for nothing, and each copy between GPUs and
+            edge between them, takes the thread where a graph is on several GPUs; a node starts only once the thread
+            has come to it.
         graph_other_device_s: `other_device_s` inside a graph; 0: unknown, as outside.
         graph_wait_s: An edge of a graph to another lane where the lanes' nodes are one chain.
         graph_fork_s: An edge of a graph where a branch leaves a lane, or comes back to one.

@@ -1,16 +1,20 @@
 """How the thread launches a CUDA graph over several GPUs: piece after piece, while the GPUs begin.
 
 A graph on one GPU is handed over as a whole. One over several is not: the thread makes its streams wait for each other
-as it would have to without a graph, and each node that waits for nothing, and each edge between lanes, takes it some
-time, in the order of the actions. What only follows the last node of its lane is launched together with that. A node
-starts no sooner than the thread has come to it. A further GPU takes the thread some time of its own, a part of it
-before the first node.
+as it would have to without a graph, and each node that waits for nothing, each copy to another GPU and each edge from
+one GPU to another takes it some time, in the order of the actions. What follows nodes of its own GPU alone is launched
+together with them, on whatever lanes they are. A node starts no sooner than the thread has come to it. A further GPU
+takes the thread some time of its own, a part of it before the first node.
+
+A copy and the edge behind it were measured together, and count half of that each. That edges between lanes of one GPU
+take nothing was read from the launches of 44 plans on two GPUs (2.35 µs an edge between GPUs, 0.5 a copy, 0.13 a node;
+docs/graph-mode.md); how to split the step of a copy and its edge makes no difference in recorded runs.
 
 What a node waits for is taken without what follows from the rest, as in `simulator.graph_edges`. A timing event is a
 node that counts as an edge.
 
-Not modelled: in which order CUDA launches what the plan orders otherwise; lanes that change with every node, as stamps
-make them do.
+Not modelled: what a node takes by itself; in which order CUDA launches what the plan orders otherwise; lanes that change
+with every node, as stamps make them do.
 """
 
 from __future__ import annotations
@@ -49,6 +53,7 @@ def spread(columns: Columns, graphs: Replays, events: Collection[int] = (), each
     if not any(further) or not (costs.graph_across_s or costs.graph_across_root_s or costs.graph_across_edge_s):
         return replace(graphs, spread_s=(), longer_s=())
     spread_s, longer_s = [0.0] * len(graphs.of), [0.0] * len(graphs.first)
+    queue = columns.lanes.queue  # one of each GPU
     before = needed(columns.waits, columns.lane, columns.kind)
     roots = [0] * len(graphs.first)
     timed = frozenset(events)
@@ -56,7 +61,9 @@ def spread(columns: Columns, graphs: Replays, events: Collection[int] = (), each
         if k == OUTSIDE or columns.kind[i] != CUDA or not further[k]:
             continue
         inside = [j for j in before[i] if graphs.of[j] == k]
-        edges = sum(columns.lane[j] != columns.lane[i] for j in inside) + (each if i in timed else 0)
+        gpu = queue[columns.lane[i]]
+        edges = sum(queue[columns.lane[j]] != gpu for j in inside) + (columns.lane[i] in columns.lanes.peers)
+        edges += each if i in timed else 0
         longer_s[k] += edges * costs.graph_across_edge_s
         if not inside:
             roots[k] += 1

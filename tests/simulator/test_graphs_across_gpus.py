@@ -71,7 +71,34 @@ def test_the_thread_is_busy_until_all_is_launched() -> None:
     assert starts(line)["t2"] == FIRST_S + 2 * 6 + 2 * 2
 
 
-def test_edges_between_lanes_are_launched_one_by_one() -> None:
+def fork(work: Workload, _: int) -> dict[str, str]:
+    """a ──▶ b, and a ──▶ c on another lane of cuda:0; d on cuda:1 waits for nothing"""
+    a = work.task(torch.neg, work.input("x", TensorSpec((2, 2)), device="cuda:0"), name="a")
+    for name in "bc":
+        work.task(torch.neg, a, name=name, device="cuda:0")
+    work.task(torch.neg, work.input("y", TensorSpec((2, 2)), device="cuda:1"), name="d")
+    return {"a": "cuda:0/s0", "b": "cuda:0/s0", "c": "cuda:0/s1", "d": "cuda:1/s0"}
+
+
+def test_edges_between_lanes_of_one_gpu_are_launched_with_what_they_follow() -> None:
+    line = predict(plan_of(fork, graph_across_edge_s=50.0))
+    assert starts(line)["c"] == pytest.approx(FIRST_S + 6 + 1)
+    assert line.issue_end_s[0] == 3 + 10 + 2
+
+
+def test_a_copy_to_another_gpu_is_launched_even_if_it_waits_for_nothing() -> None:
+    """x on cuda:0 ──▶ copy ──▶ b on cuda:1: the copy, and the edge behind it."""
+
+    def brought(work: Workload, _: int) -> dict[str, str]:
+        work.task(torch.neg, work.input("x", TensorSpec((2, 2)), device="cuda:0"), name="b", device="cuda:1")
+        return {"b": "cuda:1/s0"}
+
+    line = predict(plan_of(brought, graph_across_edge_s=50.0))
+    assert line.start_s.tolist() == [FIRST_S + 6 + 50, FIRST_S + 6 + 2 * 50]
+    assert line.issue_end_s[0] == 3 + 10 + 2 * 50
+
+
+def test_edges_between_gpus_are_launched_one_by_one() -> None:
     """The thread comes to c when a's copy, b and c itself are launched, long before b starts."""
     line = predict(plan_of(forth, seconds=100.0))
     first = FIRST_S + 6
