@@ -13,8 +13,8 @@ docs/graph-mode.md); how to split the step of a copy and its edge makes no diffe
 What a node waits for is taken without what follows from the rest, as in `simulator.graph_edges`. A timing event is a
 node that counts as an edge.
 
-Not modelled: what a node takes by itself; in which order CUDA launches what the plan orders otherwise; lanes that change
-with every node, as stamps make them do.
+Not modelled: what a node takes by itself; in which order CUDA launches what the plan orders otherwise; lanes that
+change with every node, as stamps make them do.
 """
 
 from __future__ import annotations
