@@ -10,7 +10,7 @@ until all of it fits, or the queue is empty).
 from __future__ import annotations
 
 from bisect import insort
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 
 from graphsched.plan import OUTSIDE
@@ -27,41 +27,44 @@ class LaunchQueue:
     """Launches that a device has been given and that are not over.
 
     Attributes:
+        depth: How many it holds.
+        held: Launches in it, those that ended before the thread's time perhaps included.
         unknown: Actions in it whose end is not known.
+        ends: Ends that are, each with its launches, ascending.
     """
 
-    __slots__ = ("_depth", "_ends", "_held", "unknown")
+    __slots__ = ("depth", "ends", "held", "unknown")
 
     def __init__(self, depth: int) -> None:
-        self._depth = depth
-        self._held = 0  # launches in the queue, those that ended before the thread's time perhaps included
+        self.depth = depth
+        self.held = 0
         self.unknown = 0
-        self._ends: deque[tuple[float, int]] = deque()  # ascending; most come in this order
+        self.ends: deque[tuple[float, int]] = deque()  # most come in this order
 
     def admit(self, launches: int, at: float, now: float) -> float:
         """Time, `at` or later, when so many launches fit in.
 
         `UNKNOWN` if that hangs on ends that are not known; these are `now` or later.
         """
-        held = self._held + launches
-        if held > self._depth:
-            ends = self._ends
-            while held > self._depth and held > launches:
+        held = self.held + launches
+        if held > self.depth:
+            ends = self.ends
+            while held > self.depth and held > launches:
                 if not ends or (self.unknown and ends[0][0] > max(at, now)):
-                    self._held = held - launches
+                    self.held = held - launches
                     return UNKNOWN
                 end, over = ends.popleft()
                 held -= over
                 if end > at:
                     at = end
-        self._held = held
+        self.held = held
         self.unknown += 1
         return at
 
     def over(self, launches: int, end: float) -> None:
         """An action's launches are over at `end`."""
         self.unknown -= 1
-        ends, entry = self._ends, (end, launches)
+        ends, entry = self.ends, (end, launches)
         if ends and end <= ends[-1][0] and entry < ends[-1]:
             insort(ends, entry)
         else:
@@ -69,13 +72,13 @@ class LaunchQueue:
 
     def next_end_s(self, now: float) -> float:
         """First end in the queue that can make room, as known at `now`; `UNKNOWN` if none is."""
-        if not self._ends or self._ends[0][0] <= now:
+        if not self.ends or self.ends[0][0] <= now:
             return UNKNOWN
-        return self._ends[0][0]
+        return self.ends[0][0]
 
     def moves(self, now: float) -> bool:
         """Whether `admit` may succeed where it did not before."""
-        return bool(self._ends) and (not self.unknown or self._ends[0][0] <= now)
+        return bool(self.ends) and (not self.unknown or self.ends[0][0] <= now)
 
 
 class Thread:
@@ -270,10 +273,15 @@ def _ways(columns: Columns) -> list[int]:
 
 def _queues(columns: Columns) -> list[LaunchQueue | None]:
     """The launch queue of each lane's device, where the plan has more launches than it holds."""
+    depth, queue_of = columns.queue_depth, columns.lanes.queue
+    if depth is None:
+        return [None] * len(queue_of)
     total = [0] * columns.lanes.queues
-    for lane, kind, launches in zip(columns.lane, columns.kind, columns.launches, strict=True):
-        if kind == CUDA:
-            total[columns.lanes.queue[lane]] += launches
-    depth = columns.queue_depth
-    queues = [LaunchQueue(depth) if depth is not None and launches > depth else None for launches in total]
-    return [queues[k] if k >= 0 else None for k in columns.lanes.queue]
+    for lane, actions in Counter(columns.lane).items():
+        if queue_of[lane] >= 0:
+            total[queue_of[lane]] += actions
+    for i in [i for i, launches in enumerate(columns.launches) if launches > 1]:
+        if columns.kind[i] == CUDA:
+            total[queue_of[columns.lane[i]]] += columns.launches[i] - 1
+    queues = [LaunchQueue(depth) if launches > depth else None for launches in total]
+    return [queues[k] if k >= 0 else None for k in queue_of]

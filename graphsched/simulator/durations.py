@@ -35,7 +35,7 @@ class Durations:
 
     def task(self, task: Task, device: Device) -> TaskCost:
         """Cost of `task` alone on `device`."""
-        costs, known, given = self._plan.costs, self._known, task.duration_s
+        known, given = self._known, task.duration_s
         key: tuple[object, ...]
         if given is None:
             key = (task.signature, device.name)
@@ -44,10 +44,10 @@ class Durations:
         elif isinstance(given, float) and not (known and known.get(task.signature, device.model)):
             key = (given, task.operation is None, device.kind)
         else:
-            return self._here(task_cost(task, device, costs), device)
+            return self._here(task_cost(task, device, self._plan.costs), device)
         cost = self._tasks.get(key)
         if cost is None:
-            cost = self._here(task_cost(task, device, costs), device)
+            cost = self._here(task_cost(task, device, self._plan.costs), device)
             if cost.source == "estimated":
                 self.estimated[task.name] = None
                 return cost

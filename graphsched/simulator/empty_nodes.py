@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 def without_empty(columns: Columns) -> Columns:
     """`columns` of a run without timing events: nothing goes through tasks that launch nothing."""
+    if columns.graphs is None:
+        return columns
     empty = frozenset(i for i, flags in enumerate(columns.flags) if flags & EMPTY)
-    if columns.graphs is None or not empty:
+    if not empty:
         return columns
     waits = passed(columns.waits, columns.lane, empty)
     nodes = replace(

@@ -47,8 +47,8 @@ class Straight:
         start_s, end_s, queue_of = self._start_s, self._end_s, thread.queue_of
         switch_s, latency_s, launch_s = c.lanes.switch_s, c.lanes.latency_s, c.dispatch.launch_s
         timed_s, gap_s = (c.dispatch.timed_record_s, c.dispatch.timed_gap_s) if timed else (0.0, 0.0)
-        time, stream, cold_s = thread.time, thread.stream, thread.cold_s
-        while i < len(takes) and takes[i]:
+        time, stream, cold_s, count = thread.time, thread.stream, thread.cold_s, len(takes)
+        while i < count and takes[i]:
             lane, before = lane_of[i], previous[i]
             free = end_s[before] if before >= 0 else 0.0
             arrived = _arrived_s(waits[i], end_s, latency_s[lane], lane_of) if waits[i] else 0.0
@@ -59,10 +59,19 @@ class Straight:
                 issued += switch_s[lane][stream]
             issued += before_s[i]
             queue = queue_of[lane]
-            if queue is not None:
-                issued = queue.admit(1, issued, now)
-                if issued < 0.0:
-                    break
+            if queue is not None:  # `admit` and, below, `over`, in their usual cases without a call
+                if queue.held < queue.depth:
+                    queue.held += 1
+                elif queue.ends and not queue.unknown:
+                    over_s, launches = queue.ends.popleft()
+                    queue.held += 1 - launches
+                    if over_s > issued:
+                        issued = over_s
+                else:
+                    issued = queue.admit(1, issued, now)
+                    if issued < 0.0:
+                        break
+                    queue.unknown -= 1  # its end is known in a moment
             stream, cold_s, call = lane, 0.0, call_s[i]
             issue_start_s[i] = time
             issued += timed_s
@@ -74,7 +83,12 @@ class Straight:
                 start = ready + call
             end_s[i] = end = start + work_s[i] + gap_s
             if queue is not None:
-                queue.over(1, end)
+                ends = queue.ends
+                if ends and end <= ends[-1][0]:
+                    queue.unknown += 1
+                    queue.over(1, end)
+                else:
+                    ends.append((end, 1))
             i += 1
         thread.time, thread.stream, thread.cold_s = time, stream, cold_s
         return i

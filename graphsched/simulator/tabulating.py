@@ -139,25 +139,27 @@ def _fill_launches(columns: Columns, costs: Mapping[int, TaskCost], *, calls: bo
     """Times of tasks on GPUs; `calls`: their calls take time, `several`: the flag of those of several launches."""
     run_s, call_s = columns.dispatch.run_s, columns.dispatch.call_s
     work_s, own_s, calls_s = columns.work_s, columns.own_s, columns.call_s
+    in_company: list[int] = []
     for i, cost in costs.items():
         work_s[i] = cost.device_s
         own_s[i] = run_s
-        pace = cost.pace_at(call_s) if call_s else 1.0
         if calls:
-            calls_s[i] = cost.dispatch_s * pace
+            calls_s[i] = cost.dispatch_s * cost.pace_at(call_s) if call_s else cost.dispatch_s
         if cost.launches > 1:
             columns.launches[i] = cost.launches
             columns.flags[i] = several
-    _fill_company(columns, costs)
+        if cost.company_s is not None:
+            in_company.append(i)
+    if in_company:
+        _fill_company(columns, costs, in_company)
 
 
-def _fill_company(columns: Columns, costs: Mapping[int, TaskCost]) -> None:
-    """What calls take longer beside others: the more, the longer a run is, and the colder calls are now."""
+def _fill_company(columns: Columns, costs: Mapping[int, TaskCost], known: Sequence[int]) -> None:
+    """What calls of `known` take longer beside others: the more, the longer a run is, and the colder calls are now."""
     dispatch, call_s = columns.dispatch, columns.dispatch.call_s
     row_s = sum(columns.call_s[i] + columns.own_s[i] for i in costs)
-    for i, cost in costs.items():
-        if cost.company_s is None:
-            continue
+    for i in known:
+        cost = costs[i]
         pace = cost.pace_at(call_s) if call_s else 1.0
         cold_pace = cost.cold_pace_at(call_s, dispatch.colds[-1][1]) if dispatch.colds else pace
         company_s = cost.company_after(row_s / call_s if call_s else math.inf)
@@ -184,13 +186,14 @@ def finish(columns: Columns, joins: dict[int, tuple[int, ...]], model: Model) ->
     for j in waited:
         if kind[j] == CUDA:
             columns.after_s[j] += record_s
-    columns.previous = []
+    previous, more_lanes = [-1] * len(columns), columns.more_lanes
     last = [-1] * len(columns.lanes.kind)
     for i, number in enumerate(lane):
-        columns.previous.append(last[number])
+        previous[i] = last[number]
         last[number] = i
-        if i in columns.more_lanes:
-            _occupy(columns.more_lanes[i], i, last, joins)
+        if more_lanes and i in more_lanes:
+            _occupy(more_lanes[i], i, last, joins)
+    columns.previous = previous
     if columns.graphs is not None:
         columns.next_copy = {columns.previous[i]: i for i in columns.engine_of if columns.previous[i] >= 0}
     if columns.graphs is None:
