@@ -4,7 +4,7 @@
 
 is what every rank calls; rank 0 writes the file. No plan is run.
 
-- Between two ranks: each size there and back into new memory, half the median. Rank 0 with one of each other host, and
+- Between two ranks: each size there and back, half the median. Rank 0 with one of each other host, and
   two of one host.
 - At once: messages of all other hosts into host 0, of host 0 to all, of host 0 and another to each other, of each host
   to the next, and between two ranks of each host. The rate is the slope between the medians of two sizes.
@@ -135,12 +135,18 @@ def _send(world: World, nbytes: int, to: int) -> None:
 
 
 def _receive(world: World, nbytes: int, source: int) -> None:
-    world.receive(torch.empty(nbytes, dtype=torch.uint8), source, FIRST_LANE_TAG, WITHIN_S, _what)
+    world.receive(_received(nbytes, source), source, FIRST_LANE_TAG, WITHIN_S, _what)
 
 
 @functools.cache
 def _sent(nbytes: int) -> Any:
     return torch.ones(nbytes, dtype=torch.uint8)
+
+
+@functools.cache
+def _received(nbytes: int, source: int) -> Any:  # noqa: ARG001 - one for each
+    """Where messages from `source` go: memory that was touched before, as a rank's is after some runs."""
+    return torch.zeros(nbytes, dtype=torch.uint8)
 
 
 def _what() -> str:

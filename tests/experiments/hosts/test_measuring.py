@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -38,6 +39,16 @@ def test_messages_together_take_the_median_of_what_the_last_one_takes() -> None:
     """Not the least: runs have no more luck than the median's."""
     met: Any = Met([[1.0, 5.0, 2.0], [3.0, 1.0, 1.0]])
     assert measuring._together_s(met, [], 1) == 3.0
+
+
+def test_messages_go_where_those_before_them_went() -> None:
+    """To touch new memory takes longer than a message, and a rank's is not new after some runs."""
+    places: list[int] = []
+    world: Any = SimpleNamespace(receive=lambda tensor, *_: places.append(tensor.data_ptr()))
+    for source in (1, 1, 2, 1):
+        measuring._receive(world, 4096, source)
+    assert places[0] == places[1] == places[3]
+    assert places[2] != places[0]  # the two may be on their way at once
 
 
 @pytest.mark.slow
