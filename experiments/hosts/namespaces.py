@@ -11,6 +11,7 @@ import ctypes
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -18,7 +19,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.hosts.network import Network, host_commands, netem, port, settings
+from experiments.hosts import netlink
+from experiments.hosts.network import CARD, SEGMENT_BYTES, Network, host_commands, netem, port, settings
 from graphsched.errors import ExecutionError, PlatformError
 
 PREFIX = "graphsched"
@@ -99,6 +101,9 @@ def _join(hosts: Hosts) -> None:
         for command in host_commands(hosts.network, h, name, hosts.switch):
             run(*command)
         _tell(name, settings(hosts.network))
+        if hosts.network.segment_bytes > SEGMENT_BYTES:
+            for there, card in ((name, CARD), (hosts.switch, port(h))):
+                _allow_segments(there, card, hosts.network.segment_bytes)
 
 
 @contextlib.contextmanager
@@ -214,6 +219,34 @@ def _tell(name: str, values: dict[str, str]) -> None:
     run("ip", "netns", "exec", name, "sh", "-e", "-c", script)
 
 
+def _allow_segments(name: str, card: str, nbytes: int) -> None:
+    """Let segments of so many bytes through a card; a kernel that cannot leaves them as they are."""
+    with inside(name), netlink.connect(netlink.ROUTE) as cards, contextlib.suppress(OSError):
+        netlink.ask(cards, netlink.largest_segments(socket.if_nametoindex(card), nbytes))
+
+
+@contextlib.contextmanager
+def inside(name: str) -> Iterator[None]:
+    """This thread in a namespace, while the context lasts.
+
+    Raises:
+        OSError: There is no such namespace, or this process may not.
+    """
+    with open("/proc/thread-self/ns/net") as here:
+        _set_namespace(NAMESPACES / name)
+        try:
+            yield
+        finally:
+            _set_namespace(Path(f"/proc/self/fd/{here.fileno()}"))
+
+
+def _set_namespace(path: Path) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open(path) as namespace:
+        if libc.setns(namespace.fileno(), NEW_NETWORK):
+            raise OSError(ctypes.get_errno(), f"cannot enter the network namespace {path.name}")
+
+
 def enter(name: str, *, priority: int = 1) -> None:
     """Put this thread into a namespace, ahead of other programs, and have its process end with its parent.
 
@@ -222,10 +255,7 @@ def enter(name: str, *, priority: int = 1) -> None:
     Raises:
         OSError: There is no such namespace, or this process may not.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
-    with open(NAMESPACES / name) as namespace:
-        if libc.setns(namespace.fileno(), NEW_NETWORK):
-            raise OSError(ctypes.get_errno(), f"cannot enter the network namespace {name}")
-    libc.prctl(END_WITH_PARENT, signal.SIGKILL)
+    _set_namespace(NAMESPACES / name)
+    ctypes.CDLL(None).prctl(END_WITH_PARENT, signal.SIGKILL)
     with contextlib.suppress(PermissionError):  # a container may forbid it: then others' programs disturb
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(priority))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from experiments.hosts.namespaces import (
     Hosts,
     enter,
     has_netem,
+    inside,
     made,
     remove_stale,
     uninterrupted,
@@ -31,6 +33,7 @@ from experiments.hosts.network import Network, address
 from graphsched.errors import ExecutionError
 
 REASON = why_not(Network(2, delay_s=1e-3))
+KERNEL = tuple(map(int, platform.release().split(".")[:2])) if sys.platform == "linux" else (0, 0)
 pytestmark = pytest.mark.skipif(REASON is not None, reason=f"no hosts can be made here: {REASON}")
 
 CONNECT = f"""
@@ -78,6 +81,34 @@ def python(code: str, *arguments: str, host: str | None = None) -> subprocess.Po
         text=True,
         preexec_fn=None if host is None else lambda: enter(host),
     )
+
+
+def test_a_thread_comes_back_from_a_namespace_whatever_happens() -> None:
+    here, seen = os.readlink("/proc/thread-self/ns/net"), []
+
+    def look(name: str) -> None:
+        with inside(name):
+            seen.append(os.readlink("/proc/thread-self/ns/net"))
+            raise KeyError("look")
+
+    with made(Network(1)) as hosts:
+        with pytest.raises(KeyError, match="look"):
+            look(hosts.names[0])
+        assert os.readlink("/proc/thread-self/ns/net") == here
+    assert seen != [here]
+
+
+@pytest.mark.skipif(KERNEL < (6, 3), reason=f"Linux {KERNEL} forwards no IPv4 segments above 64 KiB")
+def test_fast_cards_let_large_segments_through() -> None:
+    """Both ends of each card: else they are cut on the way."""
+    for bit_per_s, nbytes in ((1e10, 250_000), (1e9, 65_536)):
+        with made(Network(1, bit_per_s)) as hosts:
+            for name in (hosts.names[0], hosts.switch):
+                told = subprocess.run(
+                    ("ip", "-n", name, "-d", "link"), capture_output=True, text=True, check=True
+                ).stdout
+                assert f" gso_max_size {nbytes} " in told
+                assert f" gro_max_size {nbytes} " in told
 
 
 def said(process: subprocess.Popen[str]) -> str:

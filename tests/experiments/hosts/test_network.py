@@ -48,6 +48,20 @@ def test_a_bucket_saves_up_what_passes_while_its_timer_waits_for_a_core() -> Non
     assert told == [f"{Network(2, 10e9).burst_bytes}b"] * 2
 
 
+@pytest.mark.parametrize(
+    ("network", "nbytes"),
+    [
+        (Network(2, 1e9), 1 << 16),
+        (Network(2, 4e9), 100_000),
+        (Network(2, 40e9), 1 << 18),
+        (Network(2, 10e9, loss=0.1), 1 << 16),
+    ],
+)
+def test_fast_cards_take_segments_that_pass_in_a_fifth_of_a_millisecond(network: Network, nbytes: int) -> None:
+    assert network.segment_bytes == nbytes
+    assert network.segment_bytes < network.burst_bytes  # else none would ever pass
+
+
 def test_windows_hold_what_is_on_its_way() -> None:
     """1 Gbit/s for 10 ms, there and back with a delay of 5 ms, are 1.25 MB."""
     assert Network(2, 1e9, 5e-3).window_bytes > 2 * 1.25e6
