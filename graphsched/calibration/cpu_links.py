@@ -21,8 +21,7 @@ from graphsched.calibration.fitting import (
     transfer_sizes,
 )
 from graphsched.platform import Link
-
-MEMORY = "host/memory"
+from graphsched.platform.parts import HOST_MEMORY
 
 
 def copy_points(largest: int, threads: int) -> tuple[Points, Points]:
@@ -41,7 +40,7 @@ def copy_points(largest: int, threads: int) -> tuple[Points, Points]:
 def shared_memory(largest: int) -> dict[str, float]:
     """The capacity that all copies within host memory cross, in bytes/s: two threads at once."""
     with torch_threads(1):
-        return {MEMORY: together_bytes_per_s(2, min(largest, 2**24))}
+        return {HOST_MEMORY: together_bytes_per_s(2, min(largest, 2**24))}
 
 
 def cpu_links(warm: Points, fresh: Points) -> list[Link]:
@@ -55,7 +54,7 @@ def worker_links(devices: Sequence[str], warm: Points, fresh: Points) -> list[Li
 
 
 def _pair(source: str, target: str, warm: Points, fresh: Points) -> list[Link]:
-    crosses = (MEMORY,)
+    crosses = (HOST_MEMORY,)
     if source == target:
         return [link_of(source, target, "local", warm, crosses), link_of(source, target, "fresh", fresh, crosses)]
     if "cpu" not in (source, target):

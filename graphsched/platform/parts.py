@@ -14,6 +14,10 @@ DeviceKind = Literal["cuda", "worker", "cpu"]
 LinkMemory = Literal["pinned", "pageable", "fresh", "peer", "staged", "local", "network"]
 
 
+HOST_MEMORY = "host/memory"
+"""The capacity that copies within the host's memory cross."""
+
+
 @dataclass(frozen=True, slots=True)
 class Device:
     """A processor with its memory.

@@ -59,6 +59,8 @@ class Columns:
         flags: `NEEDS_CPU`, `BLOCKS`, `SEVERAL`; `CHAINED`, `EMPTY` and `PASSED` of `graph_mode`.
         resource: `ALONE`, `NETWORK` or the number of a pool.
         curve_of, threads_of: Of actions in pools: place in `curves`; threads used.
+        moved, memory_bytes_per_s: Bytes a second that tasks on CPU lanes move through the host's memory while they
+            are alone; how many these can move in all.
         pairs: What is measured of two side by side, by places in `curves`.
         block_queue: Blocks of kernels are placed one by one where they are known.
         routes: Of transfers that share capacities, or are made by a core.
@@ -108,6 +110,8 @@ class Columns:
     pairs: dict[tuple[int, int], Beside] = field(default_factory=dict)
     block_queue: bool = True
     threads_of: dict[int, int] = field(default_factory=dict)
+    moved: dict[int, float] = field(default_factory=dict)
+    memory_bytes_per_s: float = 0.0
     routes: dict[int, Route] = field(default_factory=dict)
     held: dict[int, None] = field(default_factory=dict)
     engine_of: dict[int, int] = field(default_factory=dict)

@@ -19,6 +19,9 @@ import numpy as np
 from graphsched.costs import Beside, TaskCost
 from graphsched.simulator.block_queue import BlockQueue
 from graphsched.simulator.fluid import Progress, Timer, ended
+from graphsched.simulator.host_memory import memory_shares
+
+NOTHING_MOVED: Mapping[int, float] = {}
 
 
 class ComputeSharing(Protocol):
@@ -121,7 +124,7 @@ class PairSharing:
 
 
 class CoreSharing:
-    """CPU lanes share the cores: each goes at min(1, cores / threads of all that run).
+    """CPU lanes share the cores: each goes at min(1, cores / threads of all that run), and memory (`host_memory`).
 
     A task with more threads than cores was measured so, and goes at 1 when alone.
 
@@ -133,9 +136,17 @@ class CoreSharing:
         0.667
     """
 
-    def __init__(self, threads_of: Mapping[int, int], cores: int) -> None:
+    def __init__(
+        self,
+        threads_of: Mapping[int, int],
+        cores: int,
+        moved: Mapping[int, float] = NOTHING_MOVED,
+        memory_bytes_per_s: float = 0.0,
+    ) -> None:
+        """`moved`: bytes a second that actions move through memory alone, of which there are so many in all."""
         self._threads_of = threads_of
         self._cores = cores
+        self._moved, self._memory = moved, memory_bytes_per_s
         self._running: dict[int, int] = {}
         self._demand = 0
 
@@ -155,9 +166,12 @@ class CoreSharing:
         return min(1.0, cores / self._demand) if self._demand else 1.0
 
     def rates(self) -> list[tuple[int, float]]:
-        """The same rate for all."""
+        """The same rate for all, but where memory gives less."""
         share = self.share
-        return [(action, share) for action in self._running]
+        if not self._moved:
+            return [(action, share) for action in self._running]
+        shares = memory_shares([share * self._moved.get(action, 0.0) for action in self._running], self._memory)
+        return [(action, share * of_memory) for action, of_memory in zip(self._running, shares, strict=True)]
 
 
 class Pool:

@@ -25,6 +25,7 @@ class Model:
         block_queue: Blocks of kernels are placed first come, first served. Off: rates alone.
         traffic: Copies slow kernels that fill their device's memory rate, and these slow copies, where a platform
             says by how much.
+        memory: Tasks on CPU lanes that want more of the host's memory together than it gives slow each other.
         timing: Timing events cost time in the run that spans are taken from.
         blocking: Pageable copies, and results of CPU lanes that a GPU task needs, hold up the thread.
         joins: Tasks in CUDA graphs start later where they wait for a copy of another engine beside their lane's last.
@@ -50,6 +51,7 @@ class Model:
     pairs: bool = True
     block_queue: bool = True
     traffic: bool = True
+    memory: bool = True
     timing: bool = True
     blocking: bool = True
     joins: bool = True

@@ -6,6 +6,7 @@ from graphsched.costs import TaskCost
 from graphsched.plan import Plan
 from graphsched.simulator.columns import ALONE, NETWORK, Columns
 from graphsched.simulator.durations import Durations
+from graphsched.simulator.host_memory import memory_bytes_per_s, moved_bytes_per_s
 from graphsched.simulator.kinds import Kinds
 from graphsched.simulator.lane_costs import CPU
 from graphsched.simulator.model import Model
@@ -79,14 +80,21 @@ def _placed_by_block(columns: Columns, costs: dict[int, TaskCost]) -> set[int]:
     return {columns.resource[i] for i in costs} - unknown - {ALONE}
 
 
-def share_cores(columns: Columns, plan: Plan) -> None:
-    """Give what CPU lanes do to the pool of the cores, if together they may want more than there are."""
+def share_cores(columns: Columns, plan: Plan, model: Model) -> None:
+    """Give what CPU lanes do to the pool of the cores, if together they may want more than there are.
+
+    Tasks are there, too, where they may want more of the host's memory than there is.
+    """
     threads = {
         lane: plan.platform.device(plan.lanes[lane].device).threads if plan.lanes[lane].kind == "compute" else 1
         for lane in dict.fromkeys(columns.lane)
         if columns.lanes.kind[lane] == CPU
     }
+    if model.memory and len(threads) > 1:
+        _share_host_memory(columns, plan)
     if sum(threads.values()) <= plan.platform.cores:
+        for i in columns.moved:
+            columns.threads_of[i], columns.resource[i] = threads[columns.lane[i]], columns.pools - 1
         return
     for i, kind in enumerate(columns.kind):
         if kind == CPU:
@@ -97,3 +105,14 @@ def share_cores(columns: Columns, plan: Plan) -> None:
                     columns.held[i] = None
             else:
                 columns.resource[i] = columns.pools - 1
+
+
+def _share_host_memory(columns: Columns, plan: Plan) -> None:
+    """Say what tasks move through memory, if those of all lanes may want more at once than there is."""
+    moved = moved_bytes_per_s(columns, plan)
+    most: dict[int, float] = {}
+    for i, rate in moved.items():
+        most[columns.lane[i]] = max(most.get(columns.lane[i], 0.0), rate)
+    columns.memory_bytes_per_s = memory_bytes_per_s(plan)
+    if len(most) > 1 and sum(most.values()) > columns.memory_bytes_per_s:
+        columns.moved = moved

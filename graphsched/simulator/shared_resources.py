@@ -34,7 +34,7 @@ class SharedResources:
         self._use = MemoryUse(columns.shares, [d.sharing if isinstance(d, Pool) else d for d in devices])
         self.queues = [d for d in devices if isinstance(d, BlockQueue)] if columns.slowed else []
         self.pools: list[Resource] = [_pressed(d, columns, self._traffic, k) for k, d in enumerate(devices)]
-        self._core_sharing = CoreSharing(columns.threads_of, columns.cores)
+        self._core_sharing = CoreSharing(columns.threads_of, columns.cores, columns.moved, columns.memory_bytes_per_s)
         self.cores = Pool(self._core_sharing, _work(columns, columns.pools - 1), timer)
         self.pools.append(self.cores)
         self.network = Network(columns.routes, columns.capacities, timer, columns.tables, columns.slowed)

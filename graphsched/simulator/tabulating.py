@@ -63,7 +63,7 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
         share_memory(columns, costs, durations, plan)
     fill_copies(columns, durations, plan, model)
     if model.sharing:
-        share_cores(columns, plan)
+        share_cores(columns, plan, model)
     if segments is not None:
         columns.far_lanes = _far_lanes(plan, segments, columns.lanes.kind)
         launch_graphs(columns, segments)
