@@ -26,19 +26,8 @@ def repeat(columns: Columns, plan: Plan, steps: int) -> dict[int, tuple[int, ...
     _carry(columns, _with_graphs_in_turn(carried_waits(plan), columns), n, steps)
     for name in ("lane", "kind", "call", "own_s", "call_s", "after_s", "launches", "work_s", "flags", "resource"):
         setattr(columns, name, getattr(columns, name) * steps)
-    fields = (
-        "company",
-        "curve_of",
-        "threads_of",
-        "moved",
-        "routes",
-        "held",
-        "engine_of",
-        "shares",
-        "pressures",
-        "slowed",
-    )
-    for name in (*fields, "more_lanes"):
+    fields = ("company", "curve_of", "threads_of", "moved", "routes", "held", "engine_of", "shares")
+    for name in (*fields, "pressures", "slowed", "more_lanes"):
         by_action = getattr(columns, name)
         setattr(columns, name, {k * n + i: entry for k in range(steps) for i, entry in by_action.items()})
     if columns.graphs is not None:

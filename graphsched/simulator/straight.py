@@ -62,7 +62,7 @@ class Straight:
             if queue is not None:  # `admit` and, below, `over`, in their usual cases without a call
                 if queue.held < queue.depth:
                     queue.held += 1
-                elif queue.ends and not queue.unknown:
+                elif queue.held == queue.depth and queue.ends and not queue.unknown:
                     over_s, launches = queue.ends.popleft()
                     queue.held += 1 - launches
                     if over_s > issued:

@@ -87,3 +87,11 @@ def test_shares_are_fair(moved: list[float], bytes_per_s: float) -> None:
     assert sum(given_bytes) <= max([bytes_per_s, *moved]) * (1 + 1e-9)
     held_up = [part for part, share in zip(given_bytes, shares, strict=True) if share < 1.0 - 1e-9]
     assert all(part == pytest.approx(max(given_bytes)) for part in held_up)
+
+
+def test_each_step_of_several_shares_memory_too() -> None:
+    """Two steps of a and b, who would move 4/3 of what there is less each: each step takes 3/2 as long."""
+    plan = side_by_side([4.0, 4.0], MOVED / 4.0 * (4 / 3) / 2)
+    once, twice = (predict(plan, steps=steps).makespan_s for steps in (1, 2))
+    assert twice == pytest.approx(2 * once)
+    assert once == pytest.approx(6.0)
