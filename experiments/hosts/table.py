@@ -3,7 +3,7 @@
     python -m experiments.hosts.table --out build/multi-machine
     python -m experiments.hosts.table --out build/multi-machine --only 1gbit-1ms --repeats 11
 
-takes a quarter of an hour on two cores that nothing else uses; what else runs shows in the load, the average number of
+takes some twenty minutes on two cores that nothing else uses; what else runs shows in the load, the average number of
 processes that compute or wait for a core over the last minute (the ranks themselves are among them). A network that
 fails is told and left out, and the exit code is then 1. What was recorded stays in the folder.
 """
