@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import signal
 import subprocess
 import sys
@@ -33,7 +34,7 @@ from experiments.hosts.network import Network, address
 from graphsched.errors import ExecutionError
 
 REASON = why_not(Network(2, delay_s=1e-3))
-KERNEL = tuple(map(int, platform.release().split(".")[:2])) if sys.platform == "linux" else (0, 0)
+KERNEL = tuple(map(int, re.findall(r"\d+", platform.release())[:2]))
 pytestmark = pytest.mark.skipif(REASON is not None, reason=f"no hosts can be made here: {REASON}")
 
 CONNECT = f"""
