@@ -7,8 +7,8 @@ copies of two threads at once were measured to move (``host/memory``): each byte
 alone moves more than that was measured so. Rates are max-min fair.
 
 Not modelled: copies beside tasks; what messages between ranks move; caches: a task of less than `CACHED_BYTES` is
-taken to find all in them, one of more nothing, so that products slow each other little, which on that host take twice
-as long at once too; what a task writes is read first, which adds a third to what an addition moves, and a half to a copy.
+taken to find all in them, one of more nothing, so that products hardly slow each other, of which two at once take twice
+as long on that host too; that what a task writes is read first, a third more for an addition, half for a copy.
 """
 
 from __future__ import annotations
