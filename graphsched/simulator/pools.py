@@ -109,10 +109,10 @@ def share_cores(columns: Columns, plan: Plan, model: Model) -> None:
 
 def _share_host_memory(columns: Columns, plan: Plan) -> None:
     """Say what tasks move through memory, if those of all lanes may want more at once than there is."""
+    columns.memory_bytes_per_s = memory_bytes_per_s(plan)
     moved = moved_bytes_per_s(columns, plan)
     most: dict[int, float] = {}
     for i, rate in moved.items():
         most[columns.lane[i]] = max(most.get(columns.lane[i], 0.0), rate)
-    columns.memory_bytes_per_s = memory_bytes_per_s(plan)
     if len(most) > 1 and sum(most.values()) > columns.memory_bytes_per_s:
         columns.moved = moved

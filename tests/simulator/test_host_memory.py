@@ -47,7 +47,7 @@ def test_two_that_want_three_halves_of_it_take_three_halves_as_long() -> None:
 
 
 def test_one_that_wants_little_has_all_of_that() -> None:
-    """a and b would move 3 each, c 0.5, of 4.5: a and b get 2, so 3 / 2 as long while c runs; it is over first."""
+    """a and b would move 3 each, c 0.5, of 4.5: a and b get 2 and take 3 / 2 as long, c loses nothing."""
     unit = MOVED / 3.0
     plan = side_by_side([1.0, 1.0, 6.0], 1.5 * unit * 3.0 / 2)
     found = ends(plan)
