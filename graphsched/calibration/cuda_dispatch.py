@@ -22,6 +22,7 @@ from graphsched.calibration.cuda_graphs import graph_figures
 from graphsched.calibration.cuda_single_runs import single_figures
 from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_across import across_figures
+from graphsched.calibration.graph_joins import peer_join_s
 from graphsched.executors.clocks import new_event
 
 CHAIN = 50
@@ -34,12 +35,14 @@ MOST_LAUNCHES = 5000
 
 def cuda_dispatch(spinners: Sequence[Spinner]) -> dict[str, float]:
     """Fields of `Dispatch` measured on the first GPU (those between GPUs on the first two), in seconds."""
-    first = spinners[0]
-    figures = call_figures([spinner.device for spinner in spinners]) | chain_figures(spinners) | idle_figures(first)
+    first, devices = spinners[0], [spinner.device for spinner in spinners]
+    figures = call_figures(devices) | chain_figures(spinners) | idle_figures(first)
     figures |= single_figures(spinners, figures | {"tiny_s": chain_s(first, [new_stream(first.device)])})
     figures |= graph_figures(first, figures["call_s"]) | copy_edge_figures(spinners)
-    figures |= company_figures([spinner.device for spinner in spinners], figures["call_s"])
-    figures |= across_figures([spinner.device for spinner in spinners], figures)
+    figures |= company_figures(devices, figures["call_s"])
+    figures |= across_figures(devices, figures)
+    if len(devices) > 1:
+        figures["graph_peer_join_s"] = peer_join_s(devices)
     depth = queue_depth(first)
     return figures | ({"queue_depth": depth} if depth else {})
 

@@ -24,12 +24,13 @@ from functools import partial
 from typing import Any
 
 from graphsched.calibration.cuda_clock import Spinner
+from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_copies import copy_figures
 from graphsched.calibration.graph_events import LANES, event_figures
 from graphsched.calibration.graph_joins import copy_join_s
 from graphsched.calibration.graph_operations import HELD, LOST, cache_bytes
 from graphsched.calibration.graph_replays import captured, device_s, each_s, return_s
-from graphsched.calibration.graph_rows import stamped_s, tiny_replays
+from graphsched.calibration.graph_rows import TURNS, stamped_s, tiny_replays
 from graphsched.errors import ExecutionError
 from graphsched.executors.clocks import new_event
 from graphsched.executors.lanes import stream_pool
@@ -198,6 +199,11 @@ def stamp_figures(device: int, launch: dict[str, Any]) -> dict[str, Any]:
 
 
 def _stamp_s(elements: int, device: int, launch: dict[str, Any]) -> float:
+    """Median of some turns: where noise makes it 0, no stamp is taken."""
+    return median([_stamp_once_s(elements, device, launch) for _ in range(TURNS)])
+
+
+def _stamp_once_s(elements: int, device: int, launch: dict[str, Any]) -> float:
     """From rows of two lengths; one with stamps has three nodes for one, and starts later as the `launch` says."""
     import torch
 

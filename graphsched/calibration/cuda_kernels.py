@@ -23,6 +23,7 @@ from graphsched.calibration.graph_replays import COLD_REPLAYS, HOLD_S, REPLAYS, 
 from graphsched.calibration.kernels import Launched, kernel_of
 from graphsched.costs import Kernel
 from graphsched.executors.capture import only_captured_streams
+from graphsched.executors.cuda_driver import driver_call
 from graphsched.executors.lanes import stream_pool
 
 CALLS = 2  # in the graph: its first kernel follows the last one of another, as in a plan
@@ -81,15 +82,15 @@ def _kept_graph() -> Any:
 def _nodes(graph: Any) -> list[int]:
     """Its kernels, copies and fills, as they were captured."""
     raw, count = graph.raw_cuda_graph(), ctypes.c_size_t()
-    _driver("cuGraphGetNodes", ctypes.c_void_p(raw), None, ctypes.byref(count))
+    driver_call("cuGraphGetNodes", ctypes.c_void_p(raw), None, ctypes.byref(count))
     nodes = (ctypes.c_void_p * count.value)()
-    _driver("cuGraphGetNodes", ctypes.c_void_p(raw), nodes, ctypes.byref(count))
+    driver_call("cuGraphGetNodes", ctypes.c_void_p(raw), nodes, ctypes.byref(count))
     return [node for node in map(int, filter(None, nodes)) if _kind(node) in {KERNEL, COPY, FILL}]
 
 
 def _kind(node: int) -> int:
     kind = ctypes.c_int()
-    _driver("cuGraphNodeGetType", ctypes.c_void_p(node), ctypes.byref(kind))
+    driver_call("cuGraphNodeGetType", ctypes.c_void_p(node), ctypes.byref(kind))
     return kind.value
 
 
@@ -98,10 +99,10 @@ def _kernel(node: int) -> Kernel | None:
     if _kind(node) != KERNEL:
         return None
     found = Params()
-    _driver("cuGraphKernelNodeGetParams_v2", ctypes.c_void_p(node), ctypes.byref(found))
+    driver_call("cuGraphKernelNodeGetParams_v2", ctypes.c_void_p(node), ctypes.byref(found))
     function = ctypes.c_void_p(found.func)
     if not function:
-        _driver("cuKernelGetFunction", ctypes.byref(function), ctypes.c_void_p(found.kern))
+        driver_call("cuKernelGetFunction", ctypes.byref(function), ctypes.c_void_p(found.kern))
     grid, block = (found.grid_x, found.grid_y, found.grid_z), (found.block_x, found.block_y, found.block_z)
     shared = found.shared + _attribute(STATIC_SHARED_BYTES, function)
     return replace(kernel_of(grid, block, _attribute(REGISTERS, function), shared), code=_code(function))
@@ -111,13 +112,13 @@ def _code(function: ctypes.c_void_p) -> str:
     """Digest of a kernel's name; empty where the driver does not tell names, as before CUDA 12.3."""
     name = ctypes.c_char_p()
     with suppress(RuntimeError, AttributeError):
-        _driver("cuFuncGetName", ctypes.byref(name), function)
+        driver_call("cuFuncGetName", ctypes.byref(name), function)
     return hashlib.sha256(name.value).hexdigest()[:CODE_DIGITS] if name.value else ""
 
 
 def _attribute(which: int, function: ctypes.c_void_p) -> int:
     value = ctypes.c_int()
-    _driver("cuFuncGetAttribute", ctypes.byref(value), ctypes.c_int(which), function)
+    driver_call("cuFuncGetAttribute", ctypes.byref(value), ctypes.c_int(which), function)
     return value.value
 
 
@@ -156,7 +157,7 @@ def _taken_away_s(nodes: Sequence[int], size: int, replay_s: Callable[[], float]
     while left:
         part, left = left[-size:], left[:-size]
         for node in reversed(part):
-            _driver("cuGraphDestroyNode", ctypes.c_void_p(node))
+            driver_call("cuGraphDestroyNode", ctypes.c_void_p(node))
         after_s = replay_s()
         each_s = [max(0.0, before_s - after_s) / len(part)] * len(part) + each_s
         before_s = after_s
@@ -166,15 +167,3 @@ def _taken_away_s(nodes: Sequence[int], size: int, replay_s: Callable[[], float]
 def _replay_s(graph: Any, spinner: Spinner, stream: Any, replays: int = REPLAYS) -> float:
     graph.instantiate()
     return device_s(graph, spinner, stream, replays)
-
-
-def _driver(call: str, *arguments: Any) -> None:
-    """A call of the CUDA driver.
-
-    Raises:
-        RuntimeError: It failed.
-        OSError, AttributeError: There is no driver, or one without the call.
-    """
-    status = getattr(ctypes.CDLL("libcuda.so.1"), call)(*arguments)
-    if status:
-        raise RuntimeError(f"CUDA error {status} of {call}: see CUresult in CUDA's documentation")

@@ -8,8 +8,6 @@ Such a graph is not handed over as a whole: the thread launches it piece after p
 - a chain that goes round the GPUs, of two lengths: a copy, and as much an edge, between GPUs for the thread, and an
   edge between GPUs on these
 - a long chain on one GPU with a node on each other, beside the chain alone: how much later the first node starts
-- two chains on two GPUs, each task of which reads the last one of both, beside the chain that goes round: a join of a
-  copy with what its lane did before
 
 Not modelled: GPUs that follow one another unlike others, by their numbers or links.
 """
@@ -46,8 +44,6 @@ class Rows(NamedTuple):
     long_round: Replay
     long: Replay
     long_beside: Replay
-    short_braid: Replay
-    long_braid: Replay
 
 
 def across_figures(devices: Sequence[int], known: Mapping[str, float]) -> dict[str, float]:
@@ -71,8 +67,6 @@ def measured_rows(devices: Sequence[int]) -> Rows:
         long_round=replay(devices, partial(going_round, tasks=ROUND[1])),
         long=replay(first, long_on_first),
         long_beside=replay(devices, long_on_first),
-        short_braid=replay(devices[:2], partial(braided, tasks=ROUND[0])),
-        long_braid=replay(devices[:2], partial(braided, tasks=ROUND[1])),
     )
 
 
@@ -83,14 +77,12 @@ def figures_of(rows: Rows, gpus: int, known: Mapping[str, float]) -> dict[str, f
     step_s = each_s(rows.short_round.whole_s, rows.long_round.whole_s, more)
     node_s, copy_s, edge_s = (known[name] for name in ("graph_node_s", "graph_peer_copy_s", "graph_peer_edge_s"))
     works_s = node_s + copy_s + edge_s
-    braid_s = each_s(rows.short_braid.whole_s, rows.long_braid.whole_s, more)
     return {
         "graph_across_s": max(0.0, each_s(rows.one.host_s, rows.each.host_s, gpus - 1) - root_s),
         "graph_across_start_s": each_s(rows.long.whole_s, rows.long_beside.whole_s, gpus - 1),
         "graph_across_root_s": root_s,
         "graph_across_edge_s": each_s(rows.short_round.host_s, rows.long_round.host_s, more) / EDGES,
         "graph_other_device_s": max(0.0, step_s - works_s),
-        "graph_peer_join_s": max(0.0, braid_s - step_s),
     }
 
 
@@ -138,21 +130,6 @@ def going_round(work: Workload, names: Sequence[str], tasks: int) -> dict[str, s
         device = names[k % len(names)]
         value = work.task(torch.neg, value, name=f"t{k}", device=device)
         placed[f"t{k}"] = f"{device}/s0"
-    return placed
-
-
-def braided(work: Workload, names: Sequence[str], tasks: int) -> dict[str, str]:
-    """A chain of so many tasks on each of two GPUs; each reads the last result of its own and a copy of the other's."""
-    import torch
-
-    last = {name: work.input(f"x/{name}", torch.zeros(TINY_ELEMENTS), device=name) for name in names}
-    placed: dict[str, str] = {}
-    for k in range(tasks):
-        last = {
-            here: work.task(torch.add, last[here], last[there], name=f"{here}/{k}", device=here)
-            for here, there in zip(names, reversed(names), strict=True)
-        }
-        placed |= {f"{name}/{k}": f"{name}/s0" for name in names}
     return placed
 
 

@@ -1,7 +1,8 @@
-"""Joins with copies from the host inside a CUDA graph: what a task is later that waits for one which is long over.
+"""Joins with copies inside a CUDA graph: what a task is later that waits for one which is long over.
 
 Two graphs have the same nodes: copies, and behind many tiny tasks some that read what was copied. In one graph each of
-these waits for a copy of its own; in the other the first waits for the last copy, which all others went before.
+these waits for a copy of its own; in the other the first waits for the last copy, which all others went before. The
+copies come from the host, or from another GPU.
 
 Not modelled: joins with copies to the host, taken to be the same.
 """
@@ -9,30 +10,47 @@ Not modelled: joins with copies to the host, taken to be the same.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 
-from graphsched.calibration.graph_across import replay, row_on
+from graphsched.calibration.fitting import median
+from graphsched.calibration.graph_across import program_of, row_on
 from graphsched.calibration.graph_replays import each_s
-from graphsched.calibration.graph_rows import TINY_ELEMENTS
+from graphsched.calibration.graph_rows import TINY_ELEMENTS, TURNS, replay_of
 from graphsched.workload import Workload
 
 JOINS = 16
-LEAD = 100  # tasks before them, during which all copies end
+LEAD = 200  # tasks before them, during which all copies end, and the graph is launched
+HOST = "cpu"  # whose pinned memory copies come from
 
 
 def copy_join_s(device: int) -> float:
     """`Dispatch.graph_copy_join_s`, in seconds."""
-    once, each = (replay([device], partial(behind_copies, each=each)).whole_s for each in (False, True))
-    return each_s(once, each, JOINS - 1)
+    return _join_s([device], source=HOST)
 
 
-def behind_copies(work: Workload, names: Sequence[str], each: bool) -> dict[str, str]:
+def peer_join_s(devices: Sequence[int]) -> float:
+    """`Dispatch.graph_peer_join_s`, in seconds: of copies from the second of these GPUs to the first."""
+    return _join_s(devices[:2], source=f"cuda:{devices[1]}")
+
+
+def _join_s(devices: Sequence[int], source: str) -> float:
+    """Median of some turns; the speed of the thread's core changes from one to the next."""
+    with ExitStack() as stack:
+        graphs = [partial(behind_copies, each=each, source=source) for each in (False, True)]
+        once, each = (stack.enter_context(program_of(devices, build)) for build in graphs)
+        turns = [(replay_of(once).whole_s, replay_of(each).whole_s) for _ in range(TURNS)]
+    return median([each_s(once_s, whole_s, JOINS - 1) for once_s, whole_s in turns])
+
+
+def behind_copies(work: Workload, names: Sequence[str], each: bool, source: str = HOST) -> dict[str, str]:
     """Copies into the first GPU, many tasks, then one for each copy: the first reads the first, or else the last."""
     import torch
 
     device, copies = names[0], []
     for k in range(JOINS):
-        copies.append(work.copy(work.input(f"h{k}", torch.zeros(TINY_ELEMENTS)), to=device, pinned=True, name=f"c{k}"))
+        given = work.input(f"h{k}", torch.zeros(TINY_ELEMENTS), device=source)
+        copies.append(work.copy(given, to=device, pinned=source == HOST, name=f"c{k}"))
     placed: dict[str, str] = {}
     row_on(work, device, [f"{device}/s0"] * LEAD, placed)
     for k, copied in enumerate(copies if each else reversed(copies)):

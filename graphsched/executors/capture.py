@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from graphsched.executors.fill_kernel import fills_made_kernels
 from graphsched.garbage import collector_off
 
 ROOM = 0.5  # of a GPU's memory
@@ -37,6 +38,22 @@ def capturing(graph: Any, stream: Any, pool: Any = None) -> Iterator[None]:
             torch._C._cuda_endAllocateToPool(device, pool)
             torch._C._cuda_releasePool(device, pool)
         raise
+
+
+def new_graph() -> Any:
+    """An empty graph to capture into, whose nodes can still be changed until it is `finished`."""
+    import torch
+
+    make: Any = torch.cuda.CUDAGraph
+    return make(keep_graph=True) if hasattr(make, "instantiate") else make()
+
+
+def finish(graph: Any) -> None:
+    """Make a captured graph ready for its replays, its fills made kernels; one that torch does not keep is ready."""
+    if hasattr(graph, "instantiate"):
+        with suppress(OSError, AttributeError, RuntimeError):  # fills are as right, only slower
+            fills_made_kernels(graph)
+        graph.instantiate()
 
 
 def make_room(needed: Mapping[int, int]) -> None:

@@ -179,7 +179,7 @@ class GraphCompiler:
         """
         import torch
 
-        graph: Any = torch.cuda.CUDAGraph()
+        graph = capture.new_graph()
         capture.tell_generators(graph, self._devices())
         capture.settle(self._devices())
         failures: list[TaskFailedError] = []
@@ -192,6 +192,7 @@ class GraphCompiler:
                 self._fork()
                 self._make(calls, failures)
                 self._join()
+            capture.finish(graph)
         except BaseException as error:
             del graph
             self._give_up()

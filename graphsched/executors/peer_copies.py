@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from graphsched.errors import ExecutionError
+from graphsched.executors.cuda_driver import check
 
 CopyBytes = Callable[[int, int, int, int], None]
 """Copies (to address, from address, bytes, stream) asynchronously."""
@@ -34,9 +35,7 @@ def driver_copy() -> CopyBytes:
     call.restype = ctypes.c_int
 
     def copy(target: int, source: int, nbytes: int, stream: int) -> None:
-        status = call(target, source, nbytes, stream)
-        if status:
-            raise RuntimeError(f"CUDA error {status} of cuMemcpyAsync: see CUresult in CUDA's documentation")
+        check(call(target, source, nbytes, stream), "cuMemcpyAsync")
 
     return copy
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphsched.errors import ExecutionError
+from graphsched.executors.cuda_driver import check, loaded_kernel
 
 KERNEL = "graphsched_stamp"
 """Name of the kernel, as a profiler tells it."""
@@ -98,41 +99,31 @@ def stamp_launch(device: int) -> Launch:
     """
     import torch
 
-    driver = _driver()
-    module, kernel = ctypes.c_void_p(), ctypes.c_void_p()
-
     def launch(address: int, stream: int) -> None:
         number = ctypes.c_uint64(address)
         arguments = (ctypes.c_void_p * 1)(ctypes.addressof(number))
         with torch.cuda.device(device):
-            _check(driver.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, stream, arguments, None), "cuLaunchKernel")
+            call(kernel, 1, 1, 1, 1, 1, 1, 0, stream, arguments, None)
 
     try:
-        with torch.cuda.device(device):
-            torch.cuda.synchronize(device)  # a module goes to the current context: make it that of the device
-            _check(driver.cuModuleLoadData(ctypes.byref(module), PTX.encode()), "cuModuleLoadData")
-            _check(driver.cuModuleGetFunction(ctypes.byref(kernel), module, KERNEL.encode()), "cuModuleGetFunction")
-            first = new_places(device, 1)
-            launch(first.data_ptr(), torch.cuda.current_stream(device).cuda_stream)  # what only the first one does
-            torch.cuda.synchronize(device)
+        call = _launch_call()
+        kernel = loaded_kernel(device, PTX, KERNEL)
+        first = new_places(device, 1)
+        launch(first.data_ptr(), torch.cuda.current_stream(device).cuda_stream)  # what only the first one does
+        torch.cuda.synchronize(device)
+    except (OSError, AttributeError) as error:
+        raise ExecutionError(f"stamps in CUDA graphs need the CUDA driver's library: {error}: {EVENTS}") from error
     except RuntimeError as error:
         raise ExecutionError(f"no stamps on cuda:{device}: {error}: {EVENTS}") from error
     return launch
 
 
-def _driver() -> Any:
-    """The driver's library, its calls declared."""
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-        at = ctypes.POINTER(ctypes.c_void_p)
-        driver.cuModuleLoadData.argtypes = (at, ctypes.c_char_p)
-        driver.cuModuleGetFunction.argtypes = (at, ctypes.c_void_p, ctypes.c_char_p)
-        driver.cuLaunchKernel.argtypes = (ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3)
-    except (OSError, AttributeError) as error:
-        raise ExecutionError(f"stamps in CUDA graphs need the CUDA driver's library: {error}: {EVENTS}") from error
-    return driver
+def _launch_call() -> Callable[..., None]:
+    """The driver's call that launches a kernel, looked up once: stamps are issued by the thousand."""
+    function = ctypes.CDLL("libcuda.so.1").cuLaunchKernel
+    function.argtypes = (ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3)
 
+    def call(*arguments: Any) -> None:
+        check(function(*arguments), "cuLaunchKernel")
 
-def _check(status: int, call: str) -> None:
-    if status:
-        raise RuntimeError(f"CUDA error {status} of {call}: see CUresult in CUDA's documentation")
+    return call

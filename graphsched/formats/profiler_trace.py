@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from graphsched.errors import FileFormatError
+from graphsched.executors.fill_kernel import KERNEL as FILL
 
 WorkKind = Literal["kernel", "copy", "fill"]
 _WORK: dict[str, WorkKind] = {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "fill"}
@@ -155,7 +156,7 @@ def _work(event: Mapping[str, Any], base_us: float) -> DeviceWork:
     node = args.get("graph node id")
     return DeviceWork(
         str(event["name"]),
-        _WORK[event["cat"]],
+        "fill" if event["name"] == FILL else _WORK[event["cat"]],
         int(args.get("device", event["pid"])),  # a copy between GPUs tells it in its own words
         int(args["stream"]),
         *_times(event, base_us),

@@ -46,7 +46,7 @@ class Graph:
         patch.setattr(module, "_kept_graph", lambda: self)
         patch.setattr(module, "captured", self._captured)
         patch.setattr(module, "device_s", lambda graph, spinner, stream, replays: self._replays_s(replays))
-        patch.setattr(module, "_driver", lambda name, *arguments: getattr(self, name.lower())(*arguments))
+        patch.setattr(module, "driver_call", lambda name, *arguments: getattr(self, name.lower())(*arguments))
 
     def __call__(self) -> object:
         self.calls += 1
@@ -194,9 +194,9 @@ def test_what_fails_before_the_capture_is_the_tasks_own(monkeypatch: pytest.Monk
 
 
 def test_no_driver_no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    driver = module._driver
+    driver = module.driver_call
     graph = Graph(monkeypatch, (KERNEL, "a", 3.0))
-    monkeypatch.setattr(module, "_driver", driver)
+    monkeypatch.setattr(module, "driver_call", driver)
     monkeypatch.setattr("ctypes.CDLL", lambda name: (_ for _ in ()).throw(OSError(f"{name}: cannot open")))
     assert launched(graph, SPINNER) == Launched()
 
@@ -204,7 +204,7 @@ def test_no_driver_no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_call_of_the_driver_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ctypes.CDLL", lambda name: SimpleNamespace(cuAny=lambda *_: 700))
     with pytest.raises(RuntimeError, match="CUDA error 700 of cuAny: see CUresult"):
-        module._driver("cuAny")
+        module.driver_call("cuAny")
 
 
 # -- real GPUs ----------------------------------------------------------------------------------------

@@ -15,10 +15,8 @@ from tests.executors.fake_cuda import FakeCuda
 
 NODE, COPY, PEER_EDGE, GPU_EDGE = 1.0, 2.0, 4.0, 3.0  # µs, as all here
 ACROSS, START, ROOT, EDGE = 6.0, 5.0, 2.0, 1.5
-JOIN = 1.75
 KNOWN = {"graph_node_s": NODE * 1e-6, "graph_peer_copy_s": COPY * 1e-6, "graph_peer_edge_s": PEER_EDGE * 1e-6}
-NAMES = ("graph_across_s", "graph_across_start_s", "graph_across_root_s", "graph_across_edge_s", "graph_other_device_s",
-         "graph_peer_join_s")  # fmt: skip
+NAMES = ("graph_across_s", "graph_across_start_s", "graph_across_root_s", "graph_across_edge_s", "graph_other_device_s")
 
 
 def replay(host_us: float, whole_us: float) -> Replay:
@@ -29,7 +27,6 @@ def played(gpus: int) -> Rows:
     """A launch takes 5 µs, and what the figures say beyond that; its first node starts 10 after it."""
     each = 5 + (gpus - 1) * (ACROSS + ROOT)
     rounds = [(each + (n - 1) * 2 * EDGE, 30 + n * (NODE + PEER_EDGE + COPY + GPU_EDGE)) for n in ROUND]
-    braids = [35 + n * (NODE + PEER_EDGE + COPY + GPU_EDGE + JOIN) for n in ROUND]
     return Rows(
         one=replay(5, 12),
         each=replay(each, 40),
@@ -38,15 +35,13 @@ def played(gpus: int) -> Rows:
         long_round=replay(*rounds[1]),
         long=replay(5, 10 + LONG * NODE),
         long_beside=replay(each, 10 + START * (gpus - 1) + LONG * NODE),
-        short_braid=replay(each, braids[0]),
-        long_braid=replay(each, braids[1]),
     )
 
 
 @pytest.mark.parametrize("gpus", [2, 4])
 def test_all_figures_are_found_again(gpus: int) -> None:
     found = figures_of(played(gpus), gpus, KNOWN)
-    wanted = (ACROSS, START, ROOT, EDGE, GPU_EDGE, JOIN)
+    wanted = (ACROSS, START, ROOT, EDGE, GPU_EDGE)
     assert found == {name: pytest.approx(us * 1e-6) for name, us in zip(NAMES, wanted, strict=True)}
     Dispatch(**found)
 
@@ -61,14 +56,12 @@ def test_noise_makes_nothing_negative() -> None:
 
 
 def test_rows_are_one_graph_over_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """t0 on cuda:0 ──▶ copy ──▶ t1 on cuda:1 ──▶ copy ──▶ t2 on cuda:0; a task a lane; a chain beside single tasks;
-    and two chains that read each other's tasks."""
+    """t0 on cuda:0 ──▶ copy ──▶ t1 on cuda:1 ──▶ copy ──▶ t2 on cuda:0; a task a lane; a chain beside single tasks."""
     FakeCuda(3).install(monkeypatch)
     wanted = {
         partial(module.going_round, tasks=3): ["cuda:0", "cuda:0", "cuda:2", "cuda:2", "cuda:0"],
         partial(module.on_each, lanes=2): ["cuda:0"] * 2 + ["cuda:2"] * 2,
         module.long_on_first: ["cuda:0"] * LONG + ["cuda:2"],
-        partial(module.braided, tasks=2): ["cuda:2", "cuda:0", "cuda:0", "cuda:2"] * 2,
     }
     for build, devices in wanted.items():
         with module.program_of([0, 2], build) as row:
@@ -87,4 +80,3 @@ def test_graphs_over_these_gpus() -> None:
     assert 1e-7 < found["graph_across_edge_s"] < 1e-5
     assert 0 <= found["graph_across_start_s"] < 5e-5
     assert 0 <= found["graph_other_device_s"] < 2e-5
-    assert 0 <= found["graph_peer_join_s"] < 1e-5

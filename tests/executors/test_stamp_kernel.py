@@ -13,7 +13,7 @@ import torch
 
 from graphsched.costs import Costs, Kernel, Multiprocessors, TaskCost
 from graphsched.errors import ExecutionError
-from graphsched.executors import Program, clocks, measure, stamp_kernel
+from graphsched.executors import Program, clocks, cuda_driver, measure, stamp_kernel
 from graphsched.executors.measure import execute
 from graphsched.executors.stamp_kernel import Stamp
 from graphsched.executors.stamps import Stamps
@@ -177,19 +177,19 @@ def test_without_a_driver_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(ctypes, "CDLL", missing)
     with pytest.raises(ExecutionError, match=r"CUDA driver's library: libcuda.so.1: .*graph_stamp_s .* to 0"):
-        stamp_kernel._driver()
+        stamp_kernel.stamp_launch.__wrapped__(0)
 
 
 def test_a_driver_without_the_calls_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
-    with pytest.raises(ExecutionError, match="cuModuleLoadData"):
-        stamp_kernel._driver()
+    with pytest.raises(ExecutionError, match="cuLaunchKernel"):
+        stamp_kernel.stamp_launch.__wrapped__(0)
 
 
 def test_a_status_is_an_error() -> None:
-    stamp_kernel._check(0, "cuLaunchKernel")
+    cuda_driver.check(0, "cuLaunchKernel")
     with pytest.raises(RuntimeError, match="CUDA error 209 of cuLaunchKernel"):
-        stamp_kernel._check(209, "cuLaunchKernel")
+        cuda_driver.check(209, "cuLaunchKernel")
 
 
 def test_what_cannot_be_timed_can_be_run(cuda: Callable[[int], FakeCuda], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from graphsched.executors.fill_kernel import KERNEL as FILL
 from graphsched.executors.stamp_kernel import KERNEL
 from graphsched.formats.kernel_matching import (
     AMBIGUOUS,
@@ -207,6 +208,16 @@ def test_an_action_that_eager_mode_did_not_show_is_missing_in_replays() -> None:
     assert found.missing[3] == NOT_KNOWN
     assert found.method == "elimination"
     assert starts(found)[0] == [10, 15]
+
+
+def test_kernels_in_the_place_of_fills_are_fills() -> None:
+    """They are numbered behind all others, having been put in after the capture."""
+    wanted = replayed(replay(**IN_ORDER))
+    events = replay(**{**IN_ORDER, "fill": 23})
+    made = [event | {"name": FILL, "cat": "kernel"} if event["ts"] == 10 else event for event in events]
+    found = replayed(made)
+    assert (found.method, starts(found), found.strays) == ("graph nodes", starts(wanted), ())
+    assert replayed(events).method == "elimination"  # a fill that still is one is numbered where it was captured
 
 
 def test_an_action_that_launches_nothing_is_empty_in_replays_too() -> None:

@@ -1,0 +1,48 @@
+"""Calls of the CUDA driver that torch does not make for us, and kernels that the driver compiles.
+
+Not modelled: arguments' types, which are the caller's to give as the driver wants them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import Any
+
+
+def driver_call(name: str, *arguments: Any) -> None:
+    """Call function `name` of the driver with ctypes' values.
+
+    Raises:
+        RuntimeError: It failed.
+        OSError, AttributeError: There is no driver here, or one without the call.
+    """
+    check(getattr(ctypes.CDLL("libcuda.so.1"), name)(*arguments), name)
+
+
+def check(status: int, call: str) -> None:
+    """Make sure that `status`, which a call of the driver returned, is no error.
+
+    Raises:
+        RuntimeError: It is one.
+    """
+    if status:
+        raise RuntimeError(f"CUDA error {status} of {call}: see CUresult in CUDA's documentation")
+
+
+@functools.cache
+def loaded_kernel(device: int, ptx: str, name: str) -> int:
+    """Kernel `name` of the `ptx`, compiled for CUDA device `device`; what the driver calls a function.
+
+    Raises:
+        RuntimeError, OSError, AttributeError: As `driver_call`.
+    """
+    import torch
+
+    module, kernel = ctypes.c_void_p(), ctypes.c_void_p()
+    with torch.cuda.device(device):
+        torch.cuda.synchronize(device)  # a module goes to the current context: make it that of the device
+        driver_call("cuModuleLoadData", ctypes.byref(module), ctypes.c_char_p(ptx.encode()))
+        driver_call("cuModuleGetFunction", ctypes.byref(kernel), module, ctypes.c_char_p(name.encode()))
+    assert kernel.value is not None
+    return kernel.value
