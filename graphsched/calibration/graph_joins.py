@@ -1,8 +1,8 @@
 """Joins with copies inside a CUDA graph: what a task is later that waits for one which is long over.
 
-Two graphs have the same nodes: copies, and behind many tiny tasks some that read what was copied. In one graph each of
-these waits for a copy of its own; in the other the first waits for the last copy, which all others went before. The
-copies come from the host, or from another GPU.
+Two graphs have the same nodes: copies, and behind many tiny tasks some of several microseconds that read what was
+copied. In one graph each of these waits for a copy of its own; in the other the first waits for the last copy, which
+all others went before. The copies come from the host, or from another GPU.
 
 Not modelled: joins with copies to the host, taken to be the same.
 """
@@ -21,6 +21,7 @@ from graphsched.workload import Workload
 
 JOINS = 16
 LEAD = 200  # tasks before them, during which all copies end, and the graph is launched
+ROWS = 2**16  # of as many elements as a copy has, in what a task adds to it: 16 MB, some 8 µs
 HOST = "cpu"  # whose pinned memory copies come from
 
 
@@ -51,9 +52,10 @@ def behind_copies(work: Workload, names: Sequence[str], each: bool, source: str 
     for k in range(JOINS):
         given = work.input(f"h{k}", torch.zeros(TINY_ELEMENTS), device=source)
         copies.append(work.copy(given, to=device, pinned=source == HOST, name=f"c{k}"))
+    large = work.input("large", torch.zeros(ROWS, TINY_ELEMENTS), device=device)
     placed: dict[str, str] = {}
     row_on(work, device, [f"{device}/s0"] * LEAD, placed)
     for k, copied in enumerate(copies if each else reversed(copies)):
-        work.task(torch.neg, copied, name=f"t{k}", device=device)
+        work.task(torch.add, large, copied, name=f"t{k}", device=device)
         placed[f"t{k}"] = f"{device}/s0"
     return placed
