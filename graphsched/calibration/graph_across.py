@@ -15,11 +15,14 @@ Not modelled: GPUs that follow one another unlike others, by their numbers or li
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
 from functools import partial
 from typing import NamedTuple
 
+from graphsched.calibration.cuda_calls import Yardstick
+from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_replays import Replay, each_s
-from graphsched.calibration.graph_rows import TINY_ELEMENTS, replay_of
+from graphsched.calibration.graph_rows import TINY_ELEMENTS, TURNS, replay_of
 from graphsched.executors.program import Program
 from graphsched.plan import Placement, build_plan
 from graphsched.platform import Device, Link, Platform
@@ -28,7 +31,6 @@ from graphsched.workload import Workload
 LANES = 4
 ROUND = 4, 36  # tasks of the two chains that go round the GPUs
 LONG = 60  # nodes of the chain on one GPU
-RUNS = 15
 EDGES = 2  # from one task of a chain that goes round to the next: the copy, and the edge behind it
 
 Build = Callable[[Workload, Sequence[str]], dict[str, str]]
@@ -51,23 +53,38 @@ def across_figures(devices: Sequence[int], known: Mapping[str, float]) -> dict[s
 
     Args:
         devices: Numbers of the GPUs.
-        known: Has other fields of `Dispatch`: ``graph_node_s``, ``graph_peer_copy_s``, ``graph_peer_edge_s``.
+        known: Has other fields of `Dispatch`: ``call_s``, the pace that the thread's part is told at,
+            ``graph_node_s``, ``graph_peer_copy_s``, ``graph_peer_edge_s``.
     """
-    return figures_of(measured_rows(devices), len(devices), known) if len(devices) > 1 else {}
+    return figures_of(measured_rows(devices, known["call_s"]), len(devices), known) if len(devices) > 1 else {}
 
 
-def measured_rows(devices: Sequence[int]) -> Rows:
-    """The rows on these GPUs."""
+def measured_rows(devices: Sequence[int], call_s: float) -> Rows:
+    """The rows on these GPUs, replayed in turn, for a row alone may meet a slower thread than the next; medians."""
     first = devices[:1]
-    return Rows(
-        one=replay(first, on_each),
-        each=replay(devices, on_each),
-        lanes=replay(devices, partial(on_each, lanes=LANES)),
-        short_round=replay(devices, partial(going_round, tasks=ROUND[0])),
-        long_round=replay(devices, partial(going_round, tasks=ROUND[1])),
-        long=replay(first, long_on_first),
-        long_beside=replay(devices, long_on_first),
-    )
+    rows: dict[str, tuple[Sequence[int], Build]] = {
+        "one": (first, on_each),
+        "each": (devices, on_each),
+        "lanes": (devices, partial(on_each, lanes=LANES)),
+        "short_round": (devices, partial(going_round, tasks=ROUND[0])),
+        "long_round": (devices, partial(going_round, tasks=ROUND[1])),
+        "long": (first, long_on_first),
+        "long_beside": (devices, long_on_first),
+    }
+    with ExitStack() as stack:
+        yardstick = stack.enter_context(closing(Yardstick(devices[0])))
+        made = [stack.enter_context(program_of(*row)) for row in rows.values()]
+        turns = [_turn(made, yardstick, call_s) for _ in range(TURNS)]
+    found = (Replay(*map(median, zip(*seen, strict=True))) for seen in zip(*turns, strict=True))
+    return Rows(**dict(zip(rows, found, strict=True)))
+
+
+def _turn(rows: Sequence[Program], yardstick: Yardstick, call_s: float) -> list[Replay]:
+    """A replay of each row; what the thread takes is told for one whose tiny operation takes `call_s`."""
+    before_s = yardstick.sample_s()
+    seen = [replay_of(row) for row in rows]
+    pace = call_s / ((before_s + yardstick.sample_s()) / 2)
+    return [Replay(one.host_s * pace, one.whole_s) for one in seen]
 
 
 def figures_of(rows: Rows, gpus: int, known: Mapping[str, float]) -> dict[str, float]:
@@ -84,12 +101,6 @@ def figures_of(rows: Rows, gpus: int, known: Mapping[str, float]) -> dict[str, f
         "graph_across_edge_s": each_s(rows.short_round.host_s, rows.long_round.host_s, more) / EDGES,
         "graph_other_device_s": max(0.0, step_s - works_s),
     }
-
-
-def replay(devices: Sequence[int], build: Build) -> Replay:
-    """Seconds of a run of what `build` adds for these GPUs and places on lanes; medians."""
-    with program_of(devices, build) as row:
-        return replay_of(row, RUNS)
 
 
 def program_of(devices: Sequence[int], build: Build) -> Program:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
 from graphsched.calibration import graph_across as module
-from graphsched.calibration.graph_across import LONG, ROUND, Rows, across_figures, figures_of
+from graphsched.calibration.graph_across import LONG, ROUND, Rows, across_figures, figures_of, measured_rows
 from graphsched.calibration.graph_replays import Replay
 from graphsched.platform import Dispatch
 from tests.executors.fake_cuda import FakeCuda
@@ -50,6 +53,32 @@ def test_one_gpu_has_none() -> None:
     assert across_figures([0], {}) == {}
 
 
+def test_rows_are_replayed_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the second of three turns the thread is half as fast, and one replay is interrupted."""
+    rows, calls = played(2), iter(range(3 * len(Rows._fields)))
+    builds: list[tuple[list[int], Any]] = []
+
+    def program(devices: list[int], build: Any) -> Any:
+        builds.append((devices, build))
+        return nullcontext(len(builds) - 1)
+
+    def seen(row: int) -> Replay:
+        turn, place = divmod(next(calls), len(Rows._fields))
+        assert place == row
+        late_s = 1e-3 if (turn, row) == (1, 4) else 0.0
+        return Replay(rows[row].host_s * (2 if turn == 1 else 1), rows[row].whole_s + late_s)
+
+    paces = iter([6e-6, 6e-6, 12e-6, 12e-6, 6e-6, 6e-6])
+    yardstick = SimpleNamespace(sample_s=lambda: next(paces), close=lambda: None)
+    monkeypatch.setattr(module, "Yardstick", lambda device: yardstick)
+    monkeypatch.setattr(module, "program_of", program)
+    monkeypatch.setattr(module, "replay_of", seen)
+    found = measured_rows([0, 2], 3e-6)
+    assert [devices for devices, _ in builds] == [[0], *[[0, 2]] * 4, [0], [0, 2]]
+    for one, wanted in zip(found, rows, strict=True):
+        assert one == pytest.approx(Replay(wanted.host_s / 2, wanted.whole_s))
+
+
 def test_noise_makes_nothing_negative() -> None:
     backwards = Rows(*(replay(50 - 10 * k, 50 - 10 * k) for k in range(len(Rows._fields))))
     assert set(figures_of(backwards, 2, KNOWN).values()) == {0.0}
@@ -74,7 +103,9 @@ def test_rows_are_one_graph_over_the_gpus(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.multigpu
 def test_graphs_over_these_gpus() -> None:
     here = list(range(torch.cuda.device_count()))
-    found = across_figures(here, {"graph_node_s": 1.1e-6, "graph_peer_copy_s": 2.3e-6, "graph_peer_edge_s": 4.5e-6})
+    found = across_figures(
+        here, {"call_s": 6e-6, "graph_node_s": 1.1e-6, "graph_peer_copy_s": 2.3e-6, "graph_peer_edge_s": 4.5e-6}
+    )
     assert 1e-6 < found["graph_across_s"] < 5e-5
     assert 1e-7 < found["graph_across_root_s"] < 1e-5
     assert 1e-7 < found["graph_across_edge_s"] < 1e-5
