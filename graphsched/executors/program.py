@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import time
 import weakref
@@ -87,7 +88,7 @@ class Program:
         self.watch = Watch(self._timeout_s, yields=bool(self._cpu))
         self._compiler = self._new_compiler(self.buffers)
         try:
-            with streams_as_they_were(self._devices()):
+            with streams_as_they_were(self._devices):
                 self._calls = self._compiler.compile()
         except BaseException as error:
             self.watch.fail(error)
@@ -190,7 +191,7 @@ class Program:
         self._make_ready()
         if self._timed is None:
             stamps = Stamps(len(self.plan))
-            with streams_as_they_were(self._devices()):
+            with streams_as_they_were(self._devices):
                 self._timed = stamps, self._compiler.compile(stamps)
         stamps, calls = self._timed
         seconds = self._go(calls)
@@ -202,8 +203,8 @@ class Program:
 
         self.buffers.clear()
         position = 0
-        with streams_as_they_were(self._devices()), torch.no_grad():
-            settle(self._devices())
+        with streams_as_they_were(self._devices), torch.no_grad():
+            settle(self._devices)
             self._compiler.begin()
             self.watch.begin()
             self._at_rest = False
@@ -221,8 +222,9 @@ class Program:
         self._at_rest = True
         return seconds
 
+    @functools.cached_property
     def _devices(self) -> list[int]:
-        """Numbers of the CUDA devices in use."""
+        """Numbers of the CUDA devices in use; asked for in every run."""
         streams = [s for lane in self._cuda.values() for s in (lane.stream, *lane.targets.values())]
         return sorted({s.device.index for s in streams})
 

@@ -51,7 +51,7 @@ class Steps:
     def __init__(self, program: Program) -> None:
         self.plan, self.watch, self.flights = program.plan, program.watch, deque[Flight]()
         self._program: Any = weakref.proxy(program)
-        self._devices = program._devices()
+        self._devices = program._devices
         self._streams = [s for lane in program._cuda.values() for s in (lane.stream, *lane.targets.values())]
         self._asked = {device: new_event() for device in self._devices}
         self._read: list[Any] = []  # events after which results are read

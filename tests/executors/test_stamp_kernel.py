@@ -225,11 +225,11 @@ def with_events(plan: Plan) -> Plan:
 @pytest.mark.gpu
 @pytest.mark.parametrize("size", [64, 2048])
 def test_spans_by_stamps_and_by_events_agree(size: int) -> None:
-    """A row in one lane: of each task what its two marks hold between them, which is some 2 µs less between stamps."""
+    """A row in one lane: of each task what its two marks hold between them, which is 2 to 5 µs less between stamps."""
     plan = rows(1, 8, size)
     by_stamps, by_events = execute(plan, repeats=5), execute(with_events(plan), repeats=5)
     taken = [line.end_s - line.start_s for line in (by_stamps, by_events)]
-    assert abs(taken[0] - taken[1]).max() < 5e-6
+    assert abs(taken[0] - taken[1]).max() < 8e-6
     uncertain_s = by_stamps.clock_uncertainty_s + by_events.clock_uncertainty_s
     print(f"start {by_stamps.start_s[0] * 1e6:.1f} and {by_events.start_s[0] * 1e6:.1f} µs, ±{uncertain_s * 1e6:.1f}")
     assert by_stamps.clock_uncertainty_s < by_events.clock_uncertainty_s + 5e-6
