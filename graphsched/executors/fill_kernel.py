@@ -129,9 +129,13 @@ def _made_kernel(raw: ctypes.c_void_p, node: int) -> bool:
     before = _listed("cuGraphNodeGetDependencies", ctypes.c_void_p(node))
     behind = _listed("cuGraphNodeGetDependentNodes", ctypes.c_void_p(node))
     made = _new_kernel(raw, before, fill, words)
-    if behind:
-        ends = _array([made] * len(behind)), _array(behind), ctypes.c_size_t(len(behind))
-        driver_call("cuGraphAddDependencies", raw, *ends)
+    try:
+        if behind:
+            ends = _array([made] * len(behind)), _array(behind), ctypes.c_size_t(len(behind))
+            driver_call("cuGraphAddDependencies", raw, *ends)
+    except RuntimeError:  # nothing would wait for it
+        driver_call("cuGraphDestroyNode", ctypes.c_void_p(made))
+        raise
     driver_call("cuGraphDestroyNode", ctypes.c_void_p(node))
     return True
 

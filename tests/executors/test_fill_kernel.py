@@ -134,6 +134,19 @@ def test_blocks_have_threads_for_all_words(words: int, monkeypatch: pytest.Monke
     assert (blocks - 1) * THREADS * WORDS < words <= blocks * THREADS * WORDS
 
 
+def test_a_kernel_that_nothing_can_wait_for_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1 ─▶ 2 (fill) ─▶ 3: the fill stays, and the graph is finished with it."""
+    nodes, edges = {1: None, 2: fill(8), 3: None}, [(1, 2), (2, 3)]
+    driver = played(monkeypatch, nodes, edges)
+
+    def refused(*arguments: Any) -> None:
+        raise RuntimeError("CUDA error 1 of cuGraphAddDependencies")
+
+    monkeypatch.setattr(driver, "add_edges", refused)
+    capture.finish(SimpleNamespace(raw_cuda_graph=lambda: 1, instantiate=lambda: None))
+    assert (driver.nodes, driver.edges) == (nodes, edges)
+
+
 def test_a_graph_without_a_driver_is_finished_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_driver(name: str, *arguments: Any) -> None:
         raise OSError("libcuda.so.1: cannot open shared object file")
