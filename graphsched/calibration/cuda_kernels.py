@@ -22,12 +22,11 @@ from graphsched.calibration.cuda_clock import Spinner
 from graphsched.calibration.graph_replays import COLD_REPLAYS, HOLD_S, REPLAYS, captured, device_s
 from graphsched.calibration.kernels import Launched, kernel_of
 from graphsched.costs import Kernel
-from graphsched.executors.capture import only_captured_streams
-from graphsched.executors.cuda_driver import driver_call
+from graphsched.executors.capture import new_graph, only_captured_streams
+from graphsched.executors.cuda_driver import COPY, FILL, KERNEL, driver_call, listed_nodes, node_kind
 from graphsched.executors.lanes import stream_pool
 
 CALLS = 2  # in the graph: its first kernel follows the last one of another, as in a plan
-KERNEL, COPY, FILL = 0, 1, 2  # CUgraphNodeType
 STATIC_SHARED_BYTES, REGISTERS = 1, 4  # CUfunction_attribute
 CODE_DIGITS = 12
 SHARES_S = 1.0  # device time of replays, of one operation, to tell the shares of its kernels
@@ -56,7 +55,7 @@ def launched(call: Callable[[], Any], spinner: Spinner) -> Launched:
         call()
     torch.cuda.synchronize(spinner.device)
     try:
-        graph = captured([stream], partial(_issue, call, kept), _kept_graph())
+        graph = captured([stream], partial(_issue, call, kept), new_graph())
         nodes = _nodes(graph)
         kernels = [_kernel(node) for node in nodes[len(nodes) // CALLS :]]
         if not nodes or len(nodes) % CALLS:
@@ -71,32 +70,15 @@ def _issue(call: Callable[[], Any], kept: list[Any]) -> None:
         kept.extend(call() for _ in range(CALLS))
 
 
-def _kept_graph() -> Any:
-    """A graph that can be looked at after its capture."""
-    import torch
-
-    make: Any = torch.cuda.CUDAGraph
-    return make(keep_graph=True)
-
-
 def _nodes(graph: Any) -> list[int]:
     """Its kernels, copies and fills, as they were captured."""
-    raw, count = graph.raw_cuda_graph(), ctypes.c_size_t()
-    driver_call("cuGraphGetNodes", ctypes.c_void_p(raw), None, ctypes.byref(count))
-    nodes = (ctypes.c_void_p * count.value)()
-    driver_call("cuGraphGetNodes", ctypes.c_void_p(raw), nodes, ctypes.byref(count))
-    return [node for node in map(int, filter(None, nodes)) if _kind(node) in {KERNEL, COPY, FILL}]
-
-
-def _kind(node: int) -> int:
-    kind = ctypes.c_int()
-    driver_call("cuGraphNodeGetType", ctypes.c_void_p(node), ctypes.byref(kind))
-    return kind.value
+    nodes = listed_nodes("cuGraphGetNodes", graph.raw_cuda_graph())
+    return [node for node in nodes if node_kind(node) in {KERNEL, COPY, FILL}]
 
 
 def _kernel(node: int) -> Kernel | None:
     """The kernel of a node; None if it is a copy or a fill."""
-    if _kind(node) != KERNEL:
+    if node_kind(node) != KERNEL:
         return None
     found = Params()
     driver_call("cuGraphKernelNodeGetParams_v2", ctypes.c_void_p(node), ctypes.byref(found))

@@ -41,7 +41,7 @@ def capturing(graph: Any, stream: Any, pool: Any = None) -> Iterator[None]:
 
 
 def new_graph() -> Any:
-    """An empty graph to capture into, whose nodes can still be changed until it is `finished`."""
+    """An empty graph to capture into, whose nodes can still be changed until `finish`."""
     import torch
 
     make: Any = torch.cuda.CUDAGraph

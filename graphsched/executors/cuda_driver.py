@@ -1,4 +1,4 @@
-"""Calls of the CUDA driver that torch does not make for us, and kernels that the driver compiles.
+"""Calls of the CUDA driver that torch does not make for us: nodes of graphs, and kernels that the driver compiles.
 
 Not modelled: arguments' types, which are the caller's to give as the driver wants them.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import ctypes
 import functools
 from typing import Any
+
+KERNEL, COPY, FILL = 0, 1, 2  # CUgraphNodeType
 
 
 def driver_call(name: str, *arguments: Any) -> None:
@@ -28,6 +30,32 @@ def check(status: int, call: str) -> None:
     """
     if status:
         raise RuntimeError(f"CUDA error {status} of {call}: see CUresult in CUDA's documentation")
+
+
+def listed_nodes(call: str, of: int) -> list[int]:
+    """The nodes that a `call` of the driver lists of a graph or node, asked for their number first.
+
+    Raises:
+        RuntimeError, OSError, AttributeError: As `driver_call`.
+    """
+    count = ctypes.c_size_t()
+    driver_call(call, ctypes.c_void_p(of), None, ctypes.byref(count))
+    if not count.value:
+        return []
+    found = (ctypes.c_void_p * count.value)()
+    driver_call(call, ctypes.c_void_p(of), found, ctypes.byref(count))
+    return [node for node in found if node]
+
+
+def node_kind(node: int) -> int:
+    """Kind of a node of a graph: `KERNEL`, `COPY`, `FILL` or another.
+
+    Raises:
+        RuntimeError, OSError, AttributeError: As `driver_call`.
+    """
+    kind = ctypes.c_int()
+    driver_call("cuGraphNodeGetType", ctypes.c_void_p(node), ctypes.byref(kind))
+    return kind.value
 
 
 @functools.cache

@@ -13,14 +13,13 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
-from graphsched.executors.cuda_driver import driver_call, loaded_kernel
+from graphsched.executors.cuda_driver import FILL, driver_call, listed_nodes, loaded_kernel, node_kind
 
 KERNEL = "graphsched_fill"
 """Name of the kernel, as a profiler tells it."""
 
 THREADS, WORDS = 256, 4  # of a block, and for each thread
 WORD_BYTES = 4
-FILL = 2  # CUgraphNodeType
 DEVICE_ORDINAL = 9  # CUpointer_attribute
 
 PTX = f"""\
@@ -91,9 +90,9 @@ def fills_made_kernels(graph: Any) -> int:
         OSError, AttributeError: There is no CUDA driver here, or one without these calls.
         RuntimeError: A call of the driver fails.
     """
-    raw = ctypes.c_void_p(graph.raw_cuda_graph())
-    fills = [node for node in _listed("cuGraphGetNodes", raw) if _kind(node) == FILL]
-    return sum(_made_kernel(raw, node) for node in fills)
+    raw = graph.raw_cuda_graph()
+    fills = [node for node in listed_nodes("cuGraphGetNodes", raw) if node_kind(node) == FILL]
+    return sum(_made_kernel(ctypes.c_void_p(raw), node) for node in fills)
 
 
 def word_of(value: int, element_bytes: int) -> int:
@@ -126,8 +125,8 @@ def _made_kernel(raw: ctypes.c_void_p, node: int) -> bool:
     words = words_in(fill.where, fill.element_bytes, fill.width, fill.height)
     if not words:
         return False
-    before = _listed("cuGraphNodeGetDependencies", ctypes.c_void_p(node))
-    behind = _listed("cuGraphNodeGetDependentNodes", ctypes.c_void_p(node))
+    before = listed_nodes("cuGraphNodeGetDependencies", node)
+    behind = listed_nodes("cuGraphNodeGetDependentNodes", node)
     made = _new_kernel(raw, before, fill, words)
     try:
         if behind:
@@ -160,23 +159,6 @@ def _device_of(address: int) -> int:
     number = ctypes.c_int()
     driver_call("cuPointerGetAttribute", ctypes.byref(number), ctypes.c_int(DEVICE_ORDINAL), ctypes.c_uint64(address))
     return number.value
-
-
-def _kind(node: int) -> int:
-    kind = ctypes.c_int()
-    driver_call("cuGraphNodeGetType", ctypes.c_void_p(node), ctypes.byref(kind))
-    return kind.value
-
-
-def _listed(call: str, of: ctypes.c_void_p) -> list[int]:
-    """The nodes that a call of the driver lists, which is asked for their number first."""
-    count = ctypes.c_size_t()
-    driver_call(call, of, None, ctypes.byref(count))
-    if not count.value:
-        return []
-    found = (ctypes.c_void_p * count.value)()
-    driver_call(call, of, found, ctypes.byref(count))
-    return [node for node in found if node]
 
 
 def _array(nodes: Sequence[int]) -> Any:

@@ -17,10 +17,12 @@ import torch
 
 from graphsched.calibration import cuda_kernels as module
 from graphsched.calibration.cuda_clock import Spinner
-from graphsched.calibration.cuda_kernels import COPY, FILL, KERNEL, REGISTERS, STATIC_SHARED_BYTES, launched
+from graphsched.calibration.cuda_kernels import REGISTERS, STATIC_SHARED_BYTES, launched
 from graphsched.calibration.graph_replays import COLD_REPLAYS
 from graphsched.calibration.kernels import Launched, kernel_of
 from graphsched.costs import Kernel
+from graphsched.executors import cuda_driver
+from graphsched.executors.cuda_driver import COPY, FILL, KERNEL
 
 OTHER = 7  # kind of a node that is no work
 SPINNER: Any = SimpleNamespace(device=0)
@@ -43,10 +45,11 @@ class Graph:
         patch.setattr(torch.cuda, "synchronize", lambda device: None)
         patch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
         patch.setattr(module, "stream_pool", lambda device: ["the lane's"])
-        patch.setattr(module, "_kept_graph", lambda: self)
+        patch.setattr(module, "new_graph", lambda: self)
         patch.setattr(module, "captured", self._captured)
         patch.setattr(module, "device_s", lambda graph, spinner, stream, replays: self._replays_s(replays))
-        patch.setattr(module, "driver_call", lambda name, *arguments: getattr(self, name.lower())(*arguments))
+        for place in (module, cuda_driver):
+            patch.setattr(place, "driver_call", lambda name, *arguments: getattr(self, name.lower())(*arguments))
 
     def __call__(self) -> object:
         self.calls += 1
@@ -196,7 +199,8 @@ def test_what_fails_before_the_capture_is_the_tasks_own(monkeypatch: pytest.Monk
 def test_no_driver_no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     driver = module.driver_call
     graph = Graph(monkeypatch, (KERNEL, "a", 3.0))
-    monkeypatch.setattr(module, "driver_call", driver)
+    for place in (module, cuda_driver):
+        monkeypatch.setattr(place, "driver_call", driver)
     monkeypatch.setattr("ctypes.CDLL", lambda name: (_ for _ in ()).throw(OSError(f"{name}: cannot open")))
     assert launched(graph, SPINNER) == Launched()
 

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 import torch
 
-from graphsched.executors import capture
+from graphsched.executors import capture, cuda_driver
 from graphsched.executors import fill_kernel as module
-from graphsched.executors.fill_kernel import FILL, THREADS, WORDS, Fill, fills_made_kernels
+from graphsched.executors.cuda_driver import FILL
+from graphsched.executors.fill_kernel import THREADS, WORDS, Fill, fills_made_kernels
 
 OTHER = 0  # kind of a node that is no fill
 METHODS = {
@@ -94,7 +95,8 @@ class Driver:
 
 def played(monkeypatch: pytest.MonkeyPatch, nodes: dict[int, Fill | None], edges: list[tuple[int, int]]) -> Driver:
     driver = Driver(nodes, edges)
-    monkeypatch.setattr(module, "driver_call", driver.call)
+    for place in (module, cuda_driver):
+        monkeypatch.setattr(place, "driver_call", driver.call)
     monkeypatch.setattr(module, "loaded_kernel", lambda device, ptx, name: 70 + device)
     monkeypatch.setattr(torch.cuda, "device", driver.on)
     return driver
@@ -153,7 +155,7 @@ def test_a_graph_without_a_driver_is_finished_as_it_is(monkeypatch: pytest.Monke
 
     made: list[str] = []
     graph = SimpleNamespace(raw_cuda_graph=lambda: 1, instantiate=lambda: made.append("ready"))
-    monkeypatch.setattr(module, "driver_call", no_driver)
+    monkeypatch.setattr(cuda_driver, "driver_call", no_driver)
     capture.finish(graph)
     assert made == ["ready"]
 
