@@ -5,9 +5,11 @@ Such a graph is not handed over as a whole: the thread launches it piece after p
 
 - a node on each GPU, beside one on a single GPU: a further GPU
 - nodes on several lanes of each GPU, beside one on each: a node that waits for nothing
-- a chain that goes round the GPUs, of two lengths: a copy, and as much an edge, between GPUs for the thread, and an
-  edge between GPUs on these
+- a chain that goes round the GPUs, of two lengths: a copy, and as much an edge, between GPUs for the thread
 - a long chain on one GPU with a node on each other, beside the chain alone: how much later the first node starts
+- a chain that goes round the GPUs in stages of different lengths, beside its nodes on one GPU: an edge between GPUs. A
+  GPU sees the end of what it waits for on another after 3 to 11 µs, anywhere between; a chain of equal stages may meet
+  the same again and again
 
 Not modelled: GPUs that follow one another unlike others, by their numbers or links.
 """
@@ -22,15 +24,18 @@ from typing import NamedTuple
 from graphsched.calibration.cuda_calls import Yardstick
 from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_replays import Replay, each_s
-from graphsched.calibration.graph_rows import TINY_ELEMENTS, TURNS, replay_of
+from graphsched.calibration.graph_rows import TINY_ELEMENTS, replay_of
 from graphsched.executors.program import Program
 from graphsched.plan import Placement, build_plan
 from graphsched.platform import Device, Link, Platform
 from graphsched.workload import Workload
 
+TURNS = 5
 LANES = 4
 ROUND = 4, 36  # tasks of the two chains that go round the GPUs
 LONG = 60  # nodes of the chain on one GPU
+STRIDE = 5  # of the stages' lengths
+STAGES, LONGEST_STAGE = 37, 7  # the last of them on the first of two, three or four GPUs; nodes
 EDGES = 2  # from one task of a chain that goes round to the next: the copy, and the edge behind it
 
 Build = Callable[[Workload, Sequence[str]], dict[str, str]]
@@ -46,6 +51,8 @@ class Rows(NamedTuple):
     long_round: Replay
     long: Replay
     long_beside: Replay
+    stages: Replay
+    stages_round: Replay
 
 
 def across_figures(devices: Sequence[int], known: Mapping[str, float]) -> dict[str, float]:
@@ -54,13 +61,20 @@ def across_figures(devices: Sequence[int], known: Mapping[str, float]) -> dict[s
     Args:
         devices: Numbers of the GPUs.
         known: Has other fields of `Dispatch`: ``call_s``, the pace that the thread's part is told at,
-            ``graph_node_s``, ``graph_peer_copy_s``, ``graph_peer_edge_s``.
+            ``graph_peer_copy_s``, ``graph_peer_edge_s``.
     """
-    return figures_of(measured_rows(devices, known["call_s"]), len(devices), known) if len(devices) > 1 else {}
+    if len(devices) < 2:
+        return {}
+    turns = [figures_of(rows, len(devices), known) for rows in measured_turns(devices, known["call_s"])]
+    return {name: median([figures[name] for figures in turns]) for name in turns[0]}
 
 
-def measured_rows(devices: Sequence[int], call_s: float) -> Rows:
-    """The rows on these GPUs, replayed in turn, for a row alone may meet a slower thread than the next; medians."""
+def measured_turns(devices: Sequence[int], call_s: float) -> list[Rows]:
+    """The rows on these GPUs, replayed in turn again and again.
+
+    The thread is half as fast from one second to the next, and a whole run takes as much longer as two rows differ:
+    what is to be compared comes from one turn.
+    """
     first = devices[:1]
     rows: dict[str, tuple[Sequence[int], Build]] = {
         "one": (first, on_each),
@@ -70,13 +84,14 @@ def measured_rows(devices: Sequence[int], call_s: float) -> Rows:
         "long_round": (devices, partial(going_round, tasks=ROUND[1])),
         "long": (first, long_on_first),
         "long_beside": (devices, long_on_first),
+        "stages": (first, partial(going_round, tasks=STAGES, longest=LONGEST_STAGE)),
+        "stages_round": (devices, partial(going_round, tasks=STAGES, longest=LONGEST_STAGE)),
     }
+    assert tuple(rows) == Rows._fields
     with ExitStack() as stack:
         yardstick = stack.enter_context(closing(Yardstick(devices[0])))
         made = [stack.enter_context(program_of(*row)) for row in rows.values()]
-        turns = [_turn(made, yardstick, call_s) for _ in range(TURNS)]
-    found = (Replay(*map(median, zip(*seen, strict=True))) for seen in zip(*turns, strict=True))
-    return Rows(**dict(zip(rows, found, strict=True)))
+        return [Rows(*_turn(made, yardstick, call_s)) for _ in range(TURNS)]
 
 
 def _turn(rows: Sequence[Program], yardstick: Yardstick, call_s: float) -> list[Replay]:
@@ -88,18 +103,18 @@ def _turn(rows: Sequence[Program], yardstick: Yardstick, call_s: float) -> list[
 
 
 def figures_of(rows: Rows, gpus: int, known: Mapping[str, float]) -> dict[str, float]:
-    """What the rows on so many GPUs say; nothing is below 0."""
+    """What the rows of a turn on so many GPUs say; nothing is below 0."""
     more = ROUND[1] - ROUND[0]
     root_s = each_s(rows.each.host_s, rows.lanes.host_s, (LANES - 1) * gpus)
-    step_s = each_s(rows.short_round.whole_s, rows.long_round.whole_s, more)
-    node_s, copy_s, edge_s = (known[name] for name in ("graph_node_s", "graph_peer_copy_s", "graph_peer_edge_s"))
-    works_s = node_s + copy_s + edge_s
+    start_s = each_s(rows.long.whole_s, rows.long_beside.whole_s, gpus - 1)
+    alone_s = rows.stages.whole_s + start_s * (gpus - 1)
+    hop_s = each_s(alone_s, rows.stages_round.whole_s, STAGES - 1)
     return {
         "graph_across_s": max(0.0, each_s(rows.one.host_s, rows.each.host_s, gpus - 1) - root_s),
-        "graph_across_start_s": each_s(rows.long.whole_s, rows.long_beside.whole_s, gpus - 1),
+        "graph_across_start_s": start_s,
         "graph_across_root_s": root_s,
         "graph_across_edge_s": each_s(rows.short_round.host_s, rows.long_round.host_s, more) / EDGES,
-        "graph_other_device_s": max(0.0, step_s - works_s),
+        "graph_other_device_s": max(0.0, hop_s - known["graph_peer_copy_s"] - known["graph_peer_edge_s"]),
     }
 
 
@@ -132,15 +147,19 @@ def long_on_first(work: Workload, names: Sequence[str]) -> dict[str, str]:
     return placed
 
 
-def going_round(work: Workload, names: Sequence[str], tasks: int) -> dict[str, str]:
-    """A chain of so many tasks that goes round the GPUs, with a copy before each task but the first."""
+def going_round(work: Workload, names: Sequence[str], tasks: int, longest: int = 1) -> dict[str, str]:
+    """A chain of so many stages that goes round the GPUs, with a copy before each but the first.
+
+    A stage has 1 to `longest` tasks, no two of `longest` stages in a row as many.
+    """
     import torch
 
     value, placed = work.input("x", torch.zeros(TINY_ELEMENTS), device=names[0]), {}
     for k in range(tasks):
         device = names[k % len(names)]
-        value = work.task(torch.neg, value, name=f"t{k}", device=device)
-        placed[f"t{k}"] = f"{device}/s0"
+        for n in range(1 + STRIDE * k % longest):
+            value = work.task(torch.neg, value, name=f"t{k}.{n}", device=device)
+            placed[f"t{k}.{n}"] = f"{device}/s0"
     return placed
 
 

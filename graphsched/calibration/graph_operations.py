@@ -15,11 +15,11 @@ operation right before has just written.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from graphsched.calibration.graph_replays import each_s
-from graphsched.calibration.graph_rows import Calls, replay_of, row_of
+from graphsched.calibration.graph_rows import Calls, each_in_turns_s, row_of
 from graphsched.calibration.sampling import slowdowns
 
 LONG_S = 1e-3
@@ -75,11 +75,15 @@ def spilling(device: int) -> Callable[[], Any]:
     return partial(torch.full, (int(SPILL * cache_bytes(device)),), 1, dtype=torch.uint8, device=f"cuda:{device}")
 
 
-def _one_s(calls: Calls, many: int, device: int, before: Callable[[], Any] | None = None) -> float:
-    """Seconds of one in a row: the launch and the return of both rows are the same, and what they begin with."""
+def _one_s(calls: Calls, many: int, device: int, before: Callable[[], Any] | None = None, lanes: int = 1) -> float:
+    """Seconds of one more in each of the lanes, which then have `many`, from a longer and a shorter row.
+
+    The launch and the return of both are the same, and what they begin with.
+    """
     few = many // PART
-    few_s, many_s = (_whole_s(calls, length, device, 1, before) for length in (few, many))
-    return each_s(few_s, many_s, many - few)
+    with ExitStack() as stack:
+        short, long = (stack.enter_context(row_of(calls, lanes * n, device, lanes, before=before)) for n in (few, many))
+        return each_in_turns_s(short, long, many - few)
 
 
 def row_length(alone_s: float, returned_bytes: int) -> int:
@@ -130,9 +134,7 @@ def curve_in_graph(calls: Calls, device: int, alone_s: float) -> tuple[tuple[int
         spills = 0 < HELD * cache_bytes(device) < outputs * _bytes_of(calls[0]())
         before = spilling(device) if spills else None
         for k, many in longest.items():
-            few = many // PART
-            seconds = [_whole_s(calls, k * length, device, k, before) for length in (few, many)]
-            steps_s.append((k, each_s(seconds[0], seconds[1], many - few)))
+            steps_s.append((k, _one_s(calls, many, device, before, lanes=k)))
     except Exception:  # it has run in a stream: what it raises is about the capture, or about memory
         return ()
     return slowdowns(steps_s) if all(step_s for _, step_s in steps_s) else ()
@@ -151,8 +153,3 @@ def lane_length(alone_s: float, lanes: int) -> int:
 def _bytes_of(returned: Any) -> int:
     tensors = returned if isinstance(returned, tuple | list) else (returned,)
     return sum(int(tensor.nbytes) for tensor in tensors if hasattr(tensor, "nbytes"))
-
-
-def _whole_s(calls: Calls, length: int, device: int, lanes: int, before: Callable[[], Any] | None) -> float:
-    with row_of(calls, length, device, lanes, before=before) as row:
-        return replay_of(row).whole_s

@@ -16,7 +16,7 @@ from typing import Any
 
 from graphsched.calibration.cuda_calls import Yardstick
 from graphsched.calibration.fitting import median
-from graphsched.calibration.graph_replays import Replay
+from graphsched.calibration.graph_replays import Replay, each_s
 from graphsched.executors.program import Program
 from graphsched.plan import Placement, build_plan
 from graphsched.platform import Device, Dispatch, Platform
@@ -102,20 +102,30 @@ def _program(work: Workload, device: str, placement: Placement, dispatch: Dispat
     return Program(build_plan(work, here, None, placement, scheduler="calibration"), mode="graph")
 
 
-def replay_of(row: Program, runs: int = RUNS) -> Replay:
+def replay_of(row: Program, runs: int = RUNS, at_most_s: float = RUNS_S) -> Replay:
     """Seconds of a run of `row`: until all is issued, and until the thread sees the end; medians.
 
-    Of `runs`, or up to `MOST_RUNS` while they take no more than `RUNS_S`: a run is a microsecond or two longer or
+    Of `runs`, or up to `MOST_RUNS` while they take no more than `at_most_s`: a run is a microsecond or two longer or
     shorter than the next, as much as one or two nodes.
     """
     samples: list[tuple[float, float]] = []
     spent_s = 0.0
-    while len(samples) < COLD_RUNS + runs or (len(samples) < COLD_RUNS + MOST_RUNS and spent_s < RUNS_S):
+    while len(samples) < COLD_RUNS + runs or (len(samples) < COLD_RUNS + MOST_RUNS and spent_s < at_most_s):
         whole_s = row.time_once()
         spent_s += whole_s
         samples.append((row.issue_s, whole_s))
     hosts, wholes = zip(*samples[COLD_RUNS:], strict=True)
     return Replay(median(hosts), median(wholes))
+
+
+def each_in_turns_s(few: Program, many: Program, more: int) -> float:
+    """Device seconds of each of the `more` calls that row `many` has above row `few`, not below 0; median of turns.
+
+    The two are replayed in turn: what makes runs longer for some milliseconds is in one difference and not in the next.
+    All turns together take as long as one `replay_of` of each.
+    """
+    turns = [[replay_of(row, at_most_s=RUNS_S / TURNS).whole_s for row in (few, many)] for _ in range(TURNS)]
+    return median([each_s(few_s, many_s, more) for few_s, many_s in turns])
 
 
 def timed_replay(row: Program, runs: int = RUNS) -> Replay:

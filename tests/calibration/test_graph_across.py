@@ -11,14 +11,15 @@ import pytest
 import torch
 
 from graphsched.calibration import graph_across as module
-from graphsched.calibration.graph_across import LONG, ROUND, Rows, across_figures, figures_of, measured_rows
+from graphsched.calibration.graph_across import LONG, ROUND, STAGES, Rows, across_figures, figures_of
 from graphsched.calibration.graph_replays import Replay
 from graphsched.platform import Dispatch
 from tests.executors.fake_cuda import FakeCuda
 
 NODE, COPY, PEER_EDGE, GPU_EDGE = 1.0, 2.0, 4.0, 3.0  # µs, as all here
 ACROSS, START, ROOT, EDGE = 6.0, 5.0, 2.0, 1.5
-KNOWN = {"graph_node_s": NODE * 1e-6, "graph_peer_copy_s": COPY * 1e-6, "graph_peer_edge_s": PEER_EDGE * 1e-6}
+STAGED = 147  # nodes of all stages: five rounds of 1 to 7, and 1 and 6
+KNOWN = {"graph_peer_copy_s": COPY * 1e-6, "graph_peer_edge_s": PEER_EDGE * 1e-6}
 NAMES = ("graph_across_s", "graph_across_start_s", "graph_across_root_s", "graph_across_edge_s", "graph_other_device_s")
 
 
@@ -29,6 +30,7 @@ def replay(host_us: float, whole_us: float) -> Replay:
 def played(gpus: int) -> Rows:
     """A launch takes 5 µs, and what the figures say beyond that; its first node starts 10 after it."""
     each = 5 + (gpus - 1) * (ACROSS + ROOT)
+    hops = (STAGES - 1) * (PEER_EDGE + COPY + GPU_EDGE)
     rounds = [(each + (n - 1) * 2 * EDGE, 30 + n * (NODE + PEER_EDGE + COPY + GPU_EDGE)) for n in ROUND]
     return Rows(
         one=replay(5, 12),
@@ -38,6 +40,8 @@ def played(gpus: int) -> Rows:
         long_round=replay(*rounds[1]),
         long=replay(5, 10 + LONG * NODE),
         long_beside=replay(each, 10 + START * (gpus - 1) + LONG * NODE),
+        stages=replay(5, 10 + STAGED * NODE),
+        stages_round=replay(each, 10 + START * (gpus - 1) + STAGED * NODE + hops),
     )
 
 
@@ -53,9 +57,9 @@ def test_one_gpu_has_none() -> None:
     assert across_figures([0], {}) == {}
 
 
-def test_rows_are_replayed_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the second of three turns the thread is half as fast, and one replay is interrupted."""
-    rows, calls = played(2), iter(range(3 * len(Rows._fields)))
+def test_rows_are_compared_within_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In two of five turns the thread is half as fast and all runs 20 µs longer; one replay is interrupted."""
+    rows, calls = played(2), iter(range(module.TURNS * len(Rows._fields)))
     builds: list[tuple[list[int], Any]] = []
 
     def program(devices: list[int], build: Any) -> Any:
@@ -65,18 +69,18 @@ def test_rows_are_replayed_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     def seen(row: int) -> Replay:
         turn, place = divmod(next(calls), len(Rows._fields))
         assert place == row
-        late_s = 1e-3 if (turn, row) == (1, 4) else 0.0
-        return Replay(rows[row].host_s * (2 if turn == 1 else 1), rows[row].whole_s + late_s)
+        late_s = 1e-3 if (turn, row) == (2, 4) else 0.0
+        slow = turn in (1, 3)
+        return Replay(rows[row].host_s * (2 if slow else 1), rows[row].whole_s + late_s + (2e-5 if slow else 0.0))
 
-    paces = iter([6e-6, 6e-6, 12e-6, 12e-6, 6e-6, 6e-6])
+    paces = iter([6e-6, 6e-6, 12e-6, 12e-6, 6e-6, 6e-6, 12e-6, 12e-6, 6e-6, 6e-6])
     yardstick = SimpleNamespace(sample_s=lambda: next(paces), close=lambda: None)
     monkeypatch.setattr(module, "Yardstick", lambda device: yardstick)
     monkeypatch.setattr(module, "program_of", program)
     monkeypatch.setattr(module, "replay_of", seen)
-    found = measured_rows([0, 2], 3e-6)
-    assert [devices for devices, _ in builds] == [[0], *[[0, 2]] * 4, [0], [0, 2]]
-    for one, wanted in zip(found, rows, strict=True):
-        assert one == pytest.approx(Replay(wanted.host_s / 2, wanted.whole_s))
+    found = across_figures([0, 2], {**KNOWN, "call_s": 6e-6})
+    assert [devices for devices, _ in builds] == [[0], *[[0, 2]] * 4, [0], [0, 2], [0], [0, 2]]
+    assert found == {name: pytest.approx(seconds) for name, seconds in figures_of(rows, 2, KNOWN).items()}
 
 
 def test_noise_makes_nothing_negative() -> None:
@@ -85,10 +89,11 @@ def test_noise_makes_nothing_negative() -> None:
 
 
 def test_rows_are_one_graph_over_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """t0 on cuda:0 ──▶ copy ──▶ t1 on cuda:1 ──▶ copy ──▶ t2 on cuda:0; a task a lane; a chain beside single tasks."""
+    """t0 on cuda:0 ──▶ copy ──▶ t1 on cuda:2 ──▶ copy ──▶ t2 on cuda:0; stages of 1, 6; lanes; a long chain."""
     FakeCuda(3).install(monkeypatch)
     wanted = {
         partial(module.going_round, tasks=3): ["cuda:0", "cuda:0", "cuda:2", "cuda:2", "cuda:0"],
+        partial(module.going_round, tasks=2, longest=7): ["cuda:0", "cuda:0", *["cuda:2"] * 6],
         partial(module.on_each, lanes=2): ["cuda:0"] * 2 + ["cuda:2"] * 2,
         module.long_on_first: ["cuda:0"] * LONG + ["cuda:2"],
     }
@@ -103,9 +108,7 @@ def test_rows_are_one_graph_over_the_gpus(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.multigpu
 def test_graphs_over_these_gpus() -> None:
     here = list(range(torch.cuda.device_count()))
-    found = across_figures(
-        here, {"call_s": 6e-6, "graph_node_s": 1.1e-6, "graph_peer_copy_s": 2.3e-6, "graph_peer_edge_s": 4.5e-6}
-    )
+    found = across_figures(here, {"call_s": 6e-6, "graph_peer_copy_s": 2.3e-6, "graph_peer_edge_s": 4.5e-6})
     assert 1e-6 < found["graph_across_s"] < 5e-5
     assert 1e-7 < found["graph_across_root_s"] < 1e-5
     assert 1e-7 < found["graph_across_edge_s"] < 1e-5

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from graphsched.calibration import graph_operations as module
-from graphsched.calibration import graph_replays
+from graphsched.calibration import graph_replays, graph_rows
 from graphsched.calibration.graph_operations import HELD, LOST, curve_in_graph, in_graph
 from graphsched.calibration.graph_replays import Replay, captured, device_s, return_s
 
@@ -55,10 +55,10 @@ class Played:
         self.spilling: list[bool] = []
         self.fails_at, self.spilled_s = fails_at, spilled_s
         patch.setattr(module, "row_of", self._row)
-        patch.setattr(module, "replay_of", self._replay)
+        patch.setattr(graph_rows, "replay_of", self._replay)
         patch.setattr(module, "cache_bytes", lambda device: cache)
 
-    def _replay(self, row: Row) -> Replay:
+    def _replay(self, row: Row, at_most_s: float) -> Replay:
         spilled_s = self.spilled_s if row.spills else 0.0
         return Replay(1e-6, 1e-4 + row.spills * 4e-5 + row.length * (SHARED_S[row.lanes] + spilled_s))
 

@@ -16,6 +16,7 @@ from graphsched.calibration.graph_replays import Replay
 from graphsched.calibration.graph_rows import (
     EVENTS,
     STAMPS,
+    each_in_turns_s,
     paced_replays,
     replay_of,
     row_of,
@@ -139,6 +140,14 @@ def test_short_runs_are_many() -> None:
         played = Runs(*[seconds] * 100)
         assert replay_of(played).whole_s == seconds  # type: ignore[arg-type]
         assert 100 - len(list(played.left)) in (runs, runs + 1)
+
+
+def test_one_slow_turn_of_a_row_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 10 more calls each takes 2 µs; in the second turn the short row takes 50 µs longer, in the third the long."""
+    slower_s = iter([0.0, 0.0, 5e-5, 0.0, 0.0, 5e-5])
+    monkeypatch.setattr(module, "replay_of", lambda row, at_most_s: Replay(0.0, row + next(slower_s)))
+    assert each_in_turns_s(1e-4, 1.2e-4, 10) == pytest.approx(2e-6)  # type: ignore[arg-type]
+    assert next(slower_s, None) is None
 
 
 class Thread:
