@@ -5,9 +5,10 @@ Arguments are the real ones of a serial run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import replace
+import itertools
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, replace
 
 from graphsched.calibration.choosing import missing, relevant
 from graphsched.calibration.collectives import measure_collectives, unmeasured_collectives
@@ -16,7 +17,7 @@ from graphsched.calibration.cpu_operations import SETS, measure_on_cpu
 from graphsched.calibration.host import host_facts
 from graphsched.calibration.meeting import unmeasured
 from graphsched.calibration.pairing import measure_meetings
-from graphsched.calibration.serial_run import SerialRun, failures_named
+from graphsched.calibration.serial_run import SerialRun, Step, failures_named
 from graphsched.costs import Costs, TaskCost
 from graphsched.errors import PlatformError
 from graphsched.executors.collector import left_alone, no_collector
@@ -28,6 +29,12 @@ from graphsched.workload import Task, Workload
 Tasks = Mapping[str, Sequence[Task]]
 """To measure, by device."""
 
+Found = tuple[str, TaskCost]
+"""An operation's signature and cost."""
+
+Report = Callable[[str, int, int], None]
+"""Called with a task's name, how many are begun with it, and how many there are."""
+
 
 def profile(
     work: Workload | Plan,
@@ -37,12 +44,14 @@ def profile(
     refresh: bool = False,
     concurrency: bool = True,
     mode: str | None = None,
+    report: Report | None = None,
 ) -> Costs:
     """Costs of the distinct operations of `work` on each model of device that they may run on.
 
     Each is measured alone, with the arguments of one serial run on clones of inputs and states, so
     that the user's tensors and random numbers stay as they are. Results are kept in the cache folder
-    and used again while software and arithmetic flags are the same.
+    and used again while software and arithmetic flags are the same; those measured before an error or
+    Ctrl-C are kept, too.
 
     For mode ``graph`` what calls cost the host is left out, which takes longer than all else; other modes
     measure it then.
@@ -58,6 +67,8 @@ def profile(
         concurrency: On GPUs, measure operations below 5 ms beside copies of themselves, and pairs.
         mode: How the plan is to run; default: as the plan says, else ``eager``. For ``graph``, what was kept before
             operations were measured inside CUDA graphs is measured again; what could not be captured is not.
+        report: Called as each operation that has to be measured is begun, with the name of its task, its number
+            from 1, and how many there are; pairs are not counted.
 
     Raises:
         PlatformError: The platform is another host's, or there is none.
@@ -73,30 +84,52 @@ def profile(
     mode = mode or (plan.mode if plan is not None else "eager")
     check_mode(mode)
     wanted = missing(work, platform, known, mode, concurrency=concurrency)
-    known = _with_operations(work, platform, known, wanted, repeats, concurrency, hosts=mode != "graph")
+    how = _How(repeats, concurrency, hosts=mode != "graph", begin=_counting(wanted, report))
+    known = _with_operations(work, platform, known, wanted, how)
     known = _with_collectives(work, platform, known, repeats, mode)
     if plan is not None and concurrency:
         known = _with_pairs(replace(plan, costs=known, mode=mode), known)
     return relevant(work, platform, known)
 
 
-def _with_operations(
-    work: Workload,
-    platform: Platform,
-    known: Costs,
-    wanted: Tasks,
-    repeats: int,
-    concurrency: bool,
-    *,
-    hosts: bool,
-) -> Costs:
-    """`known` and the costs that are `wanted`, which are kept."""
+@dataclass(frozen=True)
+class _How:
+    """How operations are measured.
+
+    Attributes:
+        repeats: Least number of samples of each.
+        concurrency: Their curves too.
+        hosts: What calls cost the host, too.
+        begin: Called with each task that is begun.
+    """
+
+    repeats: int
+    concurrency: bool
+    hosts: bool
+    begin: Callable[[Task], None]
+
+
+def _counting(wanted: Tasks, report: Report | None) -> Callable[[Task], None]:
+    """A function that tells `report` of each task as it is begun."""
+    count, total = itertools.count(1), sum(map(len, wanted.values()))
+    return lambda task: report(task.name, next(count), total) if report is not None else None
+
+
+def _with_operations(work: Workload, platform: Platform, known: Costs, wanted: Tasks, how: _How) -> Costs:
+    """`known` and the costs that are `wanted`, which are kept: after an error, and Ctrl-C, those that are there."""
     for device in wanted:
         check_is_here(platform, device)
     for device, tasks in wanted.items():
-        measured = _measure_on(work, platform, device, tasks, repeats, concurrency, hosts)
-        keep_costs(measured)
-        known = known.merged(measured)
+        model = platform.device(device).model
+        measured: dict[tuple[str, str], TaskCost] = {}
+        try:
+            with closing(_measured_on(work, platform, device, tasks, how)) as found:
+                for signature, cost in found:
+                    measured[signature, model] = cost
+        finally:
+            if measured:
+                keep_costs(Costs(measured))
+        known = known.merged(Costs(measured))
     return known
 
 
@@ -146,61 +179,42 @@ def check_is_here(platform: Platform, name: str) -> None:
         )
 
 
-def _measure_on(
-    work: Workload,
-    platform: Platform,
-    device: str,
-    tasks: Sequence[Task],
-    repeats: int,
-    concurrency: bool,
-    hosts: bool,
-) -> Costs:
-    """Costs of `tasks` on one device; without `hosts` not what their calls cost the host, on GPUs."""
+def _measured_on(
+    work: Workload, platform: Platform, device: str, tasks: Sequence[Task], how: _How
+) -> Generator[Found, None, None]:
+    """Signatures and costs of `tasks` on one device, one after the other."""
     import torch
 
     cuda = [int(device.partition(":")[2])] if device.startswith("cuda") else []
-    model = platform.device(device).model
     with torch.random.fork_rng(devices=cuda), torch.no_grad(), left_alone(), no_collector():
+        steps = SerialRun(work, platform, device, tasks).steps()
         if cuda:
-            found = _on_cuda(work, platform, device, cuda[0], tasks, repeats, concurrency, hosts)
+            yield from _on_cuda(steps, cuda[0], how)
         else:
-            found = _on_cpu(work, platform, device, tasks, repeats)
-    return Costs({(signature, model): cost for signature, cost in found.items()})
+            yield from _on_cpu(steps, platform.device(device).threads, how)
 
 
-def _on_cpu(
-    work: Workload, platform: Platform, device: str, tasks: Sequence[Task], repeats: int
-) -> dict[str, TaskCost]:
-    threads, found = platform.device(device).threads, {}
-    for step in SerialRun(work, platform, device, tasks).steps():
+def _on_cpu(steps: Iterator[Step], threads: int, how: _How) -> Iterator[Found]:
+    for step in steps:
+        how.begin(step.task)
         with failures_named(step.task, step.device):
             calls = [step.bound() for _ in range(SETS)]
-            found[step.task.signature] = measure_on_cpu(calls, threads, repeats)
-    return found
+            cost = measure_on_cpu(calls, threads, how.repeats)
+        yield step.task.signature, cost
 
 
-def _on_cuda(
-    work: Workload,
-    platform: Platform,
-    device: str,
-    index: int,
-    tasks: Sequence[Task],
-    repeats: int,
-    concurrency: bool,
-    hosts: bool,
-) -> dict[str, TaskCost]:
+def _on_cuda(steps: Iterator[Step], index: int, how: _How) -> Iterator[Found]:
     import torch
 
     from graphsched.calibration.cuda_clock import Spinner
     from graphsched.calibration.cuda_operations import measure_on_cuda
     from graphsched.calibration.host_costs import company_on
 
-    spinner, found = Spinner(index), {}
-    with company_on(index) if hosts else nullcontext() as company:
-        for step in SerialRun(work, platform, device, tasks).steps():
+    spinner = Spinner(index)
+    with company_on(index) if how.hosts else nullcontext() as company:
+        for step in steps:
+            how.begin(step.task)
             torch.cuda.synchronize(index)
             with failures_named(step.task, step.device):
-                found[step.task.signature] = measure_on_cuda(
-                    step, spinner, repeats, concurrency=concurrency, company=company
-                )
-    return found
+                cost = measure_on_cuda(step, spinner, how.repeats, concurrency=how.concurrency, company=company)
+            yield step.task.signature, cost

@@ -152,12 +152,14 @@ def _experiments(names: list[str]) -> list[Experiment]:
 def _measure_costs(experiment: Experiment, platform: Platform) -> None:
     """Measure and keep the costs of an experiment's tasks, at its default parameters."""
     from graphsched.calibration import profile
+    from graphsched.cli.progress import counting
     from graphsched.cli.request import collect_cases
 
     say(f"costs of {experiment.name}")
     for _, case in collect_cases(experiment, experiment.values(), platform, mode="eager", only=None):
         if case.work is not None:
-            profile(case.work, platform)
+            with counting("operations to measure") as report:
+                profile(case.work, platform, report=report)
 
 
 def _kept(name: str | None) -> tuple[Platform, Path]:

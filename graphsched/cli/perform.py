@@ -16,6 +16,7 @@ from graphsched.cli.naming import draw, stem, title_of
 from graphsched.cli.outcome import Outcome
 from graphsched.cli.output import say
 from graphsched.cli.planning import ONE_LANE, measured_plan, plan_of
+from graphsched.cli.progress import counting
 from graphsched.cli.ranks import MODE as RANKS_MODE
 from graphsched.cli.ranks import check_ranks, figures_on_ranks, tell_case
 from graphsched.cli.request import SEED, Request
@@ -153,7 +154,8 @@ class Runner:
         mode, crowded = case.mode or "eager", case.scheduler not in ONE_LANE
         key = case.work.digest(), mode, crowded
         if key not in self._costs:
-            found = profile(case.work, self.request.platform, mode=mode, concurrency=crowded)
+            with counting("operations to measure") as report:
+                found = profile(case.work, self.request.platform, mode=mode, concurrency=crowded, report=report)
             self._costs[key] = self.request.costs.merged(found)
         return self._costs[key]
 

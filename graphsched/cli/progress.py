@@ -5,8 +5,12 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from graphsched.cli.output import say
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 
 @contextlib.contextmanager
@@ -18,6 +22,24 @@ def progress(title: str, parts: Sequence[str]) -> Iterator[Callable[[str], None]
         parts: Names of all parts in order.
     """
     with _bar(title, parts) if sys.stderr.isatty() else contextlib.nullcontext(_lines(parts)) as report:
+        yield report
+
+
+@contextlib.contextmanager
+def counting(title: str) -> Iterator[Callable[[str, int, int], None]]:
+    """A function to call with the name of each part as it begins, its number from 1, and how many there are.
+
+    A bar on a terminal, from the first part on; elsewhere a line that says how many there are.
+    """
+    if not sys.stderr.isatty():
+        yield lambda _, number, parts: say(f"{title}: {parts}") if number == 1 else None
+        return
+    with _shown() as shown:
+        task = shown.add_task(title, visible=False)
+
+        def report(part: str, number: int, parts: int) -> None:
+            shown.update(task, description=f"{title}: {part}", completed=number - 1, total=parts, visible=True)
+
         yield report
 
 
@@ -36,12 +58,8 @@ def _lines(parts: Sequence[str]) -> Callable[[str], None]:
 
 @contextlib.contextmanager
 def _bar(title: str, parts: Sequence[str]) -> Iterator[Callable[[str], None]]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
     left = list(parts)
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+    with _shown() as shown:
         task = shown.add_task(title, total=len(parts))
 
         def report(text: str) -> None:
@@ -53,3 +71,12 @@ def _bar(title: str, parts: Sequence[str]) -> Iterator[Callable[[str], None]]:
 
         yield report
         shown.update(task, completed=len(parts))
+
+
+def _shown() -> Progress:
+    """Bars on stderr, of a part's name and how many are done, that leave nothing behind."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
+    return Progress(*columns, console=Console(stderr=True), transient=True)

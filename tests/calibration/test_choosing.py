@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -91,15 +91,16 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
     calls: list[list[str]] = []
 
     def measure(
-        work: Workload, platform: Platform, device: str, tasks: Sequence[Task], repeats: int, curves: bool, hosts: bool
-    ) -> Costs:
+        work: Workload, platform: Platform, device: str, tasks: Sequence[Task], how: Any
+    ) -> Generator[Any, None, None]:
         calls.append([task.name for task in tasks])
-        cost = TaskCost(2e-5, dispatch_s=7e-6 if hosts else 0.0, graph_tried=True, host_left_out=not hosts)
-        return Costs({(task.signature, platform.device(device).model): cost for task in tasks})
+        dispatch_s = 7e-6 if how.hosts else 0.0
+        cost = TaskCost(2e-5, dispatch_s=dispatch_s, graph_tried=True, host_left_out=not how.hosts)
+        yield from ((task.signature, cost) for task in tasks)
 
     monkeypatch.setenv("GRAPHSCHED_CACHE", str(tmp_path))
     monkeypatch.setattr(profiling, "check_is_here", lambda platform, name: None)
-    monkeypatch.setattr(profiling, "_measure_on", measure)
+    monkeypatch.setattr(profiling, "_measured_on", measure)
     return calls
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -194,6 +196,30 @@ def test_no_garbage_is_collected_while_calls_are_timed(monkeypatch: pytest.Monke
     profile(training(), HERE, refresh=True)
     assert set(seen) == {(False, False)}
     assert gc.isenabled()
+
+
+@pytest.mark.parametrize("stopped", [KeyboardInterrupt, RuntimeError])
+def test_what_was_measured_before_it_stopped_is_kept(
+    monkeypatch: pytest.MonkeyPatch, stopped: type[BaseException]
+) -> None:
+    """x ──▶ y ──▶ update(w) ──▶ z: it stops at `update`, and goes on there when it is asked again."""
+    work, real, left = training(), module.measure_on_cpu, iter([None, stopped])
+
+    def measured(calls: list[Callable[[], Any]], threads: int, repeats: int) -> TaskCost:
+        error = next(left, None)
+        if error is not None:
+            raise error
+        return real(calls, threads, repeats)
+
+    monkeypatch.setattr(module, "measure_on_cpu", measured)
+    begun: list[tuple[str, int, int]] = []
+    with pytest.raises((stopped, TaskFailedError)):
+        profile(work, HERE, repeats=3, report=lambda *part: begun.append(part))
+    assert begun == [("y", 1, 3), ("update", 2, 3)]
+    assert torch.is_grad_enabled()
+    assert gc.isenabled()
+    profile(work, HERE, repeats=3, report=lambda *part: begun.append(part))
+    assert begun[2:] == [("update", 1, 2), ("z", 2, 2)]
 
 
 def test_profile_returns_only_what_the_workload_needs() -> None:

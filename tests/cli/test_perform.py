@@ -23,7 +23,7 @@ def test_costs_are_asked_for_once_in_each_mode(monkeypatch: pytest.MonkeyPatch, 
     here, costs = platform(gpus=1), Costs({(work["a"].signature, "GPU"): TaskCost(1.0)})
     asked: list[tuple[str, bool]] = []
 
-    def profile(work: Workload, on: Platform, *, mode: str, concurrency: bool) -> Costs:
+    def profile(work: Workload, on: Platform, *, mode: str, concurrency: bool, report: Any) -> Costs:
         asked.append((mode, concurrency))
         return costs
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from graphsched.cli.progress import progress
+from graphsched.cli.progress import counting, progress
 
 
 def test_lines_count_the_parts_and_remarks_stand_between(capsys: pytest.CaptureFixture[str]) -> None:
@@ -51,3 +51,25 @@ def test_an_interrupt_ends_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert "1/1" not in sys.stderr.getvalue()
+
+
+def test_how_many_there_are_is_known_with_the_first(capsys: pytest.CaptureFixture[str]) -> None:
+    with counting("operations") as report:
+        report("mm", 1, 2)
+        report("relu", 2, 2)
+    assert capsys.readouterr().err == "operations: 2\n"
+    with counting("operations"):
+        pass
+    assert capsys.readouterr().err == ""
+
+
+def test_a_bar_of_parts_that_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names are no markup: x[0] stays what it is."""
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    with counting("operations") as report:
+        report("x[0]", 3, 7)
+    shown = sys.stderr.getvalue()
+    assert "operations: x[0]" in shown
+    assert "2/7" in shown
