@@ -1,4 +1,8 @@
-"""How much of a work in parts is done: a bar on a terminal, a line a part elsewhere; both on stderr."""
+"""How much of a work in parts is done: a bar on a terminal, a line a part elsewhere; both on stderr.
+
+A bar is drawn as a part begins and at no other time: a thread that keeps it moving would take the interpreter from what
+is measured.
+"""
 
 from __future__ import annotations
 
@@ -39,6 +43,7 @@ def counting(title: str) -> Iterator[Callable[[str, int, int], None]]:
 
         def report(part: str, number: int, parts: int) -> None:
             shown.update(task, description=f"{title}: {part}", completed=number - 1, total=parts, visible=True)
+            shown.refresh()
 
         yield report
 
@@ -68,9 +73,11 @@ def _bar(title: str, parts: Sequence[str]) -> Iterator[Callable[[str], None]]:
                 return
             left.remove(text)
             shown.update(task, description=f"{title}: {text}", completed=len(parts) - len(left) - 1)
+            shown.refresh()
 
         yield report
         shown.update(task, completed=len(parts))
+        shown.refresh()
 
 
 def _shown() -> Progress:
@@ -79,4 +86,4 @@ def _shown() -> Progress:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+    return Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import threading
 
 import pytest
 
@@ -73,3 +74,15 @@ def test_a_bar_of_parts_that_are_counted(monkeypatch: pytest.MonkeyPatch) -> Non
     shown = sys.stderr.getvalue()
     assert "operations: x[0]" in shown
     assert "2/7" in shown
+
+
+def test_no_thread_draws_beside_what_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    before = threading.active_count()
+    with counting("operations") as report:
+        report("mm", 1, 2)
+        assert threading.active_count() == before
+    with progress("measuring", ["links"]) as begin:
+        begin("links")
+        assert threading.active_count() == before
