@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from graphsched.cases import Case
+from graphsched.cli.output import say
 from graphsched.cli.request import Request
 from graphsched.costs import Costs
 from graphsched.errors import ScheduleError
@@ -41,6 +42,7 @@ def measured_plan(case: Case, here: Platform, costs: Costs) -> Plan:
     """The plan of a case at the present speed of the dispatching thread, with measured pairs: see `with_pairs`.
 
     A scheduler that simulates is asked a second time, with the pairs of its first plan, where these were not known.
+    Says how many pairs stay unknown.
     """
     from graphsched.calibration import at_pace, present_call_s
     from graphsched.schedulers.registry import find_scheduler, takes_mode
@@ -50,9 +52,22 @@ def measured_plan(case: Case, here: Platform, costs: Costs) -> Plan:
     if case.scheduler in ONE_LANE:
         return plan
     paired = with_pairs(plan, here)
-    if paired.costs == plan.costs or not takes_mode(find_scheduler(case.scheduler)):
-        return paired
-    return with_pairs(make_plan(case, now, paired.costs), here)
+    if paired.costs != plan.costs and takes_mode(find_scheduler(case.scheduler)):
+        paired = with_pairs(make_plan(case, now, paired.costs), here)
+    _tell_unmeasured(paired)
+    return paired
+
+
+def _tell_unmeasured(plan: Plan) -> None:
+    """Say how many pairs of operations that may run side by side have no measured cost."""
+    from graphsched.calibration.meeting import meetings, unmeasured
+
+    left = unmeasured(plan, plan.costs)
+    if left:
+        say(
+            f"{len(left)} of {len(meetings(plan))} pairs of operations that may run side by side are not measured: "
+            "there was no time for them, or they take too many launches"
+        )
 
 
 def with_pairs(plan: Plan, platform: Platform) -> Plan:

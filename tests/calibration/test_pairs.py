@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -359,6 +359,17 @@ def test_chains_start_together_behind_a_spin(monkeypatch: pytest.MonkeyPatch) ->
     assert cuda_pairs._ends_s(((first, 1),), spinner) is None  # type: ignore[arg-type]
 
 
+def test_a_spin_is_as_long_as_the_thread_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No cost of the call is known, which takes 2 ms: the spin of 0.3 ms and 5 µs is over, the next is not."""
+    played, spins = Played(monkeypatch), list[float]()
+    late = Operation((lambda: time.sleep(2e-3),) * 2, TaskCost(1e-5, host_left_out=True))
+    spinner = SimpleNamespace(device=0, spin=spins.append)
+    assert cuda_pairs._ends_s(((late, 1),), spinner) is not None  # type: ignore[arg-type]
+    assert played.log.count("synchronize") == len(spins) >= 2 + cuda_pairs.SAMPLES
+    assert spins[0] < 4e-4
+    assert min(spins[1:]) > 2e-3
+
+
 # -- profile of a plan ----------------------------------------------------------------------------
 
 
@@ -380,12 +391,14 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> list[list[Meetin
         asked.append(wanted)
         return Costs(pairs={(*p.signatures[::way], p.model): Beside(2.0) for p in wanted for way in (1, -1)})
 
-    def operations(work: Workload, platform: Platform, device: str, tasks: Any, *more: Any) -> Costs:
-        return Costs({(task.signature, platform.device(device).model): TaskCost(1.0) for task in tasks})
+    def operations(
+        work: Workload, platform: Platform, device: str, tasks: Any, *more: Any
+    ) -> Generator[Any, None, None]:
+        yield from ((task.signature, TaskCost(1.0)) for task in tasks)
 
     monkeypatch.setenv("GRAPHSCHED_CACHE", str(tmp_path))
     monkeypatch.setattr(profiling, "check_is_here", lambda platform, name: None)
-    monkeypatch.setattr(profiling, "_measure_on", operations)
+    monkeypatch.setattr(profiling, "_measured_on", operations)
     monkeypatch.setattr(profiling, "measure_meetings", pairs)
     return asked
 

@@ -80,3 +80,14 @@ def test_schedulers_that_do_not_simulate_are_asked_once(monkeypatch: pytest.Monk
     plan = measured_plan(case, HERE, costs)
     assert len(measured.plans) == 1
     assert (len(lanes_of(plan)), len(plan.costs.pairs)) == (2, 2)
+
+
+def test_pairs_that_stay_unknown_are_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """a and b on two lanes; nothing is measured, then the pair."""
+    work, costs = two_kinds()
+    monkeypatch.setattr("graphsched.calibration.profile", lambda plan, here: Costs())
+    measured_plan(Case("c", work, scheduler="streams"), HERE, costs)
+    assert "1 of 1 pairs of operations that may run side by side are not measured" in capsys.readouterr().err
+    Measured(monkeypatch, 1.1)
+    measured_plan(Case("c", work, scheduler="streams"), HERE, costs)
+    assert capsys.readouterr().err == ""
