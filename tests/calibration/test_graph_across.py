@@ -58,7 +58,10 @@ def test_one_gpu_has_none() -> None:
 
 
 def test_rows_are_compared_within_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In two of five turns the thread is half as fast and all runs 20 µs longer; one replay is interrupted."""
+    """In two of five turns the thread is half as fast and all runs 20 µs longer, and in the third until `long` is over.
+
+    So of `long` most replays are slow, and of `long_beside` most are not. One replay is interrupted.
+    """
     rows, calls = played(2), iter(range(module.TURNS * len(Rows._fields)))
     builds: list[tuple[list[int], Any]] = []
 
@@ -69,11 +72,11 @@ def test_rows_are_compared_within_a_turn(monkeypatch: pytest.MonkeyPatch) -> Non
     def seen(row: int) -> Replay:
         turn, place = divmod(next(calls), len(Rows._fields))
         assert place == row
-        late_s = 1e-3 if (turn, row) == (2, 4) else 0.0
-        slow = turn in (1, 3)
+        late_s = 1e-3 if (turn, row) == (3, 8) else 0.0
+        slow = turn < 2 or (turn == 2 and row <= Rows._fields.index("long"))
         return Replay(rows[row].host_s * (2 if slow else 1), rows[row].whole_s + late_s + (2e-5 if slow else 0.0))
 
-    paces = iter([6e-6, 6e-6, 12e-6, 12e-6, 6e-6, 6e-6, 12e-6, 12e-6, 6e-6, 6e-6])
+    paces = iter([*[12e-6] * 5, *[6e-6] * 5])
     yardstick = SimpleNamespace(sample_s=lambda: next(paces), close=lambda: None)
     monkeypatch.setattr(module, "Yardstick", lambda device: yardstick)
     monkeypatch.setattr(module, "program_of", program)
