@@ -122,7 +122,7 @@ def each_in_turns_s(few: Program, many: Program, more: int) -> float:
     """Device seconds of each of the `more` calls that row `many` has above row `few`, not below 0; median of turns.
 
     The two are replayed in turn: what makes runs longer for some milliseconds is in one difference and not in the next.
-    All turns together take as long as one `replay_of` of each.
+    All turns together take about as long as one `replay_of` of each.
     """
     turns = [[replay_of(row, at_most_s=RUNS_S / TURNS).whole_s for row in (few, many)] for _ in range(TURNS)]
     return median([each_s(few_s, many_s, more) for few_s, many_s in turns])
