@@ -1,12 +1,12 @@
 """What tasks in CUDA graphs take longer or shorter by what the GPU's caches hold when they start.
 
 Replays repeat, and each writes every value again. Of an input that the graph writes the lines are there as the last
-kernel left them, unless so many others came since that the cache has lost them; of one that it only reads they may be
-there since the replay before. How many came in between is counted in the order of the plan: a value that is read or
-written brings as many as the cache has not. What became of their code: see `simulator.instruction_cache`.
+kernel left them, unless so many others were used since that the cache has lost them; of one that it only reads they may
+be there since the replay before. How many were used in between is counted in the order of the plan, each once, a
+value's own and workspaces too (`simulator.reuse`). What became of their code: see `simulator.instruction_cache`.
 
 Not modelled: lanes that run beside each other, whose actions come in the order of the plan; that an input was read by
-another task since it was written; workspaces; lines that a copy only reads.
+another task since it was written; workspaces in memory that results had; lines that a copy only reads.
 
 Source: counting what came in between is the reuse distance of Mattson et al., Evaluation techniques for storage
 hierarchies, IBM Systems Journal 9 (1970).
@@ -15,11 +15,11 @@ hierarchies, IBM Systems Journal 9 (1970).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from graphsched.costs import TaskCost
 from graphsched.plan import Plan
+from graphsched.simulator.reuse import Recency
 
 Sizes = Mapping[str, int]
 """Bytes of values by name."""
@@ -32,7 +32,7 @@ class Cache(NamedTuple):
     lost: int
 
     def lost_of(self, distance: float) -> float:
-        """Part of a value that is lost when so many bytes came since it was used.
+        """Part of a value that is lost when so many bytes were used since each of its own was.
 
         Example:
             >>> [Cache(100, 300).lost_of(distance) for distance in (50, 200, 400)], Cache(100, 100).lost_of(101)
@@ -43,31 +43,13 @@ class Cache(NamedTuple):
         return 1.0 if distance >= self.lost else (distance - self.held) / (self.lost - self.held)
 
 
-@dataclass(slots=True)
-class Lines:
-    """What one GPU's cache holds of the values of a graph: bytes that came until each was used last."""
-
-    cache: Cache
-    came: float = 0.0
-    used: dict[str, float] = field(default_factory=dict)
-
-    def use(self, values: Sizes) -> float:
-        """Use them; returns the part of their bytes that was lost."""
-        lost = sum(nbytes * self._lost_of(name) for name, nbytes in values.items())
-        self.came += lost
-        self.used.update(dict.fromkeys(values, self.came))
-        return lost / max(1, sum(values.values()))
-
-    def _lost_of(self, name: str) -> float:
-        return self.cache.lost_of(self.came - self.used[name]) if name in self.used else 1.0
-
-
 class Use(NamedTuple):
-    """What one action on a GPU reads and writes there."""
+    """What one action on a GPU reads and writes there, and what it needs beside these while it runs."""
 
     action: int
     reads: Sizes
     writes: Sizes
+    works_in: Sizes
 
 
 def inputs_longer_s(plan: Plan, costs: Mapping[int, TaskCost]) -> dict[int, float]:
@@ -94,14 +76,21 @@ def _parts(uses: Sequence[Use], cache: Cache, written: set[str]) -> dict[int, tu
 
     The second of two rounds counts, which finds what the first has left.
     """
-    lines, parts = Lines(cache), {}
+    recency, parts = Recency(), {}
     for _ in range(2):
         for use in uses:
-            lost = lines.use(use.reads)
-            lines.use(use.writes)
-            fresh = sum(nbytes for name, nbytes in use.reads.items() if name in written)
-            parts[use.action] = (1.0 - lost) * fresh / max(1, sum(use.reads.values())), lost
+            nbytes = max(1, sum(use.reads.values()))
+            lost = sum(size * cache.lost_of(recency.distance(name)) for name, size in use.reads.items()) / nbytes
+            _use(use, recency)
+            fresh = sum(size for name, size in use.reads.items() if name in written)
+            parts[use.action] = (1.0 - lost) * fresh / nbytes, lost
     return parts
+
+
+def _use(use: Use, recency: Recency) -> None:
+    for sizes in (use.reads, use.works_in, use.writes):
+        for name, nbytes in sizes.items():
+            recency.use(name, nbytes)
 
 
 def codes_lost(plan: Plan, costs: Mapping[int, TaskCost], codes: Mapping[int, Collection[str]]) -> dict[int, float]:
@@ -123,15 +112,15 @@ def codes_lost(plan: Plan, costs: Mapping[int, TaskCost], codes: Mapping[int, Co
 
 
 def _codes_lost(uses: Sequence[Use], cache: Cache, codes: Mapping[int, Collection[str]]) -> dict[int, float]:
-    lines, used, found = Lines(cache), dict[str, float](), dict[int, float]()
+    recency, found = Recency(), dict[int, float]()
     for _ in range(2):  # the second round finds what the first has left
         for use in uses:
-            names = codes.get(use.action, ())
-            gone = [cache.lost_of(lines.came - used[name]) if name in used else 1.0 for name in names]
+            names = [f"code of {name}" for name in codes.get(use.action, ())]
+            gone = [cache.lost_of(recency.distance(name)) for name in names]
             found[use.action] = sum(gone) / max(1, len(gone))
-            lines.use(use.reads)
-            lines.use(use.writes)
-            used.update(dict.fromkeys(names, lines.came))
+            _use(use, recency)
+            for name in names:
+                recency.use(name, 0)
     return found
 
 
@@ -159,9 +148,11 @@ def uses_by_device(plan: Plan, costs: Mapping[int, TaskCost]) -> dict[str, list[
         if i in where and task is not None:
             reads = {read.value.root: values[read.value.root].nbytes for read in task.reads}
             made = [values[value.root] for value in (*task.outputs, *task.updates)]
-            found[where[i]].append(Use(i, reads, {value.name: value.nbytes for value in made}))
+            lane, nbytes = plan.lanes[plan.lane_of[i]].name, costs[i].workspace_bytes
+            works_in = {f"workspace of {lane}": nbytes} if nbytes else {}
+            found[where[i]].append(Use(i, reads, {value.name: value.nbytes for value in made}, works_in))
         elif i in plan.copies and plan.copies[i].target in found:
             value = values[plan.copies[i].read.value.root]
             names = [value.name, *(made.name for made in (task.outputs if task is not None else ()))]
-            found[plan.copies[i].target].append(Use(i, {}, dict.fromkeys(names, value.nbytes)))
+            found[plan.copies[i].target].append(Use(i, {}, dict.fromkeys(names, value.nbytes), {}))
     return found

@@ -59,9 +59,39 @@ def test_what_a_cache_does_not_hold_is_lost() -> None:
 
 
 def test_a_cache_loses_part_between_two_sizes() -> None:
-    """Since t2 read x of the replay before, it and t2 brought 32 bytes: half way between 16 and 48."""
+    """x and what t0 returned since it read it, 32 bytes: half way between 16 and 48."""
     assert Cache(16, 48).lost_of(32) == 0.5
-    assert inputs_of(chain_of(1, SMALL, ((8, 8.0), (24, 8.0))))[0] < 3.0
+    assert inputs_of(chain_of(1, SMALL, ((16, 8.0), (48, 8.0)))) == [1.5]
+
+
+def test_what_is_found_again_counts_as_much_as_what_comes() -> None:
+    """x ──▶ a, y ──▶ b, y ──▶ c, x ──▶ d: from a to d, 16 bytes of a, y, b, c and x itself were used, y once."""
+    work = Workload()
+    x, y = (work.input(name, VALUE, device="cuda:0") for name in "xy")
+    for name, value in (("a", x), ("b", y), ("c", y), ("d", x)):
+        work.task(torch.neg, value, name=name)
+    plan = planned(work, platform(dispatch=AT_ONCE), dict.fromkeys("abcd", "cuda:0/s0"))
+    for held, longer_s in ((79, 3.0), (80, 0.0)):
+        cost = costs_of(SMALL, ((held, 8.0),))
+        found = inputs_longer_s(replace(plan, mode="graph"), dict.fromkeys(range(len(plan)), cost))
+        assert found[plan.names.index("d")] == longer_s
+
+
+def test_workspaces_take_room_each_lane_its_own() -> None:
+    """x ──▶ t0 ──▶ t1 in a cache of 147 bytes: x, two results and a workspace for both are 48 and its bytes."""
+    cost = costs_of(SMALL, ((147, 8.0),))
+    for nbytes, longer_s in ((0, 0.0), (99, 0.0), (100, 3.0)):
+        costs = dict.fromkeys(range(2), replace(cost, workspace_bytes=nbytes))
+        assert inputs_longer_s(chain_of(2, SMALL), costs)[0] == longer_s
+    work = Workload()
+    x = work.input("x", VALUE, device="cuda:0")
+    for name in ("t0", "t1"):
+        work.task(torch.neg, x, name=name)
+    apart = replace(planned(work, platform(dispatch=AT_ONCE), {"t0": "cuda:0/s0", "t1": "cuda:0/s1"}), mode="graph")
+    costs = dict.fromkeys(range(2), replace(cost, workspace_bytes=60))
+    assert inputs_longer_s(apart, costs) == {0: 0.0, 1: 0.0}  # t0 has used x since t1 did
+    costs = dict.fromkeys(range(2), replace(cost, workspace_bytes=150))
+    assert inputs_longer_s(apart, costs) == {0: 3.0, 1: 3.0}
 
 
 def test_a_state_is_written_by_its_update() -> None:
