@@ -135,9 +135,10 @@ def way_of_link(bench: Bench, link: Link) -> Way:
     return local_way(bench, gpus[0]) if gpus[0] == gpus[1] else peer_way(bench, gpus[0], gpus[1])
 
 
-def queued_points(bench: Bench, way: Way, largest: int) -> Points:
-    """Points of a way, timed on the device."""
-    return measure_points(lambda n: _sample_s(bench, way, n), transfer_sizes(min(largest, bench.largest)))
+def queued_points(bench: Bench, way: Way, largest: int, *, rising: bool = True) -> Points:
+    """Points of a way, timed on the device; `rising`: see `measure_points`."""
+    sizes = transfer_sizes(min(largest, bench.largest))
+    return measure_points(lambda n: _sample_s(bench, way, n), sizes, rising=rising)
 
 
 def way_s(bench: Bench, way: Way, nbytes: int, repeats: int = 9) -> float:

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 from graphsched.errors import PlatformError
 from graphsched.platform import Link
+from graphsched.platform.disturbed import falls
 from graphsched.platform.parts import LinkMemory
 
 SMALLEST_BYTES = 4 * 1024
 FACTOR = 4
 SHORTEST_S = 1e-9
+AGAIN = 5  # times that sizes are timed again at which something else has been in the way
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +98,28 @@ def measure_points(
     *,
     repeats: Callable[[int], int] = repeats_for,
     overhead_s: float = 0.0,
+    rising: bool = False,
 ) -> Points:
     """Time a transfer at every size: one warm-up, then the median of `repeats(size)` samples.
 
     `overhead_s` is what each sample holds beside the transfer (the call's host time); at most
-    four fifths of a sample are taken off.
+    four fifths of a sample are taken off. Where rates do not fall with the size (`rising`), sizes at which they do are
+    timed again up to `AGAIN` times, and the shortest median counts: something else has been in the way.
     """
-    seconds, spreads = [], []
-    for nbytes in sizes:
+
+    def point(nbytes: int) -> tuple[float, float]:
         time_one(nbytes)
         samples = [time_one(nbytes) for _ in range(repeats(nbytes))]
         middle = median(samples)
-        seconds.append(max(middle - overhead_s, 0.2 * middle, SHORTEST_S))
-        spreads.append((quantile(samples, 0.75) - quantile(samples, 0.25)) / max(middle, SHORTEST_S))
-    return Points(tuple(sizes), tuple(seconds), tuple(spreads))
+        spread = (quantile(samples, 0.75) - quantile(samples, 0.25)) / max(middle, SHORTEST_S)
+        return max(middle - overhead_s, 0.2 * middle, SHORTEST_S), spread
+
+    found = [point(nbytes) for nbytes in sizes]
+    for _ in range(AGAIN if rising else 0):
+        for place in falls(sizes, [seconds for seconds, _ in found]):
+            found[place] = min(found[place], point(sizes[place]))
+    seconds, spreads = zip(*found, strict=True)
+    return Points(tuple(sizes), seconds, spreads)
 
 
 def fit(points: Points) -> tuple[float, float]:

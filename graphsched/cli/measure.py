@@ -131,6 +131,7 @@ def _measured(name: str | None, quick: bool) -> tuple[Platform, Path]:
     from graphsched.calibration.parts import calibration_parts
     from graphsched.cli.progress import progress
     from graphsched.platform.consistency import reconciled
+    from graphsched.platform.disturbed import disturbed
 
     try:
         with progress("measuring this host", calibration_parts(len(host_facts().gpus))) as report:
@@ -140,6 +141,8 @@ def _measured(name: str | None, quick: bool) -> tuple[Platform, Path]:
         say(f"the measurement is not complete: nothing was written, {before}")
         raise
     platform.save(platform_path())
+    for line in disturbed(platform.links):
+        say(f"note: {line}")
     return platform, platform_path()
 
 

@@ -74,3 +74,30 @@ def test_changed_data_is_an_error_that_names_the_way() -> None:
     check_arrived(True, "a", "b")
     with pytest.raises(PlatformError, match="from cuda:0 to cpu arrived changed"):
         check_arrived(False, "cuda:0", "cpu")
+
+
+def timed_in_turn(seconds_by_size: dict[int, list[float]]):
+    """Time of each further transfer of a size, two at a time: the one that warms up, and a sample."""
+    left = {
+        nbytes: iter([second for seconds in found for second in (0.0, seconds)])
+        for nbytes, found in seconds_by_size.items()
+    }
+    return lambda nbytes: next(left[nbytes])
+
+
+def test_a_size_at_which_the_rate_falls_is_timed_again_until_it_does_not() -> None:
+    """At 4,000 bytes something else is in the way twice; 8,000 bytes are as fast as 2,000."""
+    time_one = timed_in_turn({1000: [2.0], 2000: [3.0], 4000: [9.0, 7.0, 6.0], 8000: [12.0]})
+    points = measure_points(time_one, [1000, 2000, 4000, 8000], repeats=lambda _: 1, rising=True)
+    assert points.seconds == (2.0, 3.0, 6.0, 12.0)
+
+
+def test_what_stays_slow_keeps_its_shortest_time() -> None:
+    time_one = timed_in_turn({1000: [1.0], 2000: [9.0, 8.0, 7.0, 5.0, 6.0, 7.0]})
+    points = measure_points(time_one, [1000, 2000], repeats=lambda _: 1, rising=True)
+    assert points.seconds == (1.0, 5.0)
+
+
+def test_rates_that_fall_by_themselves_are_left() -> None:
+    time_one = timed_in_turn({1000: [1.0], 2000: [9.0]})
+    assert measure_points(time_one, [1000, 2000], repeats=lambda _: 1).seconds == (1.0, 9.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from graphsched.calibration import kept_costs
@@ -120,6 +122,14 @@ def test_figures_that_contradict_by_noise_are_reconciled(call, here, monkeypatch
     assert call("measure", "--kept", "--out", "again.json").code == 0
     for name in ("desk.json", "again.json"):
         assert Platform.load(name).capacities == {"m": 9e9}
+
+
+def test_a_link_that_something_else_used_is_named(call, here, monkeypatch):
+    slow = Link("cpu", "cpu", "pinned", 0, 9e9, (), False, (10**6, 10**8), (1e-4, 2e-2))
+    monkeypatch.setattr("graphsched.calibration.measure_platform", lambda **_: replace(NOISY, links=(slow,)))
+    called = call("measure", "--out", "desk.json")
+    assert called.code == 0
+    assert "note: cpu to cpu (pinned): 5 GB/s at 100 MB, 10 GB/s at less: something else used it" in called.err
 
 
 def test_a_kept_platform_is_read_as_it_was_measured(call, here):
