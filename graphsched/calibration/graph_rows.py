@@ -17,6 +17,7 @@ from typing import Any
 from graphsched.calibration.cuda_calls import Yardstick
 from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_replays import Replay, each_s
+from graphsched.executors import waking
 from graphsched.executors.program import Program
 from graphsched.plan import Placement, build_plan
 from graphsched.platform import Device, Dispatch, Platform
@@ -99,7 +100,9 @@ def sequence_of(calls: Calls, device: int, dispatch: Dispatch = EVENTS) -> Progr
 
 def _program(work: Workload, device: str, placement: Placement, dispatch: Dispatch) -> Program:
     here = Platform("here", (Device("cpu", "cpu"), Device(device, "cuda")), dispatch=dispatch)
-    return Program(build_plan(work, here, None, placement, scheduler="calibration"), mode="graph")
+    program = Program(build_plan(work, here, None, placement, scheduler="calibration"), mode="graph")
+    waking.wake(program.gpus)  # it has rested while the program was made
+    return program
 
 
 def replay_of(row: Program, runs: int = RUNS, at_most_s: float = RUNS_S) -> Replay:

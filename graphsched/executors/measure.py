@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphsched.errors import ScheduleError
+from graphsched.executors import waking
 from graphsched.executors.clocks import MEETINGS, DeviceClock, StampClock
 from graphsched.executors.collector import no_collector
 from graphsched.executors.obedience import check_obedience
@@ -45,7 +46,7 @@ def execute(
 ) -> Timeline:
     """Run `plan` for real and measure it.
 
-    After `warmup` runs, `repeats` runs without timing events give the makespan (their median; all
+    The GPUs are woken first (`executors.waking`). After `warmup` runs, `repeats` runs without timing events give the makespan (their median; all
     samples are kept); three more with timing events, or stamps in their place, give the spans: those of
     the run whose makespan is the median. In graph mode each of these follows one like it, unless `warmup` is 0.
     States and torch's random numbers are as before afterwards. Once the repeats have taken `at_most_s` seconds,
@@ -77,6 +78,7 @@ def execute(
         return _execute_on_ranks(plan, inputs or {}, timeout_s=timeout_s, between=between, **counts)
     with Program(plan, mode=mode, timeout_s=timeout_s) as program, _random_numbers_kept(), no_collector():
         program.load(inputs or {})
+        waking.wake(program.gpus)
         run = program.time_once if steps == 1 else partial(program.time_steps, steps, inputs or {})
         for _ in range(warmup):
             run()

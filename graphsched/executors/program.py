@@ -222,9 +222,14 @@ class Program:
         self._at_rest = True
         return seconds
 
+    @property
+    def gpus(self) -> list[int]:
+        """Numbers of the CUDA devices in use."""
+        return list(self._devices)
+
     @functools.cached_property
     def _devices(self) -> list[int]:
-        """Numbers of the CUDA devices in use; asked for in every run."""
+        """The same; asked for in every run."""
         streams = [s for lane in self._cuda.values() for s in (lane.stream, *lane.targets.values())]
         return sorted({s.device.index for s in streams})
 

@@ -53,6 +53,7 @@ def test_a_row_is_a_plan_in_graph_mode(cuda: FakeCuda) -> None:
         assert log == ["a", "b", "a", "b", "a"] * (RUNS_BEFORE + 1)
         assert [row.plan.lanes[lane].name for lane in row.plan.lane_of] == [f"cuda:0/s{k}" for k in (0, 1, 0, 1, 0)]
         assert row.mode == "graph"
+        assert cuda.woken == [0]  # behind the capture, before any replay
         found = replay_of(row)
     assert 0 < found.host_s < found.whole_s
 

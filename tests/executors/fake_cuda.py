@@ -37,6 +37,7 @@ from graphsched.executors import (
     segments,
     stamp_kernel,
     submitting,
+    waking,
 )
 from graphsched.executors.lanes import is_cuda
 from graphsched.plan import Plan
@@ -211,6 +212,7 @@ class FakeCuda:
         self.numbers: dict[int, torch.Tensor] = {}  # where the random numbers of GPUs stand
         self.captured: set[Stream] = set()  # streams of the present capture
         self.stamps = 0
+        self.woken: list[int] = []
         self.told: list[list[int]] = []  # devices whose random numbers a graph was told of
         self.busy = False  # whether the caller's streams always have something to do
 
@@ -231,6 +233,7 @@ class FakeCuda:
             patch.setattr(torch.cuda.nccl, operation, partial(self.together, operation), raising=False)
         patch.setattr(calls, "allow_access", lambda source, target: None)
         patch.setattr(calls, "driver_copy", lambda: self.copy_bytes)
+        patch.setattr(waking, "wake", self.woken.extend)
         patch.setattr(stamp_kernel, "stamp_launch", lambda device: partial(self.stamp, device))
         patch.setattr(stamp_kernel, "new_places", lambda device, places: torch.zeros(places, dtype=torch.int64))
         patch.setattr(lanes, "device_index", lambda name: int(name.partition(":")[2]))
