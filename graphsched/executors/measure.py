@@ -46,9 +46,10 @@ def execute(
 ) -> Timeline:
     """Run `plan` for real and measure it.
 
-    The GPUs are woken first (`executors.waking`). After `warmup` runs, `repeats` runs without timing events give the makespan (their median; all
-    samples are kept); three more with timing events, or stamps in their place, give the spans: those of
-    the run whose makespan is the median. In graph mode each of these follows one like it, unless `warmup` is 0.
+    The GPUs are woken first (`executors.waking`). After `warmup` runs, `repeats` runs without timing
+    events give the makespan (their median; all samples are kept); three more with timing events, or
+    stamps in their place, give the spans: those of the run whose makespan is the median. In graph mode
+    each of these follows one like it, unless `warmup` is 0.
     States and torch's random numbers are as before afterwards. Once the repeats have taken `at_most_s` seconds,
     five are enough. `between` is called before the repeats, after every second of them and at the end, all devices
     idle and no rank at work; where they take less than a millisecond, one that does not count follows each call.

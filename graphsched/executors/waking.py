@@ -2,8 +2,8 @@
 
 On H100s kernels of a megabyte in a CUDA graph took 1.43 µs each until the GPU had worked for a moment without a pause,
 and 1.67 from then on, with all memory in use 1.47 and 1.87, a stamp 0.8 and 1.1. Replays one by one do not end that
-state, nor does a spin, an event, a copy or a pause of seconds (figures: docs/graph-mode.md). What is measured in the one
-is not what runs in the other, so both begin behind some work.
+state, nor does a spin, an event, a copy or a pause of a second (figures: docs/graph-mode.md). What is measured in one
+state is not what runs in the other, so both begin behind some work.
 
 Not modelled: why that is so; how long a GPU must rest to be fast again.
 """
