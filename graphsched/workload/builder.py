@@ -10,7 +10,7 @@ from typing import Any
 import networkx as nx
 
 from graphsched.errors import ForeignValueError, WorkloadError
-from graphsched.workload.calls import Cache, called_task
+from graphsched.workload.calls import Known, called_task
 from graphsched.workload.collective import Collective, collective
 from graphsched.workload.names import numbered, taken
 from graphsched.workload.ordering import Ordering, add_ordered
@@ -51,7 +51,7 @@ class Workload:
         self.returns_unread = True
         self.collectives: list[str] = []
         self._order = Ordering(self.values)
-        self._inferred: Cache = {}
+        self._known = Known()
 
     # -- values that are there before time 0 --------------------------------------------------
 

@@ -2,21 +2,44 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphsched.errors import SignatureError, WorkloadError
 from graphsched.workload.durations import checked_duration
 from graphsched.workload.inference import Inferred, infer, like
-from graphsched.workload.signatures import operation_name, signature
+from graphsched.workload.signatures import lasting, operation_name, signature
 from graphsched.workload.tasks import Operation, Read, Slot, Task, TensorSpec, Value
 
 if TYPE_CHECKING:
     from graphsched.workload.builder import Workload
 
-Cache = dict[tuple[str, int], Inferred]
-"""What operations return, by signature and function."""
+SLOTS = functools.lru_cache(maxsize=None)(Slot)
+CONSTANTS = (int, bool, str, type(None))
+"""Types of arguments that are equal where they mean the same to an operation: not 0.0 and -0.0."""
+
+
+class Called(NamedTuple):
+    """An operation with what it returns, and what its cost is filed under."""
+
+    operation: Operation
+    signature: str
+    inferred: Inferred
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known of operations, so that each is looked at once: most tasks of a workload are alike.
+
+    Attributes:
+        inferred: What they return, by signature and function.
+        called: Calls of values and constants alone, by function, arguments and specifications of what they read.
+    """
+
+    inferred: dict[tuple[str, int], Inferred] = field(default_factory=dict)
+    called: dict[tuple[Any, ...], Called] = field(default_factory=dict)
 
 
 def called_task(
@@ -34,34 +57,68 @@ def called_task(
 ) -> Task:
     """The task of `Workload.task`."""
     values: dict[str, int] = {}
-    positional, named = _template(work, (args, kwargs), values)
-    reads = tuple(work._order.read(work.values[v]) for v in values)
-    operation = Operation(operation_name(function), function, positional, named)
-    filed = signature(operation.name, positional, named, reads)
-    inferred = _inferred(work._inferred, name, operation, reads, outputs, filed)
-    _check_updates(work, name, updates, values, inferred)
-    called = _names_of_outputs(name, names, len(inferred.outputs))
+    pattern = _pattern(work, function, args, kwargs, values) if outputs is None else None
+    template = _template(work, (args, kwargs), values) if pattern is None else None
+    order, owned = work._order, work.values
+    reads = tuple([order.read(owned[v]) for v in values])
+    key = pattern and (*pattern, *[id(read.value.spec) for read in reads])  # these live as long as the workload
+    called = work._known.called.get(key) if key else None
+    if called is None:
+        positional, named = template or _template(work, (args, kwargs), {})
+        called = _called(work._known, name, function, positional, named, reads, outputs)
+        if key:
+            work._known.called[key] = called
+    operation, filed, inferred = called
+    if updates or inferred.updated:
+        _check_updates(work, name, updates, values, inferred)
+    own = _names_of_outputs(name, names, len(inferred.outputs))
     return Task(
         name=name,
         reads=reads,
-        outputs=tuple(_output(work, name, own, i, inferred, reads, updates) for i, own in enumerate(called)),
+        outputs=tuple([_output(work, name, each, i, inferred, reads, updates) for i, each in enumerate(own)]),
         updates=updates,
-        operation=replace(operation, flops=inferred.flops),
+        operation=operation,
         signature=filed,
         devices=devices,
         duration_s=checked_duration(name, duration_s),
     )
 
 
+def _pattern(
+    work: Workload,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    values: dict[str, int],
+) -> tuple[Any, ...] | None:
+    """What tells this call from others but for what it reads; None: not known, and `values` is empty.
+
+    It is known of functions whose name stays, if values and constants alone are given to them.
+    """
+    if not lasting(function):
+        return None
+    found: list[Any] = [id(function), tuple(kwargs)]
+    for thing in (*args, *kwargs.values()):
+        kind = type(thing)
+        if kind is Value:
+            found.append(values.setdefault(work._own(thing).name, len(values)))
+        elif kind in CONSTANTS:
+            found.append((kind, thing))
+        else:
+            values.clear()
+            return None
+    return tuple(found)
+
+
 def _template(work: Workload, thing: Any, values: dict[str, int]) -> Any:
     """`thing` with a `Slot` for each value in it; `values` gets their names and places."""
     if isinstance(thing, Value):
-        return Slot(values.setdefault(work._own(thing).name, len(values)))
+        return SLOTS(values.setdefault(work._own(thing).name, len(values)))
     if isinstance(thing, Operation):
         args, kwargs = _template(work, (thing.args, thing.kwargs), values)
         return replace(thing, args=args, kwargs=kwargs)
     if isinstance(thing, (list, tuple)):
-        return like(thing, (_template(work, t, values) for t in thing))
+        return like(thing, [_template(work, t, values) for t in thing])
     if isinstance(thing, Mapping):
         return {k: _template(work, t, values) for k, t in thing.items()}
     if hasattr(thing, "untyped_storage"):
@@ -72,8 +129,23 @@ def _template(work: Workload, thing: Any, values: dict[str, int]) -> Any:
     return thing
 
 
+def _called(
+    known: Known,
+    name: str,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    reads: tuple[Read, ...],
+    outputs: int | Sequence[TensorSpec] | None,
+) -> Called:
+    operation = Operation(operation_name(function), function, args, kwargs)
+    filed = signature(operation.name, args, kwargs, reads)
+    inferred = _inferred(known.inferred, name, operation, reads, outputs, filed)
+    return Called(replace(operation, flops=inferred.flops), filed, inferred)
+
+
 def _inferred(
-    known: Cache,
+    known: dict[tuple[str, int], Inferred],
     name: str,
     operation: Operation,
     reads: tuple[Read, ...],

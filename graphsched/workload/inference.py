@@ -52,8 +52,8 @@ def fill(template: Any, values: Sequence[Any]) -> Any:
 
 def like(sequence: Any, items: Iterable[Any]) -> Any:
     """`items` as a list, tuple or named tuple of the type of `sequence`."""
-    make = getattr(type(sequence), "_make", type(sequence))
-    return make(items)
+    kind = type(sequence)
+    return kind(items) if kind is list or kind is tuple else getattr(kind, "_make", kind)(items)
 
 
 def returned_tensors(result: Any) -> list[Any]:

@@ -17,6 +17,8 @@ from graphsched.workload.tasks import Operation, Read, Slot
 
 Seen = dict[int, Any]  # objects described so far, by id: each is described once, so that circles end
 
+_OVERLOADS = ("OpOverload", "OpOverloadPacket")
+_WITHOUT_CODE = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
 _INSTALLED = tuple(sysconfig.get_path(key) for key in ("stdlib", "purelib", "platlib"))
 
 
@@ -37,11 +39,22 @@ def operation_name(function: Callable[..., Any]) -> str:
     return _name(function, {})
 
 
+def lasting(function: Any) -> bool:
+    """Whether the name of `function` stays as it is: it has no code of Python, so none that captures or names anything.
+
+    Example:
+        >>> import math
+        >>> lasting(math.sqrt), lasting(lambda x: x)
+        (True, False)
+    """
+    return type(function) in _WITHOUT_CODE or type(function).__name__ in _OVERLOADS
+
+
 def _name(function: Any, seen: Seen) -> str:
     if isinstance(function, functools.partial):
         parts = (_stable(function.args, seen), _stable(function.keywords, seen))
         return f"partial({_name(function.func, seen)},{','.join(parts)})"
-    if type(function).__name__ in ("OpOverload", "OpOverloadPacket"):
+    if type(function).__name__ in _OVERLOADS:
         return f"torch.ops.{function}"
     if hasattr(type(function), "operation_name"):
         return str(function.operation_name)
