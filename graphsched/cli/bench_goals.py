@@ -118,7 +118,8 @@ def _scheduler_goals(data: Mapping[str, Any]) -> Iterator[Goal]:
             )
     for row in data.get("workloads", ()):
         if row["tasks"] in WORKLOAD_S:
-            name = f"building and checking {row['tasks']:,} tasks, {row['edges']:,} edges"
+            how = "call by call" if row["graph"] == "calls" else "and checking"
+            name = f"building {how} {row['tasks']:,} tasks, {row['edges']:,} edges"
             yield Goal(name, "s", WORKLOAD_S[row["tasks"]], row["seconds"])
 
 

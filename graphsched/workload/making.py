@@ -1,4 +1,4 @@
-"""Values and reads of bare graphs, hundreds of thousands at a time.
+"""Values and reads, hundreds of thousands at a time.
 
 Their classes are frozen, and so set each field by `object.__setattr__`: that takes three times as long as to set it
 where the class keeps it, which is what is done here.

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import networkx as nx
 
+from graphsched.workload.making import first_read
 from graphsched.workload.tasks import Read, Task, Value
 
 
@@ -26,6 +27,7 @@ class Ordering:
         self._values = values
         self._writers: dict[str, list[str]] = {}  # root -> tasks that updated it, in order
         self._readers: dict[str, dict[str, None]] = {}  # root -> tasks that read its present version
+        self._firsts: dict[str, Read] = {}  # value -> the read of it as its producer made it, for all who do
         self.barrier: str | None = None
         self.since_barrier: dict[str, None] = {}
 
@@ -35,9 +37,13 @@ class Ordering:
 
     def read(self, value: Value) -> Read:
         """A read of the present version of `value`."""
-        writers = self._writers.get(value.root, [])
-        source = writers[-1] if len(writers) > value.born else value.producer
-        return Read(value, len(writers), source)
+        writers = self._writers.get(value.root)
+        if not writers:
+            found = self._firsts.get(value.name)
+            if found is None:
+                found = self._firsts[value.name] = first_read(value)
+            return found
+        return Read(value, len(writers), writers[-1] if len(writers) > value.born else value.producer)
 
     def before(self, task: Task) -> dict[str, dict[str, int]]:
         """The tasks that `task` comes after, each with the bytes of the values that it passes; none: it only orders."""

@@ -76,6 +76,11 @@ def test_growth(power: Any, held: bool) -> None:
     assert found["building and checking 100,000 tasks, 200,000 edges"][1]
 
 
+def test_workloads_that_are_built_call_by_call() -> None:
+    row = {"graph": "calls", "tasks": 100_000, "edges": 5, "seconds": 2.5, "bare_seconds": 1.0}
+    assert goals(workloads=[row]) == {"building call by call 100,000 tasks, 5 edges": (2.5, False)}
+
+
 def test_exponents() -> None:
     row = growth("it", [10, 100], [5.0, 500.0])
     assert (row["smallest"], row["largest"]) == (10, 100)

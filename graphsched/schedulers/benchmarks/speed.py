@@ -12,7 +12,7 @@ import networkx as nx
 
 from graphsched.platform import Device, Link, Platform
 from graphsched.schedulers.registry import find_scheduler
-from graphsched.workload import Workload
+from graphsched.workload import TensorSpec, Value, Workload
 
 DEVICES = 8
 FEW_TASKS, MANY_TASKS = 1_000, 10_000
@@ -48,16 +48,17 @@ def bench_schedulers(tasks: Sequence[int]) -> list[dict[str, Any]]:
 
 
 def bench_workloads(tasks: Sequence[int]) -> list[dict[str, Any]]:
-    """Seconds that building workloads of so many tasks from bare graphs takes.
+    """Seconds that building workloads of so many tasks takes: from bare graphs, and call by call.
 
     Returns:
-        Rows of ``graph`` (``tree``: each task has one parent and one duration; ``random``: see `random_graph`),
-        ``tasks``, ``edges`` and ``seconds``: the least of five times of `Workload.from_graph`, which checks names,
-        durations and sizes, and that there is no cycle.
+        Rows of ``graph`` (``tree``: each task has one parent and one duration; ``random``: see `random_graph`;
+        ``calls``: see `_called`), ``tasks``, ``edges`` and ``seconds``: the least of five times of
+        `Workload.from_graph`, which checks names, durations and sizes, and that there is no cycle, or of as many calls
+        of `Workload.task`; of these also ``bare_seconds``: of a loop that puts the same graph into networkx.
 
     Example:
         >>> [(row["graph"], row["tasks"], row["edges"]) for row in bench_workloads([10])]
-        [('tree', 10, 9), ('random', 10, 18)]
+        [('tree', 10, 9), ('random', 10, 18), ('calls', 10, 14)]
     """
     rows = []
     for n in tasks:
@@ -65,7 +66,39 @@ def bench_workloads(tasks: Sequence[int]) -> list[dict[str, Any]]:
             graph = make(n)
             seconds = min(_seconds(partial(Workload.from_graph, graph)) for _ in range(REPEATS))
             rows.append({"graph": name, "tasks": n, "edges": graph.number_of_edges(), "seconds": seconds})
+        read = _read_by(n)
+        edges = _called(read).graph.number_of_edges()
+        seconds, bare = (min(_seconds(partial(build, read)) for _ in range(REPEATS)) for build in (_called, _bare))
+        rows.append({"graph": "calls", "tasks": n, "edges": edges, "seconds": seconds, "bare_seconds": bare})
     return rows
+
+
+def _read_by(tasks: int, seed: int = 0) -> list[tuple[int, int]]:
+    """For each task the two that it reads, of the 50 before it; itself stands for the input."""
+    random_of = random.Random(seed)
+    return [(random_of.randint(max(0, i - 50), i), random_of.randint(max(0, i - 50), i)) for i in range(tasks)]
+
+
+def _called(read: Sequence[tuple[int, int]]) -> Workload:
+    """A workload of sums of two values, as a user builds it."""
+    import torch
+
+    work = Workload("calls")
+    x = work.input("x", TensorSpec((4,)))
+    values: list[Value] = []
+    for i, places in enumerate(read):
+        one, other = (values[place] if place < i else x for place in places)
+        values.append(work.task(torch.add, one, other, name=f"t{i}"))
+    return work
+
+
+def _bare(read: Sequence[tuple[int, int]]) -> nx.DiGraph:
+    """The same graph, without what its tasks are."""
+    graph = nx.DiGraph()
+    for i, places in enumerate(read):
+        graph.add_node(f"t{i}", task=i)
+        graph.add_edges_from((f"t{place}", f"t{i}", {"nbytes": 16}) for place in places if place < i)
+    return graph
 
 
 def _timed(name: str, work: Workload, platform: Platform) -> float:

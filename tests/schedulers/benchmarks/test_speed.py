@@ -8,6 +8,7 @@ import networkx as nx
 import pytest
 
 from graphsched.schedulers.benchmarks import peer as peer
+from graphsched.schedulers.benchmarks import speed
 from graphsched.schedulers.benchmarks.speed import bench_schedulers, bench_workloads, random_graph, random_tree
 
 
@@ -32,8 +33,18 @@ def test_rows_of_workloads() -> None:
     rows = bench_workloads([5, 20])
     found = [(r["graph"], r["tasks"], r["edges"]) for r in rows]
     random = {n: random_graph(n).number_of_edges() for n in (5, 20)}
-    assert found == [("tree", 5, 4), ("random", 5, random[5]), ("tree", 20, 19), ("random", 20, random[20])]
+    assert [row for row in found if row[0] != "calls"] == [
+        ("tree", 5, 4), ("random", 5, random[5]), ("tree", 20, 19), ("random", 20, random[20]),
+    ]  # fmt: skip
+    assert [(name, n) for name, n, _ in found if name == "calls"] == [("calls", 5), ("calls", 20)]
     assert all(r["seconds"] > 0 for r in rows)
+    assert all(r["bare_seconds"] > 0 for r in rows if r["graph"] == "calls")
+
+
+def test_a_bare_loop_makes_the_graph_that_calls_make() -> None:
+    read = speed._read_by(200)
+    assert nx.utils.edges_equal(speed._called(read).graph.edges(), speed._bare(read).edges(), directed=True)
+    assert all(place <= i for i, places in enumerate(read) for place in places)
 
 
 def test_tree() -> None:
