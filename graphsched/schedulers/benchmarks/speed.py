@@ -54,7 +54,7 @@ def bench_workloads(tasks: Sequence[int]) -> list[dict[str, Any]]:
         Rows of ``graph`` (``tree``: each task has one parent and one duration; ``random``: see `random_graph`;
         ``calls``: see `_called`), ``tasks``, ``edges`` and ``seconds``: the least of five times of
         `Workload.from_graph`, which checks names, durations and sizes, and that there is no cycle, or of as many calls
-        of `Workload.task`; of these also ``bare_seconds``: of a loop that puts the same graph into networkx.
+        of `Workload.task`; of these also ``bare_s``: of a loop that puts the same graph into networkx.
 
     Example:
         >>> [(row["graph"], row["tasks"], row["edges"]) for row in bench_workloads([10])]
@@ -69,7 +69,7 @@ def bench_workloads(tasks: Sequence[int]) -> list[dict[str, Any]]:
         read = _read_by(n)
         edges = _called(read).graph.number_of_edges()
         seconds, bare = (min(_seconds(partial(build, read)) for _ in range(REPEATS)) for build in (_called, _bare))
-        rows.append({"graph": "calls", "tasks": n, "edges": edges, "seconds": seconds, "bare_seconds": bare})
+        rows.append({"graph": "calls", "tasks": n, "edges": edges, "seconds": seconds, "bare_s": bare})
     return rows
 
 

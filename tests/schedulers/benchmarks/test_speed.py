@@ -38,7 +38,7 @@ def test_rows_of_workloads() -> None:
     ]  # fmt: skip
     assert [(name, n) for name, n, _ in found if name == "calls"] == [("calls", 5), ("calls", 20)]
     assert all(r["seconds"] > 0 for r in rows)
-    assert all(r["bare_seconds"] > 0 for r in rows if r["graph"] == "calls")
+    assert all(r["bare_s"] > 0 for r in rows if r["graph"] == "calls")
 
 
 def test_a_bare_loop_makes_the_graph_that_calls_make() -> None:
