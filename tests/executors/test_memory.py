@@ -10,9 +10,10 @@ import torch
 
 from graphsched.errors import TaskFailedError
 from graphsched.executors import Program
+from graphsched.executors.memory import check_memory
 from graphsched.plan import Plan
 from graphsched.workload import TensorSpec, Workload
-from tests.executors.programs import WORKERS, by_hand
+from tests.executors.programs import WORKERS, by_hand, machine
 
 ONE = [TensorSpec((1,))]
 
@@ -143,3 +144,12 @@ def test_inputs_states_and_host_buffers_are_given_back_at_the_end() -> None:
     assert all(ref() is not None for ref in held)
     program.close()
     assert all(ref() is None for ref in held)
+
+
+def test_where_nothing_is_known_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row: tasks that read and return nothing, without costs."""
+    work = Workload()
+    work.task(print, name="a", outputs=[], device="cuda:0")
+    plan = by_hand(work, machine("cuda:0"), "cuda:0/s0")
+    monkeypatch.setattr("graphsched.executors.memory.available_bytes", lambda *_: pytest.fail("asked"))
+    check_memory(plan)
