@@ -118,8 +118,7 @@ def measure_points(
     for _ in range(AGAIN if rising else 0):
         for place in falls(sizes, [seconds for seconds, _ in found]):
             found[place] = min(found[place], point(sizes[place]))
-    seconds, spreads = zip(*found, strict=True)
-    return Points(tuple(sizes), seconds, spreads)
+    return Points(tuple(sizes), tuple(seconds for seconds, _ in found), tuple(spread for _, spread in found))
 
 
 def fit(points: Points) -> tuple[float, float]:

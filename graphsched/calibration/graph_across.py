@@ -25,6 +25,7 @@ from graphsched.calibration.cuda_calls import Yardstick
 from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_replays import Replay, each_s
 from graphsched.calibration.graph_rows import TINY_ELEMENTS, replay_of
+from graphsched.executors import waking
 from graphsched.executors.program import Program
 from graphsched.plan import Placement, build_plan
 from graphsched.platform import Device, Link, Platform
@@ -127,7 +128,7 @@ def program_of(devices: Sequence[int], build: Build) -> Program:
     links += tuple(Link("cpu", name, "pinned", 1e-5, 1e10) for name in names)
     here = Platform("here", (Device("cpu", "cpu"), *map(partial(Device, kind="cuda"), names)), links)
     placement = Placement([task.name for task in work.tasks], lanes)
-    return Program(build_plan(work, here, None, placement, scheduler="calibration"), mode="graph")
+    return waking.awake(Program(build_plan(work, here, None, placement, scheduler="calibration"), mode="graph"))
 
 
 def on_each(work: Workload, names: Sequence[str], lanes: int = 1) -> dict[str, str]:

@@ -98,9 +98,7 @@ def sequence_of(calls: Calls, device: int, dispatch: Dispatch = EVENTS) -> Progr
 
 def _program(work: Workload, device: str, placement: Placement, dispatch: Dispatch) -> Program:
     here = Platform("here", (Device("cpu", "cpu"), Device(device, "cuda")), dispatch=dispatch)
-    program = Program(build_plan(work, here, None, placement, scheduler="calibration"), mode="graph")
-    waking.wake(program.gpus)  # it has rested while the program was made
-    return program
+    return waking.awake(Program(build_plan(work, here, None, placement, scheduler="calibration"), mode="graph"))
 
 
 def replay_of(row: Program, runs: int = RUNS, at_most_s: float = RUNS_S) -> Replay:

@@ -9,6 +9,7 @@ import statistics
 from collections.abc import Sequence
 from contextlib import ExitStack
 
+from graphsched.executors import waking
 from graphsched.executors.program import Program
 from graphsched.plan import Placement, Plan, build_plan
 from graphsched.platform import Device, Link, Platform
@@ -110,6 +111,6 @@ def _platform(names: Sequence[str]) -> Platform:
 def _turns(plans: Sequence[Plan], rounds: int) -> list[list[float]]:
     """Makespans of each plan in graph mode, one after the other in each round."""
     with ExitStack() as stack:
-        programs = [stack.enter_context(Program(plan, mode="graph")) for plan in plans]
+        programs = [stack.enter_context(waking.awake(Program(plan, mode="graph"))) for plan in plans]
         rows = [[program.time_once() for program in programs] for _ in range(rounds + 2)][2:]
     return [list(column) for column in zip(*rows, strict=True)]

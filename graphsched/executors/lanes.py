@@ -189,12 +189,12 @@ def device_index(name: str) -> int:
         ExecutionError: There is no such device here.
     """
     kind, _, number = name.partition(":")
-    if kind != "cuda" or not number.isdecimal() or int(number) >= _visible():
+    if kind != "cuda" or not number.isdecimal() or int(number) >= visible_gpus():
         raise _not_here([name])
     return int(number)
 
 
-def _visible() -> int:
+def visible_gpus() -> int:
     """How many GPUs this process sees."""
     import torch
 
@@ -202,7 +202,7 @@ def _visible() -> int:
 
 
 def _not_here(devices: list[str]) -> ExecutionError:
-    here, shown = _visible(), os.environ.get("CUDA_VISIBLE_DEVICES")
+    here, shown = visible_gpus(), os.environ.get("CUDA_VISIBLE_DEVICES")
     names = ", ".join(f"cuda:{i}" for i in range(here)) or "none"
     return ExecutionError(
         f"the plan runs on {', '.join(devices)}, this host has {here} CUDA devices ({names}) and not "

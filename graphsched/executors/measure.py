@@ -16,6 +16,7 @@ from graphsched.errors import ScheduleError
 from graphsched.executors import waking
 from graphsched.executors.clocks import MEETINGS, DeviceClock, StampClock
 from graphsched.executors.collector import no_collector
+from graphsched.executors.lanes import visible_gpus
 from graphsched.executors.obedience import check_obedience
 from graphsched.executors.program import Program
 from graphsched.executors.stamp_kernel import Stamp, StampMemory
@@ -46,7 +47,7 @@ def execute(
 ) -> Timeline:
     """Run `plan` for real and measure it.
 
-    The GPUs are woken first (`executors.waking`). After `warmup` runs, `repeats` runs without timing
+    In one process GPUs are woken first (`executors.waking`). After `warmup` runs, `repeats` runs without timing
     events give the makespan (their median; all samples are kept); three more with timing events, or
     stamps in their place, give the spans: those of the run whose makespan is the median. In graph mode
     each of these follows one like it, unless `warmup` is 0.
@@ -225,13 +226,14 @@ def _waits_of_lanes(program: Program | RankProgram) -> set[int]:
 
 
 def time_callable(function: Callable[[], Any], *, repeats: int = 20, warmup: int = 3) -> tuple[float, ...]:
-    """Seconds of each of `repeats` calls of `function`, all CUDA devices idle before and after.
+    """Seconds of each of `repeats` calls of `function`, all CUDA devices idle before and after, and woken first.
 
     Example:
         >>> len(time_callable(lambda: None, repeats=3))
         3
     """
     samples = []
+    waking.wake(range(visible_gpus()))
     with no_collector():
         for i in range(warmup + repeats):
             _synchronize()

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from graphsched.errors import ExecutionError
-from graphsched.executors import measure
+from graphsched.executors import measure, waking
 from graphsched.executors.collector import no_collector
 from graphsched.executors.program import Program
 from graphsched.executors.ranges import marked_by, profiler_range
@@ -126,6 +126,7 @@ def _once(measured: Timeline, mode: str, name: str, timeout_s: float) -> Profile
 
     clock, name = f"graphsched clock of {name}", f"graphsched {name}"
     with Program(measured.plan, mode=mode, timeout_s=timeout_s) as program, no_collector():
+        waking.wake(program.gpus)
         for _ in range(WARM_RUNS):
             program.time_once()
         program.time_spans()

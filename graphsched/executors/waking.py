@@ -12,9 +12,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from graphsched.executors.program import Program
 
 ELEMENTS, CALLS = 2**18, 300
+
+
+def awake(program: Program) -> Program:
+    """`program`, its GPUs woken: they have rested while it was made."""
+    try:
+        wake(program.gpus)
+    except BaseException:
+        program.close()
+        raise
+    return program
 
 
 def wake(devices: Iterable[int]) -> None:

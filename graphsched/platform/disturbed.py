@@ -1,19 +1,19 @@
 """Links that something else used while they were measured.
 
 Larger copies over one bus are no slower a byte than smaller ones: over the links of pinned memory and between GPUs that
-were recorded while a host was quiet, rates fall by less than 3 % from a size to the next. Inside a device they do fall,
-where a cache no longer holds the copy, and over fresh or pageable memory.
+were recorded while a host was quiet, rates fall by less than 3 % from a size to the next. Inside a device and within a
+host's memory they do fall, where a cache no longer holds the copy, and over fresh or pageable memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from graphsched.platform.parts import Link
+from graphsched.platform.parts import HOST_MEMORY, Link
 from graphsched.quantities import bytes_text
 
 FALL = 0.03
-RISING = ("pinned", "peer")  # memory of links whose rate does not fall
+RISING = ("pinned", "peer")  # memory of links whose rate does not fall, but for links within a host's memory
 
 
 def falls(sizes_bytes: Sequence[int], seconds: Sequence[float]) -> tuple[int, ...]:
@@ -41,7 +41,8 @@ def disturbed(links: Iterable[Link]) -> tuple[str, ...]:
     """
     lines = []
     for link in links:
-        places = falls(link.sizes_bytes, link.seconds) if link.memory in RISING else ()
+        rising = link.memory in RISING and HOST_MEMORY not in link.crosses
+        places = falls(link.sizes_bytes, link.seconds) if rising else ()
         if places:
             rates = [nbytes / size_s for nbytes, size_s in zip(link.sizes_bytes, link.seconds, strict=True)]
             worst = min(places, key=lambda place: rates[place] / max(rates[:place]))

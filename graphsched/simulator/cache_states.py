@@ -149,7 +149,7 @@ def uses_by_device(plan: Plan, costs: Mapping[int, TaskCost]) -> dict[str, list[
             reads = {read.value.root: values[read.value.root].nbytes for read in task.reads}
             made = [values[value.root] for value in (*task.outputs, *task.updates)]
             lane, nbytes = plan.lanes[plan.lane_of[i]].name, costs[i].workspace_bytes
-            works_in = {f"workspace of {lane}": nbytes} if nbytes else {}
+            works_in = {f"workspace of {nbytes} bytes on {lane}": nbytes} if nbytes else {}
             found[where[i]].append(Use(i, reads, {value.name: value.nbytes for value in made}, works_in))
         elif i in plan.copies and plan.copies[i].target in found:
             value = values[plan.copies[i].read.value.root]

@@ -83,6 +83,7 @@ class Workload:
             spec = TensorSpec.of(tensor)
         else:
             raise WorkloadError(f"{kind} {name!r} must be a tensor or a TensorSpec, got {type(tensor).__name__}")
+        spec = self._known.spec(spec)
         value = self._new_value(Value(self._free_name(name), kind, spec.nbytes, spec, device=device))
         if not isinstance(tensor, TensorSpec):
             self.tensors[name] = tensor

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SLOTS = functools.lru_cache(maxsize=None)(Slot)
 CONSTANTS = (int, bool, str, type(None))
-"""Types of arguments that are equal where they mean the same to an operation: not 0.0 and -0.0."""
+"""Types of arguments that are equal where they mean the same to an operation, as 0.0 and -0.0 do not."""
 
 
 class Called(NamedTuple):
@@ -35,11 +35,21 @@ class Known:
 
     Attributes:
         inferred: What they return, by signature and function.
-        called: Calls of values and constants alone, by function, arguments and specifications of what they read.
+        called: Calls of values and constants alone, by function, arguments and specifications of what they read, the
+            first and the last by their `id`: what is here keeps them, so a copy of it begins empty.
+        specs: One of all that are equal.
     """
 
     inferred: dict[tuple[str, int], Inferred] = field(default_factory=dict)
     called: dict[tuple[Any, ...], Called] = field(default_factory=dict)
+    specs: dict[TensorSpec, TensorSpec] = field(default_factory=dict)
+
+    def __reduce__(self) -> tuple[type[Known], tuple[()]]:
+        return Known, ()
+
+    def spec(self, spec: TensorSpec) -> TensorSpec:
+        """The one that stands for all that are equal to `spec`."""
+        return self.specs.setdefault(spec, spec)
 
 
 def called_task(
@@ -61,7 +71,7 @@ def called_task(
     template = _template(work, (args, kwargs), values) if pattern is None else None
     order, owned = work._order, work.values
     reads = tuple([order.read(owned[v]) for v in values])
-    key = pattern and (*pattern, *[id(read.value.spec) for read in reads])  # these live as long as the workload
+    key = pattern and (*pattern, *[id(read.value.spec) for read in reads])
     called = work._known.called.get(key) if key else None
     if called is None:
         positional, named = template or _template(work, (args, kwargs), {})
@@ -104,6 +114,8 @@ def _pattern(
             found.append(values.setdefault(work._own(thing).name, len(values)))
         elif kind in CONSTANTS:
             found.append((kind, thing))
+        elif kind is float:
+            found.append((kind, thing.hex()))
         else:
             values.clear()
             return None
@@ -141,6 +153,7 @@ def _called(
     operation = Operation(operation_name(function), function, args, kwargs)
     filed = signature(operation.name, args, kwargs, reads)
     inferred = _inferred(known.inferred, name, operation, reads, outputs, filed)
+    inferred = replace(inferred, outputs=tuple(map(known.spec, inferred.outputs)))
     return Called(replace(operation, flops=inferred.flops), filed, inferred)
 
 

@@ -40,7 +40,7 @@ def operation_name(function: Callable[..., Any]) -> str:
 
 
 def lasting(function: Any) -> bool:
-    """Whether the name of `function` stays as it is: it has no code of Python, so none that captures or names anything.
+    """Whether the name of `function` stays as it is: it has no code of Python, whose name has a hash of it.
 
     Example:
         >>> import math

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 
-from graphsched.executors.measure import execute
+from graphsched.executors import measure, waking
+from graphsched.executors.measure import execute, time_callable
 from graphsched.executors.waking import CALLS, ELEMENTS, wake
 from graphsched.workload import Workload
 from tests.executors.fake_cuda import FakeCuda
@@ -52,6 +54,34 @@ def test_a_plan_is_measured_on_gpus_that_are_awake(cuda: Callable[[int], FakeCud
     execute(plan, repeats=1, warmup=0)
     assert fake.woken == [0, 1]
     assert set(seen[-4:]) == {2}
+
+
+class Row:
+    """A program that is made, and may be closed."""
+
+    gpus, closed = (0,), False
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_a_program_whose_gpus_cannot_be_woken_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    row: Any = Row()
+    monkeypatch.setattr(waking, "wake", lambda _: None)
+    assert waking.awake(row) is row
+    assert not row.closed
+    monkeypatch.setattr(waking, "wake", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        waking.awake(row)
+    assert row.closed
+
+
+def test_callables_of_others_are_timed_on_gpus_that_are_awake(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[list[int] | str] = []
+    monkeypatch.setattr(measure, "visible_gpus", lambda: 2)
+    monkeypatch.setattr(waking, "wake", lambda devices: seen.append(list(devices)))
+    time_callable(lambda: seen.append("called"), repeats=1, warmup=1)
+    assert seen == [[0, 1], "called", "called"]
 
 
 @pytest.mark.gpu

@@ -83,6 +83,8 @@ def test_workspaces_take_room_each_lane_its_own() -> None:
     for nbytes, longer_s in ((0, 0.0), (99, 0.0), (100, 3.0)):
         costs = dict.fromkeys(range(2), replace(cost, workspace_bytes=nbytes))
         assert inputs_longer_s(chain_of(2, SMALL), costs)[0] == longer_s
+    small_behind_large = {0: replace(cost, workspace_bytes=100), 1: replace(cost, workspace_bytes=1)}
+    assert inputs_longer_s(chain_of(2, SMALL), small_behind_large)[0] == 3.0
     work = Workload()
     x = work.input("x", VALUE, device="cuda:0")
     for name in ("t0", "t1"):

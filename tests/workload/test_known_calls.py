@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import gc
+import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -66,8 +70,32 @@ def test_arguments_by_place_and_by_name_are_told_apart() -> None:
 def test_sizes_are_told_apart_and_what_is_returned_too() -> None:
     work, x, _ = two()
     wide = work.input("wide", TensorSpec((4, 8)))
-    shapes = [work.task(torch.mm, x, value, name=f"of_{value.name}").spec.shape for value in (x, wide, x, wide)[:2]]
-    assert shapes == [(4, 4), (4, 8)]
+    made = [work.task(torch.mm, x, value, name=f"t{k}") for k, value in enumerate((x, wide, x, wide))]
+    assert [value.spec.shape for value in made] == [(4, 4), (4, 8)] * 2
+
+
+def test_layers_with_values_of_their_own_share_what_is_known() -> None:
+    """x ──▶ mm(w) ──▶ relu ──▶ mul(½) ──▶ mm(w) ──▶ …: each w and ½ another object."""
+    work, x, _ = two()
+    for k in range(20):
+        w = work.input(f"w{k}", torch.rand(4, 4))
+        x = work.task(torch.mul, work.task(torch.relu, work.task(torch.mm, x, w)), float("0.5"))
+    assert len({id(task.operation) for task in work.tasks}) == 3
+    assert len({id(value.spec) for value in work.values.values()}) == 1
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda work: pickle.loads(pickle.dumps(work))])
+def test_a_copy_knows_nothing_by_the_addresses_of_the_original(copied: Callable[[Workload], Workload]) -> None:
+    """Specifications of the copy may lie where those of the original lay."""
+    work = Workload()
+    for k in range(200):
+        work.task(torch.relu, work.input(f"x{k}", TensorSpec((4, k + 1))), name=f"a{k}")
+    other = copied(work)
+    del work
+    gc.collect()
+    for k in range(2000):
+        y = other.input(f"y{k}", TensorSpec((7, k + 1)))
+        assert other.task(torch.relu, y, name=f"r{k}").spec.shape == (7, k + 1)
 
 
 def test_code_that_changes_is_looked_at_each_time() -> None:
