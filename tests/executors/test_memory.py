@@ -147,9 +147,16 @@ def test_inputs_states_and_host_buffers_are_given_back_at_the_end() -> None:
 
 
 def test_where_nothing_is_known_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A row: tasks that read and return nothing, without costs."""
-    work = Workload()
-    work.task(print, name="a", outputs=[], device="cuda:0")
-    plan = by_hand(work, machine("cuda:0"), "cuda:0/s0")
-    monkeypatch.setattr("graphsched.executors.memory.available_bytes", lambda *_: pytest.fail("asked"))
-    check_memory(plan)
+    """A row: tasks that read and return nothing, without costs; a plan with a value is asked for."""
+    asked: list[str] = []
+
+    def available_bytes(_: Plan, device: str) -> int:
+        asked.append(device)
+        return 0
+
+    monkeypatch.setattr("graphsched.executors.memory.available_bytes", available_bytes)
+    for outputs, devices in (([], []), ([TensorSpec((4,))], ["cuda:0"])):
+        work = Workload()
+        work.task(print, name="a", outputs=outputs, device="cuda:0")
+        check_memory(by_hand(work, machine("cuda:0"), "cuda:0/s0"))
+        assert sorted(set(asked)) == devices
