@@ -239,6 +239,9 @@ def test_pairs_are_merged_and_chosen_with_their_operations() -> None:
         (lambda: Kernel(1, 1, True, 1), "threads of Kernel is True"),
         (lambda: Kernel(1, 1, 1, 1, math.nan), "share of a kernel"),
         (lambda: Kernel(1, 1, 1, 1, 1.0, 7), "code of a kernel is 7: text is needed"),  # type: ignore[arg-type]
+        (lambda: Kernel(1, 1, 1, 1, relief=0.0), "relief of a kernel is 0.0: above 0 and at most 1"),
+        (lambda: Kernel(1, 1, 1, 1, relief=1.5), "relief of a kernel is 1.5: above 0 and at most 1"),
+        (lambda: Kernel(1, 1, 1, 1, relief=math.nan), "relief of a kernel is nan: a finite number"),
         (lambda: Beside(-1.0), "slowdown beside another"),
         (lambda: Multiprocessors(10**19, 1, 1, 1, 1), "count of Multiprocessors is 1000"),
         (lambda: Beside(1.0, math.inf), "in_flight is inf"),

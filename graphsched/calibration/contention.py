@@ -27,7 +27,7 @@ LEAST_DONE = 0.02  # of a chain, beside the other: less is not told from none
 
 @dataclass(frozen=True)
 class PairRun:
-    """A chain of `calls` of one operation beside a chain of `beside_calls` of another, started after it.
+    """A chain of `calls` of one operation beside a chain of `beside_calls` of another, started `late_s` after it.
 
     Attributes:
         slowdown: See `slowdown_beside`.
@@ -36,6 +36,7 @@ class PairRun:
     calls: int
     beside_calls: int
     slowdown: float
+    late_s: float = 0.0
 
 
 def slowdown_beside(alone_s: float, end_s: float, beside_end_s: float) -> float:
@@ -156,7 +157,7 @@ def _simulated(costs: Sequence[TaskCost], factors: Sequence[float], way: int, ru
     """Slowdown of the operation of number `way` beside the other."""
     other = 1 - way
     pairs = {(0, 1): Beside(1.0, factors[0]), (1, 0): Beside(1.0, factors[1])}
-    ends = ends_s(costs, [[way] * run.calls, [other] * run.beside_calls], pairs, until=0)
+    ends = ends_s(costs, [[way] * run.calls, [other] * run.beside_calls], pairs, until=0, late_s=run.late_s)
     return slowdown_beside(run.calls * costs[way].device_s, ends[0], ends[1])
 
 

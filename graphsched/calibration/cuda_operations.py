@@ -18,6 +18,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, replace
 from typing import Any
 
+from graphsched.calibration.block_relief import with_reliefs
 from graphsched.calibration.cuda_clock import CALL_S, Spinner, elapsed_s, new_stream, on_streams
 from graphsched.calibration.cuda_kernels import launched
 from graphsched.calibration.fitting import median
@@ -67,10 +68,12 @@ def measure_on_cuda(
         cache = _states(step, len(calls), spinner.device, alone_s, returned_bytes) if in_graphs else None
         wanted = concurrency and alone_s < CURVE_BELOW_S
         curve = _curve(step, spinner, alone_s, host_s, seen.launches) if wanted else ()
+        kernels, processors = seen.kernels, multiprocessors(spinner.device) if seen.kernels else None
+        if wanted and processors:
+            kernels = with_reliefs(kernels, processors, calls[0], alone_s, spinner)
         torch.cuda.synchronize()
     cost = cost_of(device_s, launches=seen.launches, workspace_bytes=workspace_bytes, concurrency=curve)
-    processors = multiprocessors(spinner.device) if seen.kernels else None
-    cost = replace(cost, kernels=seen.kernels, processors=processors, graph_tried=True, curve_left_out=not concurrency)
+    cost = replace(cost, kernels=kernels, processors=processors, graph_tried=True, curve_left_out=not concurrency)
     cost = replace(cost, **host)
     return replace(cost, graph_s=in_graphs[0][1], graph_memory=in_graphs, cache=cache) if in_graphs else cost
 

@@ -1,7 +1,8 @@
 """Two operations side by side on a CUDA device: how much longer each takes beside the other.
 
-A chain of calls of one runs on a stream beside a chain of the other that is long enough to outlast it; both
-are queued behind a spin kernel, and the chain that is looked at comes first. Both ways are measured.
+A chain of calls of one runs on a stream beside a chain of the other that is long enough to outlast it; both are queued
+behind a spin kernel, and the other behind one more, so that the chain that is looked at comes first: which of two
+streams does that one event releases is not known. Both ways are measured.
 
 Not modelled: inputs that do not stay in the cache; what the same two cost each other in another order.
 """
@@ -30,6 +31,7 @@ SAMPLES = 3
 LATE_SAMPLES = 4  # that may be late, for which the GPU spins longer
 CALL_S = 5e-6  # host time of a call beyond its dispatch
 LONGER = 1.5  # than it took the thread to issue all
+LATE_S = 5e-6  # that the other chain starts later: more than lies between streams that one event releases
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def copies_in_graph(operation: Operation, beside: Beside, device: int) -> Beside
 
 def _run(reading: _Reading) -> PairRun:
     slowdown = slowdown_beside(reading.alone_s, reading.end_s, reading.beside_end_s)
-    return PairRun(reading.calls, reading.beside_calls, slowdown)
+    return PairRun(reading.calls, reading.beside_calls, slowdown, LATE_S)
 
 
 def chain_lengths(cost: TaskCost, beside: TaskCost, slowdown: float) -> tuple[int, int]:
@@ -158,6 +160,8 @@ def _sample_s(
         hold.record(streams[0])
         for stream in streams[1:]:
             stream.wait_event(hold)
+            with torch.cuda.stream(stream):
+                spinner.spin(LATE_S)
         _issue(chains, streams)
         for stream, end in zip(streams, ends, strict=True):
             end.record(stream)

@@ -41,7 +41,7 @@ def kernel_of(
 
     Example:
         >>> kernel_of([8, 8, 4], [128, 1, 1], 121, 12672)
-        Kernel(blocks=256, registers=16384, threads=128, shared_bytes=13696, share=1.0, code='')
+        Kernel(blocks=256, registers=16384, threads=128, shared_bytes=13696, share=1.0, code='', relief=0.5)
     """
     warps = math.ceil(math.prod(block) / WARP)
     each = math.ceil(registers / REGISTERS_STEP) * REGISTERS_STEP

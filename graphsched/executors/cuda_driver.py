@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Callable
 from typing import Any
 
 KERNEL, COPY, FILL = 0, 1, 2  # CUgraphNodeType
@@ -30,6 +31,21 @@ def check(status: int, call: str) -> None:
     """
     if status:
         raise RuntimeError(f"CUDA error {status} of {call}: see CUresult in CUDA's documentation")
+
+
+def launch_call() -> Callable[..., None]:
+    """The driver's call that launches a kernel, looked up once for many launches; `cuLaunchKernel` has its arguments.
+
+    Raises:
+        OSError, AttributeError: There is no driver here, or one without the call.
+    """
+    function = ctypes.CDLL("libcuda.so.1").cuLaunchKernel
+    function.argtypes = (ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3)
+
+    def call(*arguments: Any) -> None:
+        check(function(*arguments), "cuLaunchKernel")
+
+    return call
 
 
 def listed_nodes(call: str, of: int) -> list[int]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphsched.errors import ExecutionError
-from graphsched.executors.cuda_driver import check, loaded_kernel
+from graphsched.executors.cuda_driver import launch_call, loaded_kernel
 
 KERNEL = "graphsched_stamp"
 """Name of the kernel, as a profiler tells it."""
@@ -106,7 +106,7 @@ def stamp_launch(device: int) -> Launch:
             call(kernel, 1, 1, 1, 1, 1, 1, 0, stream, arguments, None)
 
     try:
-        call = _launch_call()
+        call = launch_call()
         kernel = loaded_kernel(device, PTX, KERNEL)
         first = new_places(device, 1)
         launch(first.data_ptr(), torch.cuda.current_stream(device).cuda_stream)  # what only the first one does
@@ -116,14 +116,3 @@ def stamp_launch(device: int) -> Launch:
     except RuntimeError as error:
         raise ExecutionError(f"no stamps on cuda:{device}: {error}: {EVENTS}") from error
     return launch
-
-
-def _launch_call() -> Callable[..., None]:
-    """The driver's call that launches a kernel, looked up once: stamps are issued by the thousand."""
-    function = ctypes.CDLL("libcuda.so.1").cuLaunchKernel
-    function.argtypes = (ctypes.c_void_p, *[ctypes.c_uint] * 7, *[ctypes.c_void_p] * 3)
-
-    def call(*arguments: Any) -> None:
-        check(function(*arguments), "cuLaunchKernel")
-
-    return call

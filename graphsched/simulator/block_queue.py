@@ -1,11 +1,11 @@
 """Kernels that share a GPU: blocks placed first come, first served, and contention of those in flight.
 
-Kernels stand in one queue, in the order in which they came. The first that still has blocks to place gets
-what room there is; until all its blocks are placed none behind it gets any. A block that is placed runs to
-its end, the longer the more runs beside it: by the contention measured for the pair of operations (a
-factor of 1 with nothing beside it), less where the other's blocks are not all there, and less where the
-other is itself held up by more than this one. With few of its own blocks in flight a kernel's blocks go
-faster, up to twice as fast. See docs/sharing.md for how it was found and how far it goes.
+Kernels stand in one queue, in the order in which they came. The first that still has blocks to place gets what room
+there is; until all its blocks are placed none behind it gets any. A block that is placed runs to its end, the longer
+the more runs beside it: by the contention measured for the pair of operations (a factor of 1 with nothing beside it),
+less where the other's blocks are not all there, and less where the other is itself held up by more than this one.
+With few of its own blocks in flight a kernel's blocks go faster, up to twice as fast, unless each has a
+multiprocessor to itself in any case. See docs/sharing.md for how it was found and how far it goes.
 
 Not modelled: what copies and collectives cost kernels; which blocks share a multiprocessor (docs/sharing.md);
 priorities; blocks of one kernel that take different times; the few hundred nanoseconds from one kernel of a stream to
@@ -174,5 +174,7 @@ class BlockQueue:
         """How many times longer blocks take than alone."""
         flying = self._flying
         kinds, parts = [running.kind for running in flying], [running.part for running in flying]
-        for running, factor in zip(flying, slower(kinds, parts, self._excess, self._copies), strict=True):
+        reliefs = [running.shape.relief for running in flying]
+        factors = slower(kinds, parts, reliefs, self._excess, self._copies)
+        for running, factor in zip(flying, factors, strict=True):
             running.factor = factor

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from graphsched.costs import Kernel, Multiprocessors
+from graphsched.costs.kernels import RELIEF
 
 MOST_WAVES = 32
 """A kernel of more waves is simulated as one of so many, each longer."""
@@ -35,22 +36,25 @@ class Shape:
         need: Registers, threads, shared bytes and places that one takes.
         resident: Blocks in flight at once when it is alone.
         share: Its part of the operation's time.
+        relief: Time of a block with next to none of the others in flight, over its time with all of them there.
     """
 
     blocks: int
     need: tuple[int, ...]
     resident: int
     share: float
+    relief: float = RELIEF
 
-    def waves(self, relief: float) -> float:
+    @property
+    def waves(self) -> float:
         """Time alone over the time of one wave; a wave of few blocks takes its part of that, at least `relief`.
 
         Example:
-            >>> Shape(25, (), 10, 1.0).waves(0.2), Shape(21, (), 10, 1.0).waves(0.2)
+            >>> Shape(25, (), 10, 1.0).waves, Shape(21, (), 10, 1.0, relief=0.2).waves
             (2.5, 2.2)
         """
         whole, rest = divmod(self.blocks, self.resident)
-        return whole + (max(relief, rest / self.resident) if rest else 0.0)
+        return whole + (max(self.relief, rest / self.resident) if rest else 0.0)
 
 
 def shape_of(kernel: Kernel, processors: Multiprocessors) -> Shape:
@@ -61,11 +65,24 @@ def shape_of(kernel: Kernel, processors: Multiprocessors) -> Shape:
         >>> shape.blocks, shape.resident
         (100, 8)
     """
-    room = _room(processors)
+    need, most = _need(kernel, processors), held(kernel, processors) * processors.count
+    blocks = min(kernel.blocks, MOST_WAVES * most)
+    return Shape(blocks, need, min(kernel.blocks, most), kernel.share, kernel.relief)
+
+
+def held(kernel: Kernel, processors: Multiprocessors) -> int:
+    """Blocks of `kernel` that one multiprocessor has room for, at least 1.
+
+    Example:
+        >>> held(Kernel(100, 32768, 128, 0), Multiprocessors(4, 65536, 2048, 233472, 32))
+        2
+    """
+    return _fit(_room(processors), _need(kernel, processors))
+
+
+def _need(kernel: Kernel, processors: Multiprocessors) -> tuple[int, ...]:
     wanted = (kernel.registers, kernel.threads, kernel.shared_bytes, 1)
-    need = tuple(min(pair) for pair in zip(wanted, room, strict=True))
-    most = _fit(room, need) * processors.count
-    return Shape(min(kernel.blocks, MOST_WAVES * most), need, min(kernel.blocks, most), kernel.share)
+    return tuple(min(pair) for pair in zip(wanted, _room(processors), strict=True))
 
 
 def _room(processors: Multiprocessors) -> tuple[int, ...]:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-RELIEF = 0.5
-"""Time of a block with next to none of its kind in flight, over its time with all of them there."""
 LEAST = 0.05  # no block goes faster than its time alone times this
 ROUNDS = 8
 PAIR = 2
@@ -22,13 +20,18 @@ _Row = tuple[int, float, list[tuple[int, float, float, float]]]
 
 
 def slower(
-    kinds: Sequence[int], parts: Sequence[float], excess: Mapping[tuple[int, int], float], copies: Copies = NONE
+    kinds: Sequence[int],
+    parts: Sequence[float],
+    reliefs: Sequence[float],
+    excess: Mapping[tuple[int, int], float],
+    copies: Copies = NONE,
 ) -> list[float]:
     """How many times longer the blocks of each take than alone.
 
     Args:
         kinds: Kinds of those in flight.
         parts: Of each, its blocks in flight over those in flight when it is alone.
+        reliefs: Of each, time of a block with next to none of its own in flight, over that with all of them there.
         excess: Contention less 1, by (kind, kind beside it).
         copies: Of kinds beside themselves, where three or more of one are in flight.
 
@@ -36,26 +39,30 @@ def slower(
     that pair: who is held up presses less.
 
     Example:
-        >>> slower([0, 1], [1.0, 1.0], {(0, 1): 0.5, (1, 0): 1.0})
+        >>> slower([0, 1], [1.0, 1.0], [0.5, 0.5], {(0, 1): 0.5, (1, 0): 1.0})
         [1.5, 2.0]
-        >>> three = slower([0, 0, 0], [1.0, 1.0, 1.0], {(0, 0): 1.0})  # not 3: each presses less than in a pair
+        >>> three = slower([0, 0, 0], [1.0] * 3, [0.5] * 3, {(0, 0): 1.0})  # not 3: each presses less than in a pair
         >>> [round(factor, 2) for factor in three]
         [2.56, 2.56, 2.56]
     """
     if len(kinds) == 1:
-        return [max(RELIEF, parts[0])]
+        return [max(reliefs[0], parts[0])]
     if len(kinds) != 2:
-        return _several(kinds, parts, excess, copies)
+        return _several(kinds, parts, reliefs, excess, copies)
     (a, b), (part_a, part_b) = kinds, parts
-    slower_a = max(RELIEF, part_a) + part_b * excess.get((a, b), 0.0)
-    slower_b = max(RELIEF, part_b) + part_a * excess.get((b, a), 0.0)
+    slower_a = max(reliefs[0], part_a) + part_b * excess.get((a, b), 0.0)
+    slower_b = max(reliefs[1], part_b) + part_a * excess.get((b, a), 0.0)
     return [max(LEAST, slower_a), max(LEAST, slower_b)]
 
 
 def _several(
-    kinds: Sequence[int], parts: Sequence[float], excess: Mapping[tuple[int, int], float], copies: Copies
+    kinds: Sequence[int],
+    parts: Sequence[float],
+    reliefs: Sequence[float],
+    excess: Mapping[tuple[int, int], float],
+    copies: Copies,
 ) -> list[float]:
-    rows = _rows(kinds, parts, excess, _among_copies(kinds, copies))
+    rows = _rows(kinds, parts, reliefs, excess, _among_copies(kinds, copies))
     factors = [max(LEAST, own + sum([cost for _, cost, _, _ in row])) for _, own, row in rows]
     for _ in range(ROUNDS):
         pressed = factors.copy()
@@ -81,11 +88,12 @@ def _among_copies(kinds: Sequence[int], copies: Copies) -> dict[int, float]:
 def _rows(
     kinds: Sequence[int],
     parts: Sequence[float],
+    reliefs: Sequence[float],
     excess: Mapping[tuple[int, int], float],
     among: Mapping[int, float],
 ) -> list[_Row]:
     """Of each: its own factor, and of each that costs it something (place, cost, factor in that pair, product)."""
-    own = [part if part > RELIEF else RELIEF for part in parts]
+    own = [part if part > relief else relief for part, relief in zip(parts, reliefs, strict=True)]
     rows = []
     for a, kind in enumerate(kinds):
         row = []

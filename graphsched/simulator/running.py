@@ -14,7 +14,6 @@ from math import inf
 
 from graphsched.simulator.blocks import Placed, Shape
 from graphsched.simulator.fluid import SAME_TIME
-from graphsched.simulator.pressure import RELIEF
 
 SAME_WAVE = 0.05  # blocks placed within this part of a block's time count as placed together
 
@@ -71,7 +70,7 @@ class Running:
 
     def _come(self) -> None:
         shape = self.shape = self.shapes[self.at]
-        self.block_s = self.work_s * shape.share / shape.waves(RELIEF)
+        self.block_s = self.work_s * shape.share / shape.waves
         self.waiting = shape.blocks
         self.clock_s = 0.0
 

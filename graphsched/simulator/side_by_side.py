@@ -16,6 +16,7 @@ def ends_s(
     pairs: Mapping[tuple[int, int], Beside],
     *,
     until: int | None = None,
+    late_s: float = 0.0,
 ) -> list[float]:
     """Seconds from the common start to the end of each chain; those not over when chain `until` is are inf.
 
@@ -24,10 +25,13 @@ def ends_s(
         chains: Of each chain the places in `kinds` of its operations, in order; a chain that comes first
             in the list comes first on the device.
         pairs: What pairs cost each other, by places in `kinds`.
+        late_s: When the chains behind the first start.
 
     Example:
         >>> ends_s([TaskCost(1.0)], [[0, 0], [0]], {})  # no kernels, no curve: the device in equal parts
         [3.0, 2.0]
+        >>> ends_s([TaskCost(1.0)], [[0, 0], [0]], {}, late_s=1.0)
+        [3.0, 3.0]
     """
     kind_of = [kind for chain in chains for kind in chain]
     chain_of = [c for c, chain in enumerate(chains) for _ in chain]
@@ -41,8 +45,13 @@ def ends_s(
         lambda time, _, token: heapq.heappush(timers, (time, token)),
     )
     found = [float("inf")] * len(chains)
-    _enter_first(resource, left)
-    while timers:
+    firsts = [sum(left[:place]) for place, length in enumerate(left) if length]
+    late = firsts[1:] if late_s and left[0] else []
+    _enter(resource, firsts[: len(firsts) - len(late)], 0.0)
+    while timers or late:
+        if late and (not timers or late_s <= timers[0][0]):
+            _enter(resource, late, late_s)
+            late = []
         now, token = heapq.heappop(timers)
         over = resource.due(token, now)
         for action in over:
@@ -59,10 +68,7 @@ def ends_s(
     return found
 
 
-def _enter_first(resource: Resource, lengths: Sequence[int]) -> None:
-    first = 0
-    for length in lengths:
-        if length:
-            resource.enter(first, 0.0)
-        first += length
-    resource.refresh(0.0)
+def _enter(resource: Resource, actions: Sequence[int], now: float) -> None:
+    for action in actions:
+        resource.enter(action, now)
+    resource.refresh(now)

@@ -200,6 +200,17 @@ def test_contention_is_never_negative() -> None:
     assert in_flight(costs, (PairRun(1, 1, 0.4), back))[0] == 0.0
 
 
+def test_a_chain_that_comes_late_counts_as_such() -> None:
+    """4 calls of 1 s, of which 2.5 are done before the other chain comes that makes the rest twice as long."""
+    costs = wide(4, 1), wide(4, 2)
+    late = ends_s(costs, [[0] * 4, [1] * 20], {(0, 1): Beside(1.0, 2.0), (1, 0): Beside(1.0, 1.0)}, late_s=2.5)
+    run = PairRun(4, 20, slowdown_beside(4.0, late[0], late[1]), late_s=2.5)
+    back = run_of(costs, (2.0, 1.0), 1, 12, 60)
+    assert run.slowdown == 5.5 / 4
+    assert in_flight(costs, (run, back))[0] == pytest.approx(2.0, rel=0.01)
+    assert in_flight(costs, (replace(run, late_s=0.0), back))[0] == pytest.approx(1.375, rel=0.01)
+
+
 def test_the_best_of_all_guesses_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The second guess is nearest to the 2 that was measured."""
     shown = iter([9.0, 9.0, 1.9, 1.9] + [7.0, 5.0] * 100)
@@ -344,15 +355,15 @@ class Played:
         self.log.append("spin")
 
 
-def test_chains_start_together_behind_a_spin(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chains_start_behind_a_spin_and_the_other_behind_one_more(monkeypatch: pytest.MonkeyPatch) -> None:
     played = Played(monkeypatch)
     calls = [lambda name=name: played.log.append(name) for name in "abcd"]
     first, second = Operation((calls[0], calls[1]), TaskCost(1.0)), Operation((calls[2], calls[3]), TaskCost(1.0))
     spinner = SimpleNamespace(device=0, spin=played.spin)
     ends = cuda_pairs._ends_s(((first, 2), (second, 1)), spinner)  # type: ignore[arg-type]
-    assert played.log[:12] == [
-        "spin", "e1 on s0", "e0 on s0", "s1 waits for e0", "on s0", "a", "a", "on s1", "d", "e2 on s0", "e3 on s1",
-        "synchronize",
+    assert played.log[:13] == [
+        "spin", "e1 on s0", "e0 on s0", "s1 waits for e0", "spin", "on s0", "a", "a", "on s1", "d", "e2 on s0",
+        "e3 on s1", "synchronize",
     ]  # fmt: skip
     assert ends == [10.0, 11.0]  # medians of events 6 and 7, 10 and 11, 14 and 15
     spinner.spin = lambda seconds: time.sleep(seconds + 1e-3)  # the calls come too late

@@ -16,7 +16,6 @@ from graphsched.costs import Kernel, Multiprocessors, TaskCost
 from graphsched.simulator.fluid import SAME_TIME, Timer
 
 MOST_WAVES = 32
-RELIEF = 0.5
 LEAST = 0.05
 ROUNDS = 8
 SAME_WAVE = 0.05
@@ -33,11 +32,13 @@ class Shape:
     need: Any
     resident: int
     share: float
+    relief: float
 
-    def waves(self, relief: float) -> float:
+    @property
+    def waves(self) -> float:
         """Time alone over the time of one wave; a wave of few blocks takes its part of that, at least `relief`."""
         whole, rest = divmod(self.blocks, self.resident)
-        return whole + (max(relief, rest / self.resident) if rest else 0.0)
+        return whole + (max(self.relief, rest / self.resident) if rest else 0.0)
 
 
 def shape_of(kernel: Kernel, processors: Multiprocessors) -> Shape:
@@ -45,7 +46,8 @@ def shape_of(kernel: Kernel, processors: Multiprocessors) -> Shape:
     room = _room(processors)
     need = np.minimum([kernel.registers, kernel.threads, kernel.shared_bytes, 1], room)
     most = int(_fit(room[:, None], need)[0]) * processors.count
-    return Shape(min(kernel.blocks, MOST_WAVES * most), need, min(kernel.blocks, most), kernel.share)
+    blocks = min(kernel.blocks, MOST_WAVES * most)
+    return Shape(blocks, need, min(kernel.blocks, most), kernel.share, kernel.relief)
 
 
 def _room(processors: Multiprocessors) -> Any:
@@ -121,7 +123,7 @@ class _Running:
         if self.at == len(self.shapes):
             return False
         shape = self.shapes[self.at]
-        self.block_s = self.work_s * shape.share / shape.waves(RELIEF)
+        self.block_s = self.work_s * shape.share / shape.waves
         self.waiting = shape.blocks
         return True
 
@@ -237,13 +239,15 @@ class PlainQueue:
         """How many times longer blocks take than alone, by action with blocks in flight."""
         present = [(action, running) for action, running in self._queue.items() if running.resident]
         kinds, parts = [running.kind for _, running in present], [running.part for _, running in present]
-        factors = slower(kinds, parts, self._excess, self._copies)
+        own = [max(running.shapes[running.at].relief, running.part) for _, running in present]
+        factors = slower(kinds, parts, own, self._excess, self._copies)
         return {action: factor for (action, _), factor in zip(present, factors, strict=True)}
 
 
-def slower(kinds: Sequence[int], parts: Sequence[float], excess: Contention, copies: Copies) -> list[float]:
-    """How many times longer the blocks of each take than alone."""
-    own = [max(RELIEF, part) for part in parts]
+def slower(
+    kinds: Sequence[int], parts: Sequence[float], own: Sequence[float], excess: Contention, copies: Copies
+) -> list[float]:
+    """How many times longer the blocks of each take than alone; `own`: with nothing beside them."""
     several = range(len(kinds))
 
     def cost(a: int, b: int, number: int) -> float:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from graphsched.costs import Beside, Costs, Kernel, Multiprocessors, TaskCost
+from graphsched.costs.kernels import RELIEF
 from graphsched.plan import Plan
 from graphsched.simulator import Model, blocks, predict
 from graphsched.simulator.block_queue import BlockQueue
-from graphsched.simulator.blocks import MOST_WAVES, Floor, Placed, shape_of
-from graphsched.simulator.pressure import RELIEF, slower
+from graphsched.simulator.blocks import MOST_WAVES, Floor, Placed, held, shape_of
+from graphsched.simulator.pressure import slower
 from graphsched.simulator.side_by_side import ends_s
 from tests.builders import operations, planned, platform
 
@@ -29,6 +32,11 @@ def cost(blocks: int, threads: int, seconds: float = 1.0, **more: object) -> Tas
 def free(*kinds: int) -> dict[tuple[int, int], Beside]:
     """No contention among so many kinds."""
     return {(a, b): Beside(1.0, 1.0) for a in kinds for b in kinds}
+
+
+def relieved(kinds: Sequence[int], parts: Sequence[float], *more: Any) -> list[float]:
+    """`slower`, of kernels of which nothing else is known."""
+    return slower(kinds, parts, [RELIEF] * len(kinds), *more)
 
 
 # -- blocks ---------------------------------------------------------------------------------------
@@ -51,7 +59,14 @@ def test_blocks_alone_are_limited_by_what_runs_out_first(kernel: Kernel, residen
 
 def test_waves() -> None:
     """32 fit: 96 blocks are 3 waves, 72 are 2 and a quarter, which takes half a wave; 1e6 count as 32 waves."""
-    assert [shape_of(Kernel(n, 0, 1, 0), FOUR).waves(0.5) for n in (1, 32, 96, 72, 10**6)] == [1, 1, 3, 2.5, MOST_WAVES]
+    assert [shape_of(Kernel(n, 0, 1, 0), FOUR).waves for n in (1, 32, 96, 72, 10**6)] == [1, 1, 3, 2.5, MOST_WAVES]
+    assert shape_of(Kernel(72, 0, 1, 0, relief=1.0), FOUR).waves == 3
+
+
+@pytest.mark.parametrize(("threads", "fit"), [(1, 8), (4, 2), (5, 1), (9, 1)])
+def test_blocks_that_a_multiprocessor_holds(threads: int, fit: int) -> None:
+    """Of one that asks for more than there is, one."""
+    assert held(Kernel(1, 0, threads, 0), FOUR) == fit
 
 
 def each(placed: Sequence[Placed]) -> list[int]:
@@ -138,6 +153,15 @@ def test_what_is_left_over_goes_to_the_next_in_part() -> None:
     assert ends[1] == pytest.approx(1.0 + fast)
 
 
+def test_a_block_with_a_multiprocessor_to_itself_goes_no_faster_beside_fewer() -> None:
+    """As above, of a b whose kernel knows that: one block beside a, the other three after it, each for a second."""
+    kernel = Kernel(4, 0, 8, 0, relief=1.0)
+    ends = ends_s([cost(3, 8), replace(cost(4, 8), kernels=(kernel,))], [[0], [1]], free(0, 1))
+    assert ends == [1.0, 2.0]
+    assert slower([0, 1], [1.0, 0.25], [1.0, 1.0], {}) == [1.0, 1.0]
+    assert slower([0, 1, 2], [0.25] * 3, [1.0, 0.5, 0.2], {}) == [1.0, 0.5, 0.25]
+
+
 def test_one_that_does_not_fit_holds_back_those_that_would() -> None:
     """a takes 5 of 8 threads everywhere; b needs 4, c 1: c, which came after b, waits for b."""
     kinds = [cost(4, 5, 2.0), cost(4, 4), cost(1, 1, 0.5)]
@@ -148,6 +172,14 @@ def test_the_next_kernel_of_an_operation_joins_at_the_end() -> None:
     """a: two kernels of 1 s, b one; each needs all threads: a, b, a."""
     two = TaskCost(2.0, kernels=(Kernel(4, 0, 8, 0, 0.5), Kernel(4, 0, 8, 0, 0.5)), processors=FOUR)
     assert ends_s([two, cost(4, 8)], [[0], [1]], free(0, 1)) == [3.0, 2.0]
+
+
+def test_chains_behind_the_first_may_come_later() -> None:
+    """a (1 s) and b (3 s) in turn, each with all threads; b and c come at 0.5 s, or when all of a is over."""
+    kinds = [cost(4, 8), cost(4, 8, 3.0)]
+    assert ends_s(kinds, [[0, 0], [1], [1]], free(0, 1), late_s=0.5) == [8.0, 4.0, 7.0]
+    assert ends_s(kinds, [[0], [1], []], free(0, 1), late_s=2.0) == [1.0, 5.0, float("inf")]
+    assert ends_s(kinds, [[], [1]], free(0, 1), late_s=2.0) == [float("inf"), 3.0]
 
 
 def test_who_comes_first_matters() -> None:
@@ -166,39 +198,39 @@ def test_two_in_flight_slow_each_other_as_measured() -> None:
 
 def test_contention_counts_with_the_part_that_is_in_flight() -> None:
     """Half of b's blocks are placed beside a: half of what they cost it; b's blocks then go twice as fast."""
-    assert slower([0, 1], [1.0, 0.5], {(0, 1): 1.0, (1, 0): 1.0}) == [1.5, 1.5]
+    assert relieved([0, 1], [1.0, 0.5], {(0, 1): 1.0, (1, 0): 1.0}) == [1.5, 1.5]
 
 
 def test_who_is_held_up_by_others_presses_less() -> None:
     """Each of three costs the others as much again: in a pair 2, and so between 2 and 3 all together."""
     excess = dict.fromkeys([(a, b) for a in range(3) for b in range(3) if a != b], 1.0)
     factor = (1 + 17**0.5) / 2  # x = 1 + 2 · 1 · 2 / x: each presses 2 / x times as much as in a pair
-    assert slower([0, 1, 2], [1.0] * 3, excess) == pytest.approx([factor] * 3, rel=0.01)
+    assert relieved([0, 1, 2], [1.0] * 3, excess) == pytest.approx([factor] * 3, rel=0.01)
 
 
 def test_copies_of_an_operation_cost_by_their_number() -> None:
     """a0 to a3, all in flight: 1.2 times as long beside one other; among four by what is measured of four."""
     kind, pairs = cost(4, 1, 2.0), {(0, 0): Beside(9.0, copies=((2, 1.2), (4, 1.5)))}
     assert ends_s([kind], [[0]] * 2, pairs) == pytest.approx([2.4] * 2)
-    among_four = slower([0] * 4, [1.0] * 4, {(0, 0): 0.2}, {0: [0.2, 0.2, 0.2, 0.35, 0.5]})[0]
+    among_four = relieved([0] * 4, [1.0] * 4, {(0, 0): 0.2}, {0: [0.2, 0.2, 0.2, 0.35, 0.5]})[0]
     assert ends_s([kind], [[0]] * 4, pairs) == pytest.approx([2.0 * among_four] * 4)
-    assert among_four > slower([0] * 4, [1.0] * 4, {(0, 0): 0.2})[0]
+    assert among_four > relieved([0] * 4, [1.0] * 4, {(0, 0): 0.2})[0]
 
 
 def test_more_copies_than_were_measured_cost_as_much_each_as_the_most() -> None:
-    three, nine = (slower([0] * n, [1.0] * n, {(0, 0): 0.5})[0] for n in (3, 9))
+    three, nine = (relieved([0] * n, [1.0] * n, {(0, 0): 0.5})[0] for n in (3, 9))
     table = {0: [0.5, 0.5, 0.5, 0.5]}
-    assert [slower([0] * n, [1.0] * n, {(0, 0): 0.5}, table)[0] for n in (3, 9)] == pytest.approx([three, nine])
+    assert [relieved([0] * n, [1.0] * n, {(0, 0): 0.5}, table)[0] for n in (3, 9)] == pytest.approx([three, nine])
 
 
 def test_another_kind_among_copies_leaves_their_number() -> None:
     """Two of a and one of b: a pair of a's, whatever three would cost."""
     excess = {(0, 0): 0.2, (0, 1): 0.0, (1, 0): 0.0}
-    assert slower([0, 1, 0], [1.0] * 3, excess, {0: [0.2] * 3 + [9.0]})[0] == pytest.approx(1.2)
+    assert relieved([0, 1, 0], [1.0] * 3, excess, {0: [0.2] * 3 + [9.0]})[0] == pytest.approx(1.2)
 
 
 def test_no_contention_never_stops_a_task() -> None:
-    assert min(slower([0, 1], [1.0, 1.0], {(0, 1): -5.0})) > 0
+    assert min(relieved([0, 1], [1.0, 1.0], {(0, 1): -5.0})) > 0
 
 
 def test_unmeasured_pairs_count_as_the_curve_says() -> None:

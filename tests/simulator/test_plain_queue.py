@@ -66,6 +66,7 @@ def _cost(rng: random.Random, device: Multiprocessors) -> TaskCost:
             rng.randint(0, device.threads),
             rng.randint(0, device.shared_bytes // 3),
             share,
+            relief=rng.choice((0.5, 1.0)),
         )
         for share in rng.choice(((1.0,), (0.6, 0.4)))
     ]

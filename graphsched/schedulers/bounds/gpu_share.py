@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from graphsched.costs import Beside, Costs, TaskCost
 from graphsched.simulator.blocks import Shape, shape_of
-from graphsched.simulator.pressure import LEAST, RELIEF
+from graphsched.simulator.pressure import LEAST
 
 RESOURCES = 4
 """Of a multiprocessor: registers, threads, shared memory, places for blocks."""
@@ -86,10 +86,11 @@ def _by_blocks(cost: TaskCost, pairs: Iterable[Beside]) -> Parts:
     there = cost.processors
     assert there is not None
     room = [each * there.count for each in (there.registers, there.threads, there.shared_bytes, there.blocks)]
-    factor = RELIEF if _presses(cost, pairs) else LEAST
-    waves = [(shape.share / shape.waves(RELIEF) * shape.blocks, shape.need) for shape in _shapes(cost)]
+    presses, shapes = _presses(cost, pairs), _shapes(cost)
+    factors = [shape.relief if presses else LEAST for shape in shapes]
+    waves = [(x * s.share / s.waves * s.blocks, s.need) for x, s in zip(factors, shapes, strict=True)]
     held = (sum(blocks * need[k] for blocks, need in waves) / max(1, room[k]) for k in range(RESOURCES))
-    return tuple(min(1.0, factor * part) for part in held)
+    return tuple(min(1.0, part) for part in held)
 
 
 def _presses(cost: TaskCost, pairs: Iterable[Beside]) -> bool:
