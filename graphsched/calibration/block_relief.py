@@ -108,7 +108,8 @@ def multiprocessors_left(kernels: Sequence[Kernel], processors: Multiprocessors)
 def relieved(kernels: Sequence[Kernel], processors: Multiprocessors, left: int, longer: float) -> tuple[Kernel, ...]:
     """`kernels` with the relief that explains how many times `longer` their operation takes on the `left` ones.
 
-    Others than those of whose blocks a multiprocessor holds one keep theirs. From `left` over what the kernel has to 1.
+    Others than those of whose blocks a multiprocessor holds one keep theirs, and all do where these take none of the
+    time. It is from the part of the blocks that is in flight there to 1.
 
     Example:
         >>> device = Multiprocessors(count=8, registers=1, threads=2048, shared_bytes=1, blocks=32)
@@ -126,6 +127,8 @@ def relieved(kernels: Sequence[Kernel], processors: Multiprocessors, left: int, 
             alike, least = alike + waves, max(least, part)
         else:
             rest -= waves * max(kernel.relief, part)
+    if not alike:
+        return tuple(kernels)
     found = min(1.0, max(least, rest / alike))
     return tuple(replace(k, relief=found) if held(k, processors) == 1 else k for k in kernels)
 

@@ -51,6 +51,11 @@ def test_no_block_is_slower_than_with_all_there_or_faster_than_its_part(longer: 
     assert relieved((Kernel(8, WHOLE, 32, 1),), EIGHT, 2, longer)[0].relief == relief
 
 
+def test_kernels_that_take_no_time_tell_nothing() -> None:
+    kernels = (Kernel(8, WHOLE, 32, 1, share=0.0), Kernel(16, HALF, 32, 1))
+    assert relieved(kernels, EIGHT, 2, 3.0) == kernels
+
+
 def test_many_waves_are_all_counted() -> None:
     """800 blocks, one wave after another: 100 waves on all, 400 on two."""
     assert relieved((Kernel(800, WHOLE, 32, 1),), EIGHT, 2, 3.0)[0].relief == 0.75
