@@ -135,6 +135,15 @@ def test_merged_prefers_the_other() -> None:
     assert list(merged) == [("mm", "GPU"), ("add", "GPU")]
 
 
+def test_the_relief_of_kernels_is_kept_and_half_where_a_file_has_none() -> None:
+    device = Multiprocessors(4, 65536, 2048, 233472, 32)
+    costs = Costs({("mm", "GPU"): TaskCost(1.0, kernels=(Kernel(4, 65536, 256, 0, relief=0.875),), processors=device)})
+    rows = json.loads(json.dumps(costs.to_dict()))
+    assert Costs.from_dict(rows) == costs
+    del rows[0]["kernels"][0]["relief"]
+    assert Costs.from_dict(rows)["mm", "GPU"].kernels[0].relief == 0.5
+
+
 def test_json_round_trip_in_any_order() -> None:
     full = TaskCost(1e-3, 2e-6, 3, 400, (0.9e-3, 1.1e-3), 20, CURVE, "measured", graph_memory=((5, 1.0), (6, 2.0)))
     full = replace(full, product_s=3e-4, cache=CacheStates(-1e-6, 2e-6, 3e-7))

@@ -1,9 +1,10 @@
 """How much faster blocks of a kernel go with fewer of them in flight: on a GPU most of whose multiprocessors are held.
 
-A kernel of ours takes all shared memory of three in four multiprocessors that the operation would use, and waits.
-Calls of the operation have the rest: where a block's time is its own, they take four times as long; where all blocks
-share something else, as the memory's bandwidth, they take less. Only kernels are asked of whose blocks a multiprocessor
-holds one: of others it is not known what blocks that share a multiprocessor and blocks that do not would say.
+A kernel of ours takes all shared memory of most multiprocessors and waits. Calls of the operation have the rest, a
+quarter of those that it uses alone: where a block's time is its own, they take four times as long; where all blocks
+share something else, as the memory's bandwidth, they take less. Only kernels are asked of whose blocks a
+multiprocessor holds one: of others it is not known what blocks that share a multiprocessor and blocks that do not
+would say.
 
 Not modelled: what the multiprocessors that are left have to do with it, in clusters of blocks above all; several
 kernels of one operation that differ.
@@ -62,6 +63,7 @@ MARGIN = 2.0  # of the time that they may take at most on what is left
 LATE_S = 1e-5  # behind the holder
 HOLD_S, CALL_S = 3e-4, 5e-5  # for the thread to issue a sample, and for each call of it
 SAMPLES, COLD = 3, 1
+HALVINGS = 40  # of the interval in which the relief lies
 
 
 def with_reliefs(
@@ -82,12 +84,11 @@ def with_reliefs(
     lasting_s = MARGIN * PARTS * calls * alone_s
     try:
         hold = _holder(spinner.device, processors, lasting_s)
-        whole_s, few_s = (
-            _median_s(call, calls, spinner, _holding(hold, processors.count - free))
-            for free in (processors.count, left)
-        )
     except (RuntimeError, OSError, AttributeError):  # no driver here, or one without these calls
         return tuple(kernels)
+    whole_s, few_s = (
+        _median_s(call, calls, spinner, _holding(hold, processors.count - free)) for free in (processors.count, left)
+    )
     if not lasting_s > few_s > 0.0 < whole_s:
         return tuple(kernels)
     return relieved(kernels, processors, left, few_s / whole_s)
@@ -101,7 +102,7 @@ def multiprocessors_left(kernels: Sequence[Kernel], processors: Multiprocessors)
         >>> [multiprocessors_left([Kernel(n, each, 256, 1024)], device) for n, each in ((128, 53248), (128, 16384))]
         [32, 0]
     """
-    single = [kernel for kernel in kernels if held(kernel, processors) == 1]
+    single = [kernel for kernel in kernels if held(kernel, processors) == 1 and kernel.blocks >= PARTS and kernel.share]
     return min((min(kernel.blocks, processors.count) // PARTS for kernel in single), default=0)
 
 
@@ -113,24 +114,29 @@ def relieved(kernels: Sequence[Kernel], processors: Multiprocessors, left: int, 
 
     Example:
         >>> device = Multiprocessors(count=8, registers=1, threads=2048, shared_bytes=1, blocks=32)
-        >>> [relieved([Kernel(8, 1, 32, 0)], device, 2, longer)[0].relief for longer in (4.2, 4.0, 2.0, 0.5)]
+        >>> [round(relieved([Kernel(8, 1, 32, 0)], device, 2, x)[0].relief, 3) for x in (4.2, 4.0, 2.0, 0.5)]
         [1.0, 1.0, 0.5, 0.25]
     """
     fewer = replace(processors, count=left)
-    rest, alike, least = longer, 0.0, 0.0
-    for kernel in kernels:
-        single = held(kernel, processors) == 1
-        asked = replace(kernel, relief=1.0) if single else kernel
-        all_there, few = _waves(asked, processors), _waves(asked, fewer)
-        waves, part = kernel.share * few.waves / all_there.waves, few.resident / all_there.resident
-        if single:
-            alike, least = alike + waves, max(least, part)
-        else:
-            rest -= waves * max(kernel.relief, part)
-    if not alike:
+    single = [held(kernel, processors) == 1 for kernel in kernels]
+    parts = [_waves(k, fewer).resident / _waves(k, processors).resident for k in kernels]
+    if not any(kernel.share for kernel, alone in zip(kernels, single, strict=True) if alone):
         return tuple(kernels)
-    found = min(1.0, max(least, rest / alike))
-    return tuple(replace(k, relief=found) if held(k, processors) == 1 else k for k in kernels)
+
+    def with_relief(relief: float) -> list[Kernel]:
+        return [replace(k, relief=relief) if alone else k for k, alone in zip(kernels, single, strict=True)]
+
+    def longer_with(relief: float) -> float:
+        there, here = ([_waves(k, device) for k in with_relief(relief)] for device in (processors, fewer))
+        ceils = [ceil(k.waves) if alone else k.waves for k, alone in zip(here, single, strict=True)]
+        rows = zip(there, ceils, parts, strict=True)
+        return sum(k.share * waves * max(k.relief, part) / k.waves for k, waves, part in rows)
+
+    low, high = max(part for part, alone in zip(parts, single, strict=True) if alone), 1.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if longer_with(middle) < longer else (low, middle)
+    return tuple(with_relief(high))
 
 
 def _waves(kernel: Kernel, processors: Multiprocessors) -> Shape:

@@ -39,7 +39,7 @@ class PairRun:
     late_s: float = 0.0
 
 
-def slowdown_beside(alone_s: float, end_s: float, beside_end_s: float) -> float:
+def slowdown_beside(alone_s: float, end_s: float, beside_end_s: float, late_s: float = 0.0) -> float:
     """How many times longer a chain takes with the other beside it all the while.
 
     Where the other ended first, the rest of the chain ran as if alone: what was done until then counts.
@@ -47,14 +47,16 @@ def slowdown_beside(alone_s: float, end_s: float, beside_end_s: float) -> float:
     Args:
         alone_s: Time of the chain alone.
         end_s, beside_end_s: When it ended, and when the other did.
+        late_s: When the other came; until then it ran as if alone.
 
     Example:
-        >>> slowdown_beside(1.0, 2.0, 5.0), slowdown_beside(1.0, 2.0, 1.5)
-        (2.0, 3.0)
+        >>> slowdown_beside(1.0, 2.0, 5.0), slowdown_beside(1.0, 2.0, 1.5), slowdown_beside(1.0, 1.5, 5.0, late_s=0.5)
+        (2.0, 3.0, 2.0)
     """
+    left_s = max(LEAST_DONE * alone_s, alone_s - late_s)
     if beside_end_s >= end_s:
-        return end_s / alone_s
-    return beside_end_s / max(LEAST_DONE * alone_s, alone_s - (end_s - beside_end_s))
+        return max(0.0, end_s - late_s) / left_s
+    return max(0.0, beside_end_s - late_s) / max(LEAST_DONE * alone_s, left_s - (end_s - beside_end_s))
 
 
 def in_flight(costs: tuple[TaskCost, TaskCost], runs: tuple[PairRun, PairRun]) -> tuple[float, float]:
@@ -158,7 +160,7 @@ def _simulated(costs: Sequence[TaskCost], factors: Sequence[float], way: int, ru
     other = 1 - way
     pairs = {(0, 1): Beside(1.0, factors[0]), (1, 0): Beside(1.0, factors[1])}
     ends = ends_s(costs, [[way] * run.calls, [other] * run.beside_calls], pairs, until=0, late_s=run.late_s)
-    return slowdown_beside(run.calls * costs[way].device_s, ends[0], ends[1])
+    return slowdown_beside(run.calls * costs[way].device_s, ends[0], ends[1], run.late_s)
 
 
 def _moved(factor: float, error: float, simulated: float) -> float:

@@ -91,7 +91,7 @@ def copies_in_graph(operation: Operation, beside: Beside, device: int) -> Beside
 
 
 def _run(reading: _Reading) -> PairRun:
-    slowdown = slowdown_beside(reading.alone_s, reading.end_s, reading.beside_end_s)
+    slowdown = slowdown_beside(reading.alone_s, reading.end_s, reading.beside_end_s, LATE_S)
     return PairRun(reading.calls, reading.beside_calls, slowdown, LATE_S)
 
 

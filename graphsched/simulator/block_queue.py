@@ -4,8 +4,8 @@ Kernels stand in one queue, in the order in which they came. The first that stil
 there is; until all its blocks are placed none behind it gets any. A block that is placed runs to its end, the longer
 the more runs beside it: by the contention measured for the pair of operations (a factor of 1 with nothing beside it),
 less where the other's blocks are not all there, and less where the other is itself held up by more than this one.
-With few of its own blocks in flight a kernel's blocks go faster, up to twice as fast, unless each has a
-multiprocessor to itself in any case. See docs/sharing.md for how it was found and how far it goes.
+With few of its own blocks in flight a kernel's blocks go faster, down to the relief of its kernel, which is 1 where
+each has a multiprocessor to itself in any case. See docs/sharing.md for how it was found and how far it goes.
 
 Not modelled: what copies and collectives cost kernels; which blocks share a multiprocessor (docs/sharing.md);
 priorities; blocks of one kernel that take different times; the few hundred nanoseconds from one kernel of a stream to

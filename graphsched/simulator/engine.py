@@ -18,7 +18,7 @@ from graphsched.simulator.dispatch import UNKNOWN, Thread
 from graphsched.simulator.doors import Doors
 from graphsched.simulator.fluid import Resource
 from graphsched.simulator.graph_mode import inside, latencies_s
-from graphsched.simulator.host_calls import first_cold_s, queries_s
+from graphsched.simulator.host_calls import queries_s
 from graphsched.simulator.lane_costs import CUDA, WAIT
 from graphsched.simulator.rank_threads import RankThreads
 from graphsched.simulator.returns import NOTHING, last_over, return_s
@@ -80,7 +80,7 @@ class Engine:
 
     @collector_off()
     def run(self) -> float:
-        """Run to the end; the makespan in seconds, without timing events that of a run which follows one like it.
+        """Run to the end; the makespan in seconds.
 
         Raises:
             DeadlockError: Actions wait for each other, so that not all can start.
@@ -93,8 +93,7 @@ class Engine:
             raise DeadlockError(f"action number {stuck} never ends: plan.check() says why")
         last = last_over(self.end_s, self.thread.time)
         over_s = self.thread.time if last == NOTHING else self.end_s[last]
-        again_s = 0.0 if self._timed else first_cold_s(self._columns, self.thread, over_s)
-        return again_s + over_s + return_s(self._columns, last) + queries_s(self._columns, self.end_s)
+        return over_s + return_s(self._columns, last) + queries_s(self._columns, self.end_s)
 
     # -- what is known at once -----------------------------------------------------------------
 

@@ -37,7 +37,6 @@ from graphsched.plan import Copy, Plan
 from graphsched.platform import Dispatch, Link
 from graphsched.platform.dispatch import BLOCKING_BYTES
 from graphsched.simulator.call_distance import call_distances
-from graphsched.simulator.dispatch import Thread
 from graphsched.simulator.empty_nodes import without_empty
 from graphsched.simulator.event_nodes import with_event_nodes
 from graphsched.simulator.graph_joins import with_joins
@@ -45,7 +44,6 @@ from graphsched.simulator.lane_costs import CPU, CUDA
 
 if TYPE_CHECKING:
     from graphsched.simulator.columns import Columns
-    from graphsched.simulator.rank_threads import RankThreads
 
 
 def call_kinds(plan: Plan) -> list[int]:
@@ -164,23 +162,6 @@ def _warm(columns: Columns) -> Columns:
     first, before_s = columns.kind.index(CUDA), list(columns.before_s)
     before_s[first] += columns.lanes.first_s[columns.lane[first]] - columns.dispatch.start_s
     return replace(columns, before_s=before_s)
-
-
-def first_cold_s(columns: Columns, thread: Thread | RankThreads, over_s: float) -> float:
-    """What a run takes longer because its first call comes behind the wait that ended the run before, one like it.
-
-    All else of the run is as much later. 0 where the first call is none to a stream: `Dispatch.graph_starts` and what
-    ranks take are measured behind waits, and a CPU lane does its calls itself.
-
-    Args:
-        columns: Of a run without timing events.
-        thread: At the end of one.
-        over_s: When the last action ends.
-    """
-    if not isinstance(thread, Thread) or columns.graphs is not None or columns.kind[:1] != [CUDA]:
-        return 0.0
-    waited_s = over_s - thread.time
-    return columns.dispatch.cold_after_s(waited_s) if waited_s > 0.0 else thread.cold_s
 
 
 def with_events(columns: Columns, plan: Plan) -> Columns:

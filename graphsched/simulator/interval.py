@@ -25,7 +25,7 @@ latency         5.7 %   of a wait on another GPU, three hosts
 in graphs       9.2 %   likewise of edges to another GPU, from copies and between copies (32 readings of 4)
 handover        1.2 µs  from one kernel to the next: chains of 14 operations, in a graph and eagerly
 side by side    4.7 %   kernels that share a GPU, where pairs were measured: makespans of 120 mixes made for
-                        that, see docs/sharing.md (95th percentile of the absolute errors / 1.96)
+                        that, see docs/sharing.md (95th percentile of the absolute errors / 1.96, 9.1 % then)
 by curves       8.6 %   likewise where only curves were: 106 mixes (median / 0.6745)
 under load      2 %     transfers that share a capacity, the error that a fit of capacities may have
 ============== ======= ==========================================================================
@@ -54,8 +54,8 @@ from graphsched.simulator.graph_launches import further_gpus
 from graphsched.simulator.graph_segments import Replays
 from graphsched.simulator.host_calls import without_events
 from graphsched.simulator.lane_costs import CPU, CUDA
-from graphsched.simulator.locked_engine import engine_of
 from graphsched.simulator.path import Stretch, chain
+from graphsched.simulator.repeated import run_again
 
 DEVIATIONS = 1.6449  # of a normal distribution, 90 % lie within so many standard deviations
 QUARTILES = 1.349  # standard deviations between the quartiles of a normal distribution
@@ -91,10 +91,9 @@ def interval(plan: Plan, columns: Columns) -> tuple[float, float]:
         columns: Of `plan`, of several steps of it perhaps.
     """
     columns = without_events(columns)
-    engine = engine_of(columns, timed=False)
-    makespan_s = engine.run()
+    engine, makespan_s = run_again(columns)
     other_s = deviation_s(plan, columns, chain(columns, engine))
-    faster_s, slower_s = (engine_of(_with_host(columns, 1 + way), timed=False).run() for way in (-HOST, HOST))
+    faster_s, slower_s = (run_again(_with_host(columns, 1 + way))[1] for way in (-HOST, HOST))
     below_s = math.hypot(other_s, max(0.0, makespan_s - faster_s))
     above_s = math.hypot(other_s, max(0.0, slower_s - makespan_s))
     return bounds(makespan_s, below_s, above_s)

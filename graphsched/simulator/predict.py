@@ -13,8 +13,8 @@ from graphsched.plan import Plan, check_capturable
 from graphsched.simulator.columns import Columns
 from graphsched.simulator.host_calls import without_events
 from graphsched.simulator.interval import interval
-from graphsched.simulator.locked_engine import engine_of
 from graphsched.simulator.model import EVERYTHING, Model
+from graphsched.simulator.repeated import run_again
 from graphsched.simulator.steps import repeat
 from graphsched.simulator.tabulating import finish, tabulate
 from graphsched.simulator.timing_events import run_with_events
@@ -92,9 +92,8 @@ def _interval(plan: Plan, steps: int, model: Model) -> tuple[float, float]:
 
 def _timeline(plan: Plan, columns: Columns, estimated: tuple[str, ...], model: Model) -> Timeline:
     n = len(plan)
-    plain = engine_of(without_events(columns), timed=False)
-    makespan_s = plain.run()
-    timed, timed_makespan_s = plain, makespan_s
+    timed, makespan_s = run_again(without_events(columns))
+    timed_makespan_s = makespan_s
     if model.timing:
         _, timed, timed_makespan_s = run_with_events(columns, plan)
     return Timeline(

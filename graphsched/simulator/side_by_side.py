@@ -25,7 +25,7 @@ def ends_s(
         chains: Of each chain the places in `kinds` of its operations, in order; a chain that comes first
             in the list comes first on the device.
         pairs: What pairs cost each other, by places in `kinds`.
-        late_s: When the chains behind the first start.
+        late_s: When the chains behind the first start; at once where the first is empty.
 
     Example:
         >>> ends_s([TaskCost(1.0)], [[0, 0], [0]], {})  # no kernels, no curve: the device in equal parts
@@ -46,7 +46,7 @@ def ends_s(
     )
     found = [float("inf")] * len(chains)
     firsts = [sum(left[:place]) for place, length in enumerate(left) if length]
-    late = firsts[1:] if late_s and left[0] else []
+    late = firsts[1:] if late_s > 0.0 and left and left[0] else []
     _enter(resource, firsts[: len(firsts) - len(late)], 0.0)
     while timers or late:
         if late and (not timers or late_s <= timers[0][0]):

@@ -27,9 +27,9 @@ def simulated(kernels: tuple[Kernel, ...], left: int) -> float:
 
 
 @pytest.mark.parametrize("relief", [1.0, 0.7, 0.4])
-@pytest.mark.parametrize("blocks", [8, 7, 24])
+@pytest.mark.parametrize("blocks", [8, 7, 24, 9, 12, 20])
 def test_the_model_takes_as_long_as_was_measured(relief: float, blocks: int) -> None:
-    """Kernels of one wave and of three, on two of eight multiprocessors: what is found makes it so."""
+    """Kernels of one wave, of three, and of some with a rest, on a quarter of the multiprocessors."""
     kernels = (Kernel(blocks, WHOLE, 32, 1, relief=relief),)
     left = multiprocessors_left(kernels, EIGHT)
     assert left == min(blocks, 8) // PARTS
@@ -48,7 +48,7 @@ def test_kernels_that_share_a_multiprocessor_keep_theirs() -> None:
 
 @pytest.mark.parametrize(("longer", "relief"), [(0.1, 0.25), (1.0, 0.25), (4.4, 1.0)])
 def test_no_block_is_slower_than_with_all_there_or_faster_than_its_part(longer: float, relief: float) -> None:
-    assert relieved((Kernel(8, WHOLE, 32, 1),), EIGHT, 2, longer)[0].relief == relief
+    assert relieved((Kernel(8, WHOLE, 32, 1),), EIGHT, 2, longer)[0].relief == pytest.approx(relief)
 
 
 def test_kernels_that_take_no_time_tell_nothing() -> None:
@@ -58,7 +58,7 @@ def test_kernels_that_take_no_time_tell_nothing() -> None:
 
 def test_many_waves_are_all_counted() -> None:
     """800 blocks, one wave after another: 100 waves on all, 400 on two."""
-    assert relieved((Kernel(800, WHOLE, 32, 1),), EIGHT, 2, 3.0)[0].relief == 0.75
+    assert relieved((Kernel(800, WHOLE, 32, 1),), EIGHT, 2, 3.0)[0].relief == pytest.approx(0.75)
 
 
 class Gpu:
@@ -88,6 +88,15 @@ def test_an_operation_is_timed_with_all_and_with_a_quarter(monkeypatch: pytest.M
     assert gpu.found(Kernel(8, WHOLE, 32, 1)) == pytest.approx(0.8)
     assert set(gpu.held) == {6}
     assert gpu.lasting_s > 4 * 3.2e-4
+
+
+def test_a_small_kernel_beside_a_large_one_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its three blocks have a multiprocessor each on what is left, too."""
+    gpu, spinner = Gpu(monkeypatch, {0: 1e-4, 6: 3.7e-4}), SimpleNamespace(device=0)
+    pair = Kernel(8, WHOLE, 32, 1, share=0.9), Kernel(3, WHOLE, 32, 1, share=0.1)
+    found: Any = with_reliefs(pair, EIGHT, lambda: None, 1e-4, spinner)  # type: ignore[arg-type]
+    assert gpu.held
+    assert simulated(found, 2) == pytest.approx(3.7, rel=1e-6)
 
 
 @pytest.mark.parametrize("kernel", [Kernel(8, HALF, 32, 1), Kernel(3, WHOLE, 32, 1)])

@@ -174,6 +174,10 @@ def test_a_measurement_tries_whatever_comes_of_it(
     assert not cost.host_left_out
     without = cuda_operations.measure_on_cuda(step, spinner, 1, concurrency=False, company=None)
     assert (without.host_left_out, without.graph_s) == (True, cost.graph_s)
+    relieved = tuple(replace(kernel, relief=0.9) for kernel in kernels)
+    for name, figure in {"_curve": (), "with_reliefs": relieved}.items():
+        monkeypatch.setattr(cuda_operations, name, lambda *_, figure=figure: figure)
+    assert cuda_operations.measure_on_cuda(step, spinner, 1, concurrency=True, company=None).kernels == relieved
 
 
 def test_code_is_measured_of_what_an_operation_reads_and_returns(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -204,11 +204,11 @@ def test_a_chain_that_comes_late_counts_as_such() -> None:
     """4 calls of 1 s, of which 2.5 are done before the other chain comes that makes the rest twice as long."""
     costs = wide(4, 1), wide(4, 2)
     late = ends_s(costs, [[0] * 4, [1] * 20], {(0, 1): Beside(1.0, 2.0), (1, 0): Beside(1.0, 1.0)}, late_s=2.5)
-    run = PairRun(4, 20, slowdown_beside(4.0, late[0], late[1]), late_s=2.5)
+    run = PairRun(4, 20, slowdown_beside(4.0, *late, late_s=2.5), late_s=2.5)
     back = run_of(costs, (2.0, 1.0), 1, 12, 60)
-    assert run.slowdown == 5.5 / 4
+    assert (late[0], run.slowdown) == (5.5, 2.0)
     assert in_flight(costs, (run, back))[0] == pytest.approx(2.0, rel=0.01)
-    assert in_flight(costs, (replace(run, late_s=0.0), back))[0] == pytest.approx(1.375, rel=0.01)
+    assert slowdown_beside(4.0, *late) == 5.5 / 4
 
 
 def test_the_best_of_all_guesses_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,7 +241,8 @@ def device(factors: Mapping[tuple[int, int], float], known: list[Operation]) -> 
     def ends(chains: Chains, spinner: Any) -> list[float]:
         pairs = {pair: Beside(factor) for pair, factor in factors.items()}
         kinds = [operation.cost for operation in known]
-        return ends_s(kinds, [[known.index(operation)] * count for operation, count in chains], pairs)
+        places = [[known.index(operation)] * count for operation, count in chains]
+        return ends_s(kinds, places, pairs, late_s=cuda_pairs.LATE_S)
 
     return ends
 
@@ -352,7 +353,7 @@ class Played:
         return SimpleNamespace(name=name, record=lambda stream: self.log.append(f"{name} on {stream.name}"))
 
     def spin(self, seconds: float) -> None:
-        self.log.append("spin")
+        self.log.append("spin" if seconds > cuda_pairs.LATE_S else f"spin {seconds:g}")
 
 
 def test_chains_start_behind_a_spin_and_the_other_behind_one_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -362,7 +363,7 @@ def test_chains_start_behind_a_spin_and_the_other_behind_one_more(monkeypatch: p
     spinner = SimpleNamespace(device=0, spin=played.spin)
     ends = cuda_pairs._ends_s(((first, 2), (second, 1)), spinner)  # type: ignore[arg-type]
     assert played.log[:13] == [
-        "spin", "e1 on s0", "e0 on s0", "s1 waits for e0", "spin", "on s0", "a", "a", "on s1", "d", "e2 on s0",
+        "spin", "e1 on s0", "e0 on s0", "s1 waits for e0", "spin 5e-06", "on s0", "a", "a", "on s1", "d", "e2 on s0",
         "e3 on s1", "synchronize",
     ]  # fmt: skip
     assert ends == [10.0, 11.0]  # medians of events 6 and 7, 10 and 11, 14 and 15

@@ -623,42 +623,6 @@ def test_the_longer_the_thread_has_waited_the_colder_is_its_next_call(work_us: f
     assert off.makespan_s == pytest.approx(work_us * 1e-6)
 
 
-COLD = replace(FREE, colds=((20, 4e-6), (200, 1e-5)))
-
-
-@pytest.mark.parametrize(("work_us", "cold_us"), [(0, 0.0), (20, 4.0), (200, 10.0), (9000, 10 + 8e5 / 3e4)])
-@pytest.mark.parametrize("wait", [False, True])
-def test_the_first_call_of_a_run_is_as_cold_as_the_wait_that_ended_the_run_before(
-    work_us: float, cold_us: float, wait: bool
-):
-    """a -> b, and perhaps a wait at the end: all of the run is as much later, but for one with timing events."""
-    work = workload({"a": work_us * 1e-6, "b": 0.0}, [("a", "b", 0)])
-    waits = {"wait_after": ["b"]} if wait else {}
-    plan = planned(work, platform(dispatch=COLD), {"a": "cuda:0/s0", "b": "cuda:0/s0"}, **waits)
-    line = predict(plan)
-    assert line.makespan_s * 1e6 == pytest.approx(work_us + cold_us, abs=1e-6)
-    assert line.timed_makespan_s * 1e6 == pytest.approx(work_us)
-    low, high = line.interval_s
-    assert low <= line.makespan_s <= high
-    assert predict(plan, model=Model(dispatch=False)).makespan_s * 1e6 == pytest.approx(work_us)
-
-
-def test_a_run_that_the_thread_bounds_ends_without_a_long_wait():
-    """Four calls of 100 µs each, of nothing: the thread never waits, and the next run's first call is as the others."""
-    work, costs = operations(dict.fromkeys("abcd", 0), [TaskCost(0.0, dispatch_s=1e-4)])
-    plan = planned(work, platform(dispatch=COLD), dict.fromkeys("abcd", "cuda:0/s0"), costs=costs)
-    assert predict(plan).makespan_s == pytest.approx(4e-4)
-
-
-@pytest.mark.parametrize(("lane", "mode"), [("cpu/w0", "eager"), ("cuda:0/s0", "graph")])
-def test_a_first_call_that_is_none_to_a_stream_is_not_colder(lane: str, mode: str):
-    """a, on a lane of the CPU or in a graph, then b on a GPU for 1 ms."""
-    work = workload({"a": 0.0, "b": 1e-3}, [("a", "b", 0)])
-    lanes = {"a": lane, "b": "cuda:0/s0"}
-    cold, free = (planned(work, platform(dispatch=costs), lanes) for costs in (COLD, FREE))
-    assert predict(cold, mode=mode).makespan_s == predict(free, mode=mode).makespan_s
-
-
 def test_lanes_that_end_first_are_asked_for_after_the_last():
     """a, b, c on three lanes, c waits for a: lanes of b and c are asked; if b ends last, c's is asked once more."""
     dispatch = replace(FREE, query_s=0.5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -28,11 +29,13 @@ def test_a_gpu_of_which_nothing_is_known_does_one_task_at_a_time() -> None:
     assert parts(Costs({("a", "H200"): TaskCost(1.0)}), "a") == [(1.0,) * 4]
 
 
-def test_small_kernels_take_what_their_blocks_occupy() -> None:
-    """Eight of them fit side by side, and blocks among few go twice as fast at most."""
-    (found,) = parts(Costs({("a", "H200"): SMALL}), "a")
-    assert found == (1 / 16, 1 / 16, 0.0, 0.5 / 128)
-    assert ends_s([SMALL], [[0]] * 8, {(0, 0): Beside(1.0)}) == [1.0] * 8
+@pytest.mark.parametrize("relief", [0.25, 0.5, 1.0])
+def test_small_kernels_take_what_their_blocks_occupy(relief: float) -> None:
+    """Eight of them fit side by side, and blocks among few go no faster than their relief."""
+    small = replace(SMALL, kernels=(replace(SMALL.kernels[0], relief=relief),))
+    (found,) = parts(Costs({("a", "H200"): small}), "a")
+    assert found == (relief / 8, relief / 8, 0.0, relief / 128)
+    assert ends_s([small], [[0]] * 8, {(0, 0): Beside(1.0)}) == [1.0] * 8
 
 
 def test_a_pair_that_costs_nothing_takes_half_each() -> None:

@@ -1,0 +1,49 @@
+"""Runs without timing events, as repeats of a plan follow each other.
+
+The first call of a run comes behind the wait that ended the run before, and finds the processor's caches as cold as
+any call behind such a wait. A run that begins with a call to a stream is as much later as a whole; one that begins
+otherwise is simulated again.
+
+Not modelled: first launches of CUDA graphs behind long waits; ranks of several processes; what a look at the yardstick
+between two runs leaves of the caches.
+"""
+
+from __future__ import annotations
+
+from graphsched.simulator.columns import Columns
+from graphsched.simulator.dispatch import Thread
+from graphsched.simulator.engine import Engine
+from graphsched.simulator.lane_costs import CUDA
+from graphsched.simulator.locked_engine import engine_of
+
+TINY_S = 2e-6
+"""About what a tiny operation takes a GPU: the `Dispatch.first_s` of a run of one has its own wait in it."""
+
+
+def run_again(columns: Columns) -> tuple[Engine, float]:
+    """A run that follows one like it: what happened in it, but for the first call's cold, and its makespan in seconds.
+
+    Args:
+        columns: Of a run without timing events.
+
+    Raises:
+        DeadlockError: Actions wait for each other, so that not all can start.
+    """
+    engine = engine_of(columns, timed=False)
+    makespan_s, cold_s = engine.run(), first_cold_s(columns, engine)
+    if not cold_s or columns.kind[0] == CUDA:
+        return engine, makespan_s + cold_s
+    again = engine_of(columns, timed=False)
+    if isinstance(again.thread, Thread):
+        again.thread.cold_s = cold_s
+    return engine, again.run()
+
+
+def first_cold_s(columns: Columns, engine: Engine) -> float:
+    """What the first call of a run takes longer for the wait at the end of the one before, which `engine` has run."""
+    thread, costs = engine.thread, columns.dispatch
+    if not isinstance(thread, Thread) or columns.graphs is not None or CUDA not in columns.kind:
+        return 0.0
+    waited_s = max(engine.end_s) - thread.time
+    known_s = costs.cold_after_s(costs.launch_s + TINY_S)
+    return max(0.0, max(thread.cold_s, costs.cold_after_s(waited_s)) - known_s)

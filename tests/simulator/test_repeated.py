@@ -1,0 +1,71 @@
+"""Repeats without timing events: the first call comes behind the wait that ended the run before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from graphsched.costs import TaskCost
+from graphsched.simulator import Model, predict
+from graphsched.simulator.repeated import TINY_S
+from tests.builders import FREE, operations, planned, platform, workload
+
+COLD = replace(FREE, colds=((20, 4e-6), (200, 1e-5)))
+KNOWN_US = 4.0 * TINY_S * 1e6 / 20  # what a run of a tiny task was measured with
+COLD_US = {20: 4.0, 200: 10.0, 9000: 10 + 8e5 / 3e4}  # by the wait, which counts up to a millisecond
+
+
+@pytest.mark.parametrize("work_us", COLD_US)
+@pytest.mark.parametrize("wait", [False, True])
+def test_a_run_is_later_by_what_its_first_call_takes_longer(work_us: float, wait: bool) -> None:
+    """a -> b, and perhaps a wait at the end; with timing events nothing is."""
+    work = workload({"a": work_us * 1e-6, "b": 0.0}, [("a", "b", 0)])
+    waits = ["b"] if wait else []
+    plan = planned(work, platform(dispatch=COLD), {"a": "cuda:0/s0", "b": "cuda:0/s0"}, wait_after=waits)
+    line = predict(plan)
+    assert line.makespan_s * 1e6 == pytest.approx(work_us + COLD_US[work_us] - KNOWN_US)
+    assert line.timed_makespan_s * 1e6 == pytest.approx(work_us)
+    assert line.interval_s is not None
+    assert line.interval_s[0] <= line.makespan_s <= line.interval_s[1]
+    assert predict(plan, model=Model(dispatch=False)).makespan_s * 1e6 == pytest.approx(work_us)
+
+
+@pytest.mark.parametrize("work_us", [0.0, 2.0])
+def test_a_run_of_a_tiny_task_has_its_own_wait_already(work_us: float) -> None:
+    plan = planned(workload({"a": work_us * 1e-6}), platform(dispatch=COLD), {"a": "cuda:0/s0"})
+    assert predict(plan).makespan_s * 1e6 == pytest.approx(work_us)
+
+
+def test_a_run_that_the_thread_bounds_ends_without_a_wait() -> None:
+    """Four calls of 100 µs each, of nothing: the next run's first call is as the others."""
+    work, costs = operations(dict.fromkeys("abcd", 0), [TaskCost(0.0, dispatch_s=1e-4)])
+    plan = planned(work, platform(dispatch=COLD), dict.fromkeys("abcd", "cuda:0/s0"), costs=costs)
+    assert predict(plan).makespan_s == pytest.approx(4e-4)
+
+
+@pytest.mark.parametrize("order", ["gc", "cg"])
+def test_what_comes_first_in_the_plan_decides_nothing(order: str) -> None:
+    """g on a GPU for 1 ms, c on the CPU for 1 µs, neither waits for the other: g's call is behind the wait of g."""
+    work = workload({"g": 1e-3, "c": 1e-6})
+    plan = planned(work, platform(dispatch=COLD), {"g": "cuda:0/s0", "c": "cpu/w0"}, order=list(order))
+    assert predict(plan).makespan_s * 1e6 == pytest.approx(1000 + COLD_US[9000] - KNOWN_US)
+
+
+@pytest.mark.parametrize("last_us", [0.0, 1.0])
+def test_a_task_of_the_cpu_at_the_end_does_not_warm_the_thread(last_us: float) -> None:
+    """g for 9 ms, a wait, c on the CPU: no call to a stream comes in between."""
+    work = workload({"g": 9e-3, "c": last_us * 1e-6}, [("g", "c", 0)])
+    plan = planned(work, platform(dispatch=COLD), {"g": "cuda:0/s0", "c": "cpu/w0"}, wait_after=["g"])
+    assert predict(plan).makespan_s * 1e6 == pytest.approx(9000 + last_us + COLD_US[9000] - KNOWN_US)
+
+
+def test_launches_of_graphs_are_measured_behind_waits() -> None:
+    plan = {c: planned(workload({"a": 1e-3}), platform(dispatch=c), {"a": "cuda:0/s0"}) for c in (COLD, FREE)}
+    cold, free = (predict(plan[costs], mode="graph").makespan_s for costs in (COLD, FREE))
+    assert cold == free
+
+
+def test_without_gpus_nothing_is_cold() -> None:
+    plan = planned(workload({"a": 1e-3}), platform(dispatch=COLD), {"a": "cpu/w0"})
+    assert predict(plan).makespan_s == pytest.approx(1e-3)
