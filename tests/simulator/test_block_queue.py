@@ -179,7 +179,7 @@ def test_chains_behind_the_first_may_come_later() -> None:
     kinds = [cost(4, 8), cost(4, 8, 3.0)]
     assert ends_s(kinds, [[0, 0], [1], [1]], free(0, 1), late_s=0.5) == [8.0, 4.0, 7.0]
     assert ends_s(kinds, [[0], [1], []], free(0, 1), late_s=2.0) == [1.0, 5.0, float("inf")]
-    assert ends_s(kinds, [[], [1], [0]], free(0, 1), late_s=2.0) == [float("inf"), 3.0, 4.0]
+    assert ends_s(kinds, [[], [0], [1]], free(0, 1), late_s=2.0) == [float("inf"), 1.0, 4.0]
     assert ends_s(kinds, [], free(0, 1), late_s=2.0) == []
 
 
