@@ -110,7 +110,8 @@ def first_layer_s(timeline: gs.Timeline, first: Sequence[str]) -> float:
 
 def measured(work: gs.Workload, first: Sequence[str], platform: gs.Platform) -> dict[str, float]:
     """When the first layer may begin, measured and predicted; the largest difference of a sum to plain PyTorch's."""
-    plan = gs.schedule(work, platform, gs.profile(work, platform), scheduler="one_stream")
+    costs = gs.profile(work, platform, concurrency=False)  # of a plan with one lane a device
+    plan = gs.schedule(work, platform, costs, scheduler="one_stream")
     with gs.Program(plan) as program:
         found = {name: tensor.cpu() for name, tensor in program.run().items()}
     return {

@@ -13,6 +13,7 @@ import graphsched as gs
 from experiments._shared import SEED, check_known, check_sizes, counted
 from graphsched.executors import measured_peaks
 from graphsched.partition import data_parallel, pipeline, tensor
+from graphsched.schedulers import one_lane
 from models.alexnet import AlexNet
 from models.lenet import LeNet
 from models.resnet import resnet18
@@ -94,7 +95,8 @@ def _split(
 
 def _figures(work: gs.Workload, platform: gs.Platform) -> dict[str, float]:
     """Bytes that a step moves between devices, and the most memory that a device needs, workspaces included."""
-    plan = gs.schedule(work, platform, gs.profile(work, platform, mode="graph"), scheduler=SCHEDULER)
+    costs = gs.profile(work, platform, mode="graph", concurrency=not one_lane(SCHEDULER))
+    plan = gs.schedule(work, platform, costs, scheduler=SCHEDULER)
     moved = [copy.read.value.nbytes for copy in plan.copies.values() if copy.source != copy.target]
     used = {lane.device for lane in plan.lanes}
     peaks = [peak.nbytes for device, peak in plan.peak_memory.items() if device in used and device != "cpu"]

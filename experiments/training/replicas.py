@@ -17,6 +17,7 @@ from experiments.training.baselines import Setting, dataset, median_s
 from graphsched.errors import ExperimentError
 from graphsched.executors.collector import no_collector
 from graphsched.partition import data_parallel, split
+from graphsched.schedulers import one_lane
 
 Batch = dict[str, Tensor]
 """Tensors of a batch by names of inputs."""
@@ -103,10 +104,10 @@ class StepFigures:
 
     def plan(self, mode: str) -> gs.Plan:
         """The plan in `mode`, with costs measured where they are not kept."""
-        here = self.setting.platform
-        costs = here.costs.merged(gs.profile(self.work, here, mode=mode))
+        here, crowded = self.setting.platform, not one_lane(self.scheduler)
+        costs = here.costs.merged(gs.profile(self.work, here, mode=mode, concurrency=crowded))
         plan = gs.schedule(self.work, here, costs, scheduler=self.scheduler, mode=mode)
-        return replace(plan, costs=plan.costs.merged(gs.profile(plan, here)))
+        return replace(plan, costs=plan.costs.merged(gs.profile(plan, here, concurrency=crowded)))
 
     def _step_s(self, run: Callable[[int], float], between: Callable[[], object]) -> float:
         return self._per_step(lambda n: median_s(lambda: _after_others(run, between, n)))

@@ -30,10 +30,21 @@ def missing(
     for task in work.tasks:
         for device in allowed(task, platform):
             cost = known.get(task.signature, device.model)
-            lacking = cost is None or (lacks_graph(cost, device) if mode == "graph" else cost.host_left_out)
-            if (lacking or cost is None or (concurrency and cost.curve_left_out)) and not is_given(task, device):
+            wanted = cost is None or lacks_more(cost, device, mode) or (concurrency and cost.curve_left_out)
+            if wanted and not is_given(task, device):
                 found.setdefault(first[device.model], {}).setdefault(task.signature, task)
     return {device: list(tasks.values()) for device, tasks in found.items()}
+
+
+def lacks_more(cost: TaskCost, device: Device, mode: str) -> bool:
+    """Whether more than its curve is still to be measured of an operation, for plans in this mode.
+
+    Example:
+        >>> gpu, of_graphs = Device("cuda:0", "cuda"), TaskCost(1e-5, graph_tried=True, host_left_out=True)
+        >>> [lacks_more(of_graphs, gpu, mode) for mode in ("graph", "eager")]
+        [False, True]
+    """
+    return lacks_graph(cost, device) if mode == "graph" else cost.host_left_out
 
 
 def lacks_graph(cost: TaskCost, device: Device) -> bool:

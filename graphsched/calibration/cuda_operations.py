@@ -78,6 +78,18 @@ def measure_on_cuda(
     return replace(cost, graph_s=in_graphs[0][1], graph_memory=in_graphs, cache=cache) if in_graphs else cost
 
 
+def with_curve(cost: TaskCost, step: Step, spinner: Spinner) -> TaskCost:
+    """`cost`, of a step's operation, with the curve that was left out when it was measured."""
+    import torch
+
+    if cost.device_s < CURVE_BELOW_S:
+        with torch.cuda.device(spinner.device):
+            _, host_s, _ = _rough([step.bound()], new_stream(spinner.device), spinner)
+            cost = replace(cost, concurrency=_curve(step, spinner, cost.device_s, host_s, cost.launches))
+            torch.cuda.synchronize()
+    return replace(cost, curve_left_out=False)
+
+
 def _states(step: Step, sets: int, device: int, alone_s: float, returned_bytes: int) -> CacheStates | None:
     found = cache_states(step, device, alone_s, returned_bytes, sets)
     if found is None:
@@ -139,10 +151,7 @@ def _alone(
 ) -> tuple[list[float], float]:
     """Samples of device seconds of one call, and about what one takes the host."""
     stream = new_stream(spinner.device)
-    hold_s = 1e-3
-    for _ in range(3):
-        rough_s, host_s = _batch_s(calls, stream, spinner, 1, hold_s)
-        waits, hold_s = host_s > hold_s, 1e-4 + 1.5 * host_s
+    rough_s, host_s, waits = _rough(calls, stream, spinner)
     batch = calls_in_sample(rough_s, max(launches, int(host_s / CALL_S)))
     hold_s = 0.0 if waits else 1e-4 + 1.5 * batch * host_s  # a call that waits for the device is not hidden
     samples = [
@@ -150,6 +159,15 @@ def _alone(
         for _ in range(samples_wanted(repeats, batch * (rough_s + host_s)) + 1)
     ][1:]
     return [s[0] for s in samples], median([s[1] for s in samples])
+
+
+def _rough(calls: Sequence[Callable[[], Any]], stream: Any, spinner: Spinner) -> tuple[float, float, bool]:
+    """About what one call takes the device and the host, and whether it waits for the device."""
+    hold_s = 1e-3
+    for _ in range(3):
+        rough_s, host_s = _batch_s(calls, stream, spinner, 1, hold_s)
+        waits, hold_s = host_s > hold_s, 1e-4 + 1.5 * host_s
+    return rough_s, host_s, waits
 
 
 def _batch_s(

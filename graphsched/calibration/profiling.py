@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 
-from graphsched.calibration.choosing import missing, relevant
+from graphsched.calibration.choosing import lacks_more, missing, relevant
 from graphsched.calibration.collectives import measure_collectives, unmeasured_collectives
 from graphsched.calibration.cost_cache import keep_costs, kept_costs
 from graphsched.calibration.cpu_operations import SETS, measure_on_cpu
@@ -22,7 +22,7 @@ from graphsched.costs import Costs, TaskCost
 from graphsched.errors import PlatformError
 from graphsched.executors.collector import left_alone, no_collector
 from graphsched.plan import Plan
-from graphsched.platform import Platform
+from graphsched.platform import Device, Platform
 from graphsched.schedulers.scheduling import check_mode
 from graphsched.workload import Task, Workload
 
@@ -84,7 +84,7 @@ def profile(
     mode = mode or (plan.mode if plan is not None else "eager")
     check_mode(mode)
     wanted = missing(work, platform, known, mode, concurrency=concurrency)
-    how = _How(repeats, concurrency, hosts=mode != "graph", begin=_counting(wanted, report))
+    how = _How(repeats, concurrency, mode, begin=_counting(wanted, report))
     known = _with_operations(work, platform, known, wanted, how)
     known = _with_collectives(work, platform, known, repeats, mode)
     if plan is not None and concurrency:
@@ -99,13 +99,13 @@ class _How:
     Attributes:
         repeats: Least number of samples of each.
         concurrency: Their curves too.
-        hosts: What calls cost the host, too.
+        mode: Of the plans that they are measured for; but for ``graph``, what calls cost the host is measured too.
         begin: Called with each task that is begun.
     """
 
     repeats: int
     concurrency: bool
-    hosts: bool
+    mode: str
     begin: Callable[[Task], None]
 
 
@@ -123,7 +123,7 @@ def _with_operations(work: Workload, platform: Platform, known: Costs, wanted: T
         model = platform.device(device).model
         measured: dict[tuple[str, str], TaskCost] = {}
         try:
-            with closing(_measured_on(work, platform, device, tasks, how)) as found:
+            with closing(_measured_on(work, platform, device, tasks, known, how)) as found:
                 for signature, cost in found:
                     measured[signature, model] = cost
         finally:
@@ -180,7 +180,7 @@ def check_is_here(platform: Platform, name: str) -> None:
 
 
 def _measured_on(
-    work: Workload, platform: Platform, device: str, tasks: Sequence[Task], how: _How
+    work: Workload, platform: Platform, device: str, tasks: Sequence[Task], known: Costs, how: _How
 ) -> Generator[Found, None, None]:
     """Signatures and costs of `tasks` on one device, one after the other."""
     import torch
@@ -189,9 +189,17 @@ def _measured_on(
     with torch.random.fork_rng(devices=cuda), torch.no_grad(), left_alone(), no_collector():
         steps = SerialRun(work, platform, device, tasks).steps()
         if cuda:
-            yield from _on_cuda(steps, cuda[0], how)
+            yield from _on_cuda(steps, cuda[0], _without_curve(tasks, platform.device(device), known, how.mode), how)
         else:
             yield from _on_cpu(steps, platform.device(device).threads, how)
+
+
+def _without_curve(tasks: Sequence[Task], device: Device, known: Costs, mode: str) -> dict[str, TaskCost]:
+    """Those costs of `tasks`, by signature, that lack nothing but their curve."""
+    costs = {task.signature: known.get(task.signature, device.model) for task in tasks}
+    return {
+        signature: cost for signature, cost in costs.items() if cost is not None and not lacks_more(cost, device, mode)
+    }
 
 
 def _on_cpu(steps: Iterator[Step], threads: int, how: _How) -> Iterator[Found]:
@@ -203,18 +211,22 @@ def _on_cpu(steps: Iterator[Step], threads: int, how: _How) -> Iterator[Found]:
         yield step.task.signature, cost
 
 
-def _on_cuda(steps: Iterator[Step], index: int, how: _How) -> Iterator[Found]:
+def _on_cuda(steps: Iterator[Step], index: int, without_curve: Mapping[str, TaskCost], how: _How) -> Iterator[Found]:
     import torch
 
     from graphsched.calibration.cuda_clock import Spinner
-    from graphsched.calibration.cuda_operations import measure_on_cuda
+    from graphsched.calibration.cuda_operations import measure_on_cuda, with_curve
     from graphsched.calibration.host_costs import company_on
 
     spinner = Spinner(index)
-    with company_on(index) if how.hosts else nullcontext() as company:
+    with company_on(index) if how.mode != "graph" else nullcontext() as company:
         for step in steps:
             how.begin(step.task)
             torch.cuda.synchronize(index)
+            known = without_curve.get(step.task.signature)
             with failures_named(step.task, step.device):
-                cost = measure_on_cuda(step, spinner, how.repeats, concurrency=how.concurrency, company=company)
+                if known is not None:
+                    cost = with_curve(known, step, spinner)
+                else:
+                    cost = measure_on_cuda(step, spinner, how.repeats, concurrency=how.concurrency, company=company)
             yield step.task.signature, cost

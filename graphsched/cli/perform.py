@@ -15,7 +15,7 @@ from graphsched.cli.interrupts import check_interrupted
 from graphsched.cli.naming import draw, stem, title_of
 from graphsched.cli.outcome import Outcome
 from graphsched.cli.output import say
-from graphsched.cli.planning import ONE_LANE, measured_plan, plan_of
+from graphsched.cli.planning import measured_plan, plan_of
 from graphsched.cli.progress import counting
 from graphsched.cli.ranks import MODE as RANKS_MODE
 from graphsched.cli.ranks import check_ranks, figures_on_ranks, tell_case
@@ -149,9 +149,10 @@ class Runner:
     def costs(self, case: Case) -> Costs:
         """Costs of the case's workload in its mode, measured where they are not kept."""
         from graphsched.calibration import profile
+        from graphsched.schedulers import one_lane
 
         assert case.work is not None
-        mode, crowded = case.mode or "eager", case.scheduler not in ONE_LANE
+        mode, crowded = case.mode or "eager", not one_lane(case.scheduler)
         key = case.work.digest(), mode, crowded
         if key not in self._costs:
             with counting("operations to measure") as report:

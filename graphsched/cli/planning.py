@@ -13,8 +13,6 @@ from graphsched.plan import Plan
 from graphsched.platform import Platform
 from graphsched.quantities import seconds_text
 
-ONE_LANE = ("sequential", "one_stream")  # schedulers that let no two operations run side by side on a GPU
-
 
 def make_plan(case: Case, platform: Platform, costs: Costs) -> Plan:
     """The plan of a case that is no baseline."""
@@ -45,11 +43,11 @@ def measured_plan(case: Case, here: Platform, costs: Costs) -> Plan:
     Says how many pairs stay unknown.
     """
     from graphsched.calibration import at_pace, present_call_s
-    from graphsched.schedulers.registry import find_scheduler, takes_mode
+    from graphsched.schedulers.registry import find_scheduler, one_lane, takes_mode
 
     now = at_pace(here, present_call_s(here))
     plan = make_plan(case, now, costs)
-    if case.scheduler in ONE_LANE:
+    if one_lane(case.scheduler):
         return plan
     paired = with_pairs(plan, here)
     if paired.costs != plan.costs and takes_mode(find_scheduler(case.scheduler)):

@@ -14,6 +14,7 @@ from graphsched.plan import Placement
 Scheduler = Callable[..., Placement]
 
 GROUP = "graphsched.schedulers"
+ONE_LANE = frozenset({"sequential", "one_stream"})
 
 _REGISTERED: dict[str, Scheduler] = {}
 
@@ -65,6 +66,16 @@ def find_scheduler(name: str) -> Scheduler:
         meant = f"did you mean {nearest[0]!r}? There are " if nearest else "there are "
         raise ScheduleError(f"no scheduler {name!r}: {meant}{', '.join(schedulers())}")
     return _REGISTERED[name]
+
+
+def one_lane(name: str) -> bool:
+    """Whether a scheduler puts all tasks of a device on one lane, so that no two run side by side there.
+
+    Example:
+        >>> one_lane("one_stream"), one_lane("heft")
+        (True, False)
+    """
+    return name in ONE_LANE
 
 
 def takes_mode(function: Scheduler) -> bool:

@@ -91,11 +91,11 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[list[str]]:
     calls: list[list[str]] = []
 
     def measure(
-        work: Workload, platform: Platform, device: str, tasks: Sequence[Task], how: Any
+        work: Workload, platform: Platform, device: str, tasks: Sequence[Task], known: Costs, how: Any
     ) -> Generator[Any, None, None]:
         calls.append([task.name for task in tasks])
-        dispatch_s = 7e-6 if how.hosts else 0.0
-        cost = TaskCost(2e-5, dispatch_s=dispatch_s, graph_tried=True, host_left_out=not how.hosts)
+        hosts = how.mode != "graph"
+        cost = TaskCost(2e-5, dispatch_s=7e-6 if hosts else 0.0, graph_tried=True, host_left_out=not hosts)
         yield from ((task.signature, cost) for task in tasks)
 
     monkeypatch.setenv("GRAPHSCHED_CACHE", str(tmp_path))
@@ -178,6 +178,49 @@ def test_a_measurement_tries_whatever_comes_of_it(
     for name, figure in {"_curve": (), "with_reliefs": relieved}.items():
         monkeypatch.setattr(cuda_operations, name, lambda *_, figure=figure: figure)
     assert cuda_operations.measure_on_cuda(step, spinner, 1, concurrency=True, company=None).kernels == relieved
+
+
+def played_run(work: Workload, platform: Platform, device: str, tasks: Sequence[Task]) -> SimpleNamespace:
+    """A serial run of which nothing is carried out."""
+    steps = [SimpleNamespace(task=task, device=device, bound=lambda: print) for task in tasks]
+    return SimpleNamespace(steps=lambda: iter(steps))
+
+
+@pytest.mark.parametrize("mode", ["graph", "eager"])
+def test_of_what_lacks_its_curve_nothing_else_is_measured_again(
+    mode: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """x ──▶ y, z, w: the curve of y was left out, for eager mode the host's part too; w is not known."""
+    work = product()
+    for name, function in (("z", torch.relu), ("w", torch.exp)):
+        work.task(function, work["y"].reads[0].value, name=name, device="cuda")
+    y, z = (replace(OLD, graph_tried=True, curve_left_out=True, host_left_out=which) for which in (True, False))
+    monkeypatch.setenv("GRAPHSCHED_CACHE", str(tmp_path))
+    keep_costs(Costs({(work[name].signature, "H200"): cost for name, cost in (("y", y), ("z", z))}))
+    monkeypatch.setattr(profiling, "check_is_here", lambda platform, name: None)
+    monkeypatch.setattr(profiling, "SerialRun", played_run)
+    monkeypatch.setattr("graphsched.calibration.cuda_clock.Spinner", lambda index: SimpleNamespace(device=index))
+    monkeypatch.setattr("graphsched.calibration.host_costs.company_on", contextlib.nullcontext)
+    monkeypatch.setattr(torch.random, "fork_rng", lambda devices: contextlib.nullcontext())
+    whole, curve = TaskCost(3e-5, graph_tried=True), ((1, 1.0), (2, 1.5))
+    monkeypatch.setattr(cuda_operations, "measure_on_cuda", lambda step, *_, **__: whole)
+    monkeypatch.setattr(cuda_operations, "_rough", lambda *_: (1e-5, 6e-6, False))
+    monkeypatch.setattr(cuda_operations, "_curve", lambda *_: curve)
+    monkeypatch.setattr(cuda_operations, "new_stream", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda *_: None)
+    costs = profile(work, ONE, mode=mode)
+    found = {name: costs[work[name].signature, "H200"] for name in "yzw"}
+    assert found["z"] == replace(z, concurrency=curve, curve_left_out=False)
+    assert found["y"] == (replace(y, concurrency=curve, curve_left_out=False) if mode == "graph" else whole)
+    assert found["w"] == whole
+    assert missing(work, ONE, costs, mode) == {}
+
+
+def test_a_long_operation_has_no_curve_to_measure(monkeypatch: pytest.MonkeyPatch) -> None:
+    long = TaskCost(cuda_operations.CURVE_BELOW_S, curve_left_out=True)
+    step: Any = None
+    assert cuda_operations.with_curve(long, step, step) == replace(long, curve_left_out=False)
 
 
 def test_code_is_measured_of_what_an_operation_reads_and_returns(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,6 +92,20 @@ def test_a_step_among_many_is_their_slope() -> None:
     assert steps._per_step(lambda n: 10.0 + 3.0 * n) == 3.0
 
 
+def test_figures_of_steps_measure_no_curves_that_their_plan_does_not_ask_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The costs that a run has measured for one lane a device serve its steps too."""
+    asked: list[tuple[bool, bool]] = []
+
+    def profile(work: gs.Workload | gs.Plan, *_: object, concurrency: bool = True, **__: object) -> gs.Costs:
+        asked.append((isinstance(work, gs.Plan), concurrency))
+        return gs.Costs()
+
+    monkeypatch.setattr(gs, "profile", profile)
+    for scheduler in ("one_stream", "round_robin"):
+        StepFigures(setting(2, 6), training_step(setting(2, 6), "gather", 1024), scheduler).plan("eager")
+    assert asked == [(False, False), (True, False), (False, True), (True, True)]
+
+
 def test_what_cannot_be_split_or_trained_is_refused(tmp_path: Path) -> None:
     few = write_images(tmp_path, 8, 4)
     check_split(setting(2, 8, few), 1)
