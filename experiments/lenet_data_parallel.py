@@ -11,6 +11,7 @@ from pathlib import Path
 import graphsched as gs
 from experiments._shared import check_known, check_sizes
 from experiments.training.baselines import Setting, baseline_case
+from experiments.training.checkpoints import check_keeping
 from experiments.training.ddp import Ranks
 from experiments.training.in_process import Counting, FromScratch, Here
 from experiments.training.learning import Courses
@@ -78,6 +79,7 @@ def lenet_data_parallel(
     check_known("way", ways, WAYS)
     check_known("way to sum gradients", reduce, METHODS)
     check_sizes(devices=devices, batch=batch, lr=lr, rates=rates, steps=steps)
+    check_keeping(checkpoints, every)
     courses = Courses(epochs, Path(checkpoints) if checkpoints else None, every or None)
     _last[:] = [courses]
     for used in (platform.accelerators()[:count] for count in devices if count <= len(platform.accelerators())):

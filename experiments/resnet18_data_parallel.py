@@ -17,6 +17,7 @@ import graphsched as gs
 from experiments._calls import missing_for_compile
 from experiments._shared import check_known, check_sizes
 from experiments.training.baselines import Setting, baseline_case
+from experiments.training.checkpoints import check_keeping
 from experiments.training.ddp import Ranks
 from experiments.training.in_process import Here, whole_network
 from experiments.training.learning import Courses
@@ -86,6 +87,7 @@ def resnet18_data_parallel(
     check_known("way to sum gradients", reduce, METHODS)
     check_known("memory format", memory_formats, MEMORY_FORMATS)
     check_sizes(devices=devices, batch=batch, lr=lr, steps=steps)
+    check_keeping(checkpoints, every)
     here = platform.accelerators()
     courses = Courses(epochs, Path(checkpoints) if checkpoints else None, every or None)
     _last[:] = [courses]

@@ -11,6 +11,7 @@ import torch
 
 import graphsched as gs
 from experiments._shared import check_known, check_sizes, counted
+from experiments.training.checkpoints import check_keeping
 from experiments.training.perceptron import Perceptron
 from experiments.training.results import PlainStep
 from graphsched.charts import plot_graph, plot_training
@@ -117,6 +118,7 @@ def two_layer_mlp(
     """
     check_sizes(hidden=hidden, batch=batch, lr=lr, epochs=epochs, devices=devices)
     check_known("grain", [grain], GRAINS)
+    check_keeping(checkpoints, every)
     here = platform.accelerators()
     counts = sorted(count for count in devices if count <= len(here))
     if not counts:

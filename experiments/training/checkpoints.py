@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphsched.errors import ExperimentError, FileFormatError
-from graphsched.files import write_bytes
+from graphsched.errors import ExperimentError, FileFormatError, OutputError
+from graphsched.files import check_folder, write_bytes
 
 SCHEMA = 2
 
@@ -152,6 +152,35 @@ def file_for(folder: str | Path, experiment: str, label: str) -> Path:
         'kept/lenet-one-graph-2-gpus.pt'
     """
     return Path(folder) / (re.sub(r"[^a-z0-9_]+", "-", f"{experiment} {label}".lower()) + ".pt")
+
+
+def check_keeping(checkpoints: str, every: int) -> None:
+    """Make sure, before anything is trained, that trainings can be kept as these parameters of an experiment ask for.
+
+    Args:
+        checkpoints: A folder, which is made; empty: nothing is kept.
+        every: Steps between two times within an epoch; 0: none.
+
+    Raises:
+        ExperimentError: The number is below 0.
+        OutputError: Nothing can be written into the folder.
+
+    Example:
+        >>> check_keeping("", -1)
+        Traceback (most recent call last):
+        ...
+        graphsched.errors.ExperimentError: parameter 'every' is -1: a number of steps is needed, or 0 to keep a ...
+    """
+    if every < 0:
+        raise ExperimentError(
+            f"parameter 'every' is {every}: a number of steps is needed, or 0 to keep a training after each epoch only"
+        )
+    try:
+        if checkpoints:
+            check_folder(checkpoints)
+    except OutputError as error:
+        told = f"parameter 'checkpoints' is {checkpoints!r}: {error}: name a folder that can be written"
+        raise OutputError(told) from error
 
 
 class CheckpointFile:

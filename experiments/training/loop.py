@@ -6,7 +6,9 @@ out of each epoch; random numbers that tasks on several CPU lanes draw, whose or
 
 from __future__ import annotations
 
+import contextlib
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -120,8 +122,8 @@ def train(
     """Train `epochs` epochs; each step is submitted before the figures of the one before are read.
 
     With a `checkpoint` the run is written there after each epoch, after `every` steps of one, and when it is
-    interrupted: after the step that is under way. If the file is there the run goes on from it, to the bit as if it had
-    not been stopped.
+    interrupted: after the step that is under way, which is told on stderr. If the file is there the run goes on from
+    it, to the bit as if it had not been stopped.
 
     Args:
         step: Its results are ``loss`` and ``output``, or those of parts of the batch (``0/loss``, ``0/output``).
@@ -134,7 +136,8 @@ def train(
         checkpoint: A file; on the ranks of a distributed run a `RankFile`.
         every: Steps between two checkpoints of an epoch; None: one at its end.
         title: Before the progress bar, and in errors.
-        quiet: No progress bar; there is none where stderr is no terminal.
+        quiet: No progress bar, and no word on where an interrupted run is kept; there is no bar either where stderr is
+            no terminal.
 
     Raises:
         ExperimentError: The loss is not finite: epoch and step are named. A number is wrong, or the checkpoint is of
@@ -151,7 +154,11 @@ def train(
     kept = CheckpointFile(checkpoint) if isinstance(checkpoint, (str, Path)) else checkpoint
     course = _continued(step, kept, run) if kept is not None else Course()
     per_epoch = images // batch
-    with stopping(kept is not None) as interrupted, training_bar(title, epochs, per_epoch, quiet=quiet) as show:
+    with (
+        _told(title, None if quiet else kept),
+        stopping(kept is not None) as interrupted,
+        training_bar(title, epochs, per_epoch, quiet=quiet) as show,
+    ):
         asked = interrupted if kept is None else lambda: kept.agreed(interrupted())
         while course.epoch < epochs and not asked():
             given = batches(
@@ -164,6 +171,17 @@ def train(
             if kept is not None:
                 kept.write(_as_checkpoint(step, course, kept, run))
     return course
+
+
+@contextlib.contextmanager
+def _told(title: str, kept: Keeping | None) -> Iterator[None]:
+    """Say where a run is `kept`, if it is, when the block is interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if kept is not None and kept.path.exists():
+            print(f"{title}: kept in {kept.path}: the same command goes on from there", file=sys.stderr, flush=True)
+        raise
 
 
 def _steps(

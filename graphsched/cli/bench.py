@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from graphsched.cli.bench_goals import GOAL_TABLES, speed_goals
-from graphsched.cli.bench_parts import OPTIMA, OWN, Data, part_of
+from graphsched.cli.bench_parts import OPTIMA, OWN, Data, check_replay, part_of
 from graphsched.cli.interrupts import check_interrupted
 from graphsched.cli.options import AsJson, PlatformName
 from graphsched.cli.output import print_json, print_rows, say
@@ -69,6 +69,7 @@ def bench(
     asked = {name: part_of(name, platform, params, folder, quick=quick) for name in only or OWN}
     if folder is not None and OPTIMA not in asked:
         raise ExperimentError(f"a folder ({folder}) is for the benchmark of known optima: add --only {OPTIMA}")
+    check_replay(asked)
     if out is not None:
         check_folder(out.parent)
     parts = {name: begin() for name, begin in asked.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from graphsched.cli.output import say
 
 ACTIONS, QUICK_ACTIONS = (10_000, 100_000, 1_000_000), (10_000,)
 TASKS, QUICK_TASKS = (1_000, 10_000, 100_000), (1_000,)
-OPTIMA = "optima"
+OPTIMA, REPLAY = "optima", "replay"
 
 Data = dict[str, Any]
 
@@ -49,7 +49,7 @@ def _replay(quick: bool) -> Data:
     from graphsched.executors.bench_replay import bench_replay
 
     say("replay …")
-    return {"replay": bench_replay(quick=quick)}
+    return {REPLAY: bench_replay(quick=quick)}
 
 
 OWN: Mapping[str, Callable[[bool], Data]] = {
@@ -57,7 +57,7 @@ OWN: Mapping[str, Callable[[bool], Data]] = {
     "workloads": _workloads,
     "schedulers": _schedulers,
     "dispatch": _dispatch,
-    "replay": _replay,
+    REPLAY: _replay,
 }
 
 
@@ -85,6 +85,30 @@ def part_of(
         tables = bench_optima(folder, quick=quick)
         return lambda: tables
     return _of_experiment(name, given, platform, quick=quick)
+
+
+def check_replay(names: Collection[str]) -> None:
+    """Make sure that replay finds a GPU; beside other parts of `names` it has no rows without one, and a note says so.
+
+    Raises:
+        PlatformError: There is none, and nothing else to measure.
+    """
+    from graphsched.errors import PlatformError
+
+    if REPLAY not in names or gpu_here():
+        return
+    why = f"{REPLAY} needs a GPU, and PyTorch finds none here"
+    if len(names) == 1:
+        others = ", ".join(name for name in OWN if name != REPLAY)
+        raise PlatformError(f"{why}: call it on a host with one, or measure what needs none, with --only: {others}")
+    say(f"note: {why}: it has no rows")
+
+
+def gpu_here() -> bool:
+    """Whether PyTorch finds a GPU on this host."""
+    import torch
+
+    return torch.cuda.is_available()
 
 
 def _of_experiment(

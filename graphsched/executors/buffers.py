@@ -13,7 +13,7 @@ from graphsched.errors import SignatureError, WorkloadError
 from graphsched.executors.lanes import is_cuda
 from graphsched.plan import Plan
 from graphsched.plan.joins import Join
-from graphsched.workload import TensorSpec, Value
+from graphsched.workload import TensorSpec, Value, check_dense
 
 TORCH_ALONE, ONE_THREAD_BYTES = 2**15, 2**21
 KEPT_BY_OPERATORS = (0,), "uint8"
@@ -165,8 +165,8 @@ class Buffers:
         """Put the inputs of a run in place; those not given get their default.
 
         Raises:
-            WorkloadError: A name is no input, one without default is missing, shape or type differ, or it is on another
-                device than the input and the host.
+            WorkloadError: A name is no input, one without default is missing, a tensor is not dense, its shape or type
+                differ, or it is on another device than the input and the host; nothing is put in place then.
         """
         work = self.plan.work
         for name in inputs:
@@ -192,8 +192,8 @@ class Buffers:
         """Set states to the given tensors.
 
         Raises:
-            WorkloadError: A name is no state, shape or type differ, or it is on another device than the state and the
-                host.
+            WorkloadError: A name is no state, a tensor is not dense, its shape or type differ, or it is on another
+                device than the state and the host; nothing is put in place then.
         """
         names = self._state_names()
         for name, tensor in states.items():
@@ -206,6 +206,7 @@ class Buffers:
     def _check_given(self, value: Value, tensor: Any) -> None:
         if not hasattr(tensor, "untyped_storage"):
             raise WorkloadError(f"{value.kind} {value.name!r} must be a tensor, got {type(tensor).__name__}")
+        check_dense(value.kind, value.name, tensor)
         buffer = self.slots[self.slot_of[value.name]]
         home = buffer.device
         if (tensor.shape, tensor.dtype) != (buffer.shape, buffer.dtype):

@@ -98,6 +98,8 @@ def _used(function: Any, target: Any, loss: Any, optimizer: Any, module: Any) ->
     if isinstance(function, torch.nn.Module):
         if loss is None:
             _check_forward_only(target=target, optimizer=optimizer)
+        elif target is None:
+            _check_needs_no_target(loss)
         return {type(function).__name__: function}, given
     if loss is not None or target is not None:
         raise TraceError("loss= and target= go with a module; a function computes its loss itself")
@@ -115,6 +117,25 @@ def _check_forward_only(**given: Any) -> None:
     for name, thing in given.items():
         if thing is not None:
             raise TraceError(f"{name}= was given without loss=: a training step needs the loss")
+
+
+def _check_needs_no_target(loss: Any) -> None:
+    try:
+        takes = inspect.signature(getattr(loss, "forward", loss))
+    except (TypeError, ValueError):
+        return  # it does not tell
+    if not _takes(takes, 1) and _takes(takes, 2):
+        called = getattr(loss, "__name__", type(loss).__name__)
+        raise TraceError(f"the loss {called} takes the output and a target, and none was given: add target=...")
+
+
+def _takes(signature: inspect.Signature, count: int) -> bool:
+    """Whether there can be so many arguments, all by place."""
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        return False
+    return True
 
 
 def _distinct(found: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from graphsched.workload.tasks import (
     Task,
     TensorSpec,
     Value,
+    check_dense,
     check_name,
 )
 
@@ -30,6 +31,7 @@ __all__ = [
     "Value",
     "Workload",
     "ancestors_first",
+    "check_dense",
     "check_name",
     "collective_signature",
     "fill",

@@ -14,7 +14,7 @@ from graphsched.workload.calls import Known, called_task
 from graphsched.workload.collective import Collective, collective
 from graphsched.workload.names import numbered, taken
 from graphsched.workload.ordering import Ordering, add_ordered
-from graphsched.workload.tasks import Memory, Task, TensorSpec, Value, check_name
+from graphsched.workload.tasks import Memory, Task, TensorSpec, Value, check_dense, check_name
 
 
 class Workload:
@@ -63,6 +63,7 @@ class Workload:
 
         Raises:
             DuplicateNameError: The name is taken or not allowed.
+            WorkloadError: It is no tensor, or no dense one.
         """
         return self._given(name, "input", tensor, device)
 
@@ -73,6 +74,7 @@ class Workload:
 
         Raises:
             DuplicateNameError: The name is taken or not allowed.
+            WorkloadError: It is no tensor, or no dense one.
         """
         return self._given(name, "state", tensor, device)
 
@@ -80,6 +82,7 @@ class Workload:
         if isinstance(tensor, TensorSpec):
             spec = tensor
         elif hasattr(tensor, "untyped_storage"):
+            check_dense(kind, name, tensor)
             spec = TensorSpec.of(tensor)
         else:
             raise WorkloadError(f"{kind} {name!r} must be a tensor or a TensorSpec, got {type(tensor).__name__}")

@@ -94,6 +94,28 @@ class TensorSpec:
         return text if self.stride is None else f"{text}@({','.join(map(str, self.stride))})"
 
 
+def check_dense(kind: ValueKind, name: str, tensor: Any) -> None:
+    """Make sure that `tensor`, given for the value `name`, has its elements in memory by strides.
+
+    Raises:
+        WorkloadError: It is sparse, nested, or in a layout of a library.
+
+    Example:
+        >>> import torch
+        >>> check_dense("input", "x", torch.ones(3).to_sparse())
+        Traceback (most recent call last):
+        ...
+        graphsched.errors.WorkloadError: input 'x' must be dense, got a sparse_coo tensor: call .to_dense() on it
+    """
+    import torch
+
+    if tensor.layout is torch.strided and not tensor.is_nested:
+        return
+    found = "nested" if tensor.is_nested else str(tensor.layout).removeprefix("torch.").lstrip("_")
+    way = "to_padded_tensor(0.0)" if tensor.is_nested else "to_dense()"
+    raise WorkloadError(f"{kind} {name!r} must be dense, got a {found} tensor: call .{way} on it")
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Value:
     """An input, a state tensor or an output of a task; pass it to a task to make an edge.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from graphsched.cli import bench
+from graphsched.cli import bench, bench_parts
 from graphsched.errors import ExecutionError, OutputError
 from tests.experiments.small import FOLDER, hand_written
 
@@ -48,7 +48,8 @@ def interruptible() -> Iterator[None]:
 
 @pytest.fixture
 def replay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A benchmark that is done at once."""
+    """A benchmark that is done at once, on a host with a GPU."""
+    monkeypatch.setattr(bench_parts, "gpu_here", lambda: True)
     monkeypatch.setitem(bench.OWN, "replay", lambda quick: {"replay": [{"nodes": 7654321}]})
 
 
@@ -63,6 +64,7 @@ def test_some_benchmarks_alone(call, monkeypatch):
     for name in bench.OWN:
         monkeypatch.setitem(bench.OWN, name, lambda quick, name=name: {name: {"quick": quick}})
     monkeypatch.setattr(bench, "speed_goals", lambda _: {})
+    monkeypatch.setattr(bench_parts, "gpu_here", lambda: True)
     assert call("bench", "--json", "--only", "replay").json == {"replay": {"quick": False}}
     both = call("bench", "--quick", "--json", "--only", "replay", "--only", "dispatch").json
     assert both == {"replay": {"quick": True}, "dispatch": {"quick": True}}
@@ -122,6 +124,25 @@ def test_wrong_requests_are_told_before_anything_runs(call, here, words, message
     assert called.code == 2
     assert message in called.err
     assert not called.out
+
+
+def test_replay_says_that_it_needs_a_gpu(call, here, monkeypatch):
+    """Alone it is refused; beside others it has no rows."""
+    monkeypatch.setattr(bench_parts, "gpu_here", lambda: False)
+    alone = call("bench", "--only", "replay", "--json", "--out", "kept/f.json")
+    assert (alone.code, alone.out) == (2, "")
+    assert alone.err == (
+        "error: replay needs a GPU, and PyTorch finds none here: call it on a host with one, or measure what needs "
+        "none, with --only: simulator, workloads, schedulers, dispatch\n"
+    )
+    assert not (here / "kept").exists()
+    found = {"replay": [], "dispatch": [{"actions": 5}]}
+    for name, rows in found.items():
+        monkeypatch.setitem(bench.OWN, name, lambda quick, name=name, rows=rows: {name: rows})
+    both = call("bench", "--only", "replay", "--only", "dispatch", "--json")
+    assert (both.code, both.json) == (0, found)
+    assert both.err == "note: replay needs a GPU, and PyTorch finds none here: it has no rows\n"
+    assert call("bench", "--only", "dispatch").err == ""
 
 
 @pytest.mark.usefixtures("interruptible", "replay")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,26 @@ def test_wrong_inputs_are_refused_and_change_nothing(inputs: dict[str, Any], mes
     with Program(two()) as program:
         with pytest.raises(WorkloadError, match=message):
             program.run(**inputs)
+        assert program.run(y=torch.ones(2))["sum"].tolist() == [2.0, 2.0]
+
+
+NOT_DENSE: dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], str]] = {
+    "sparse": (torch.Tensor.to_sparse, r"got a sparse_coo tensor: call .to_dense\(\) on it"),
+    "mkldnn": (torch.Tensor.to_mkldnn, r"got a mkldnn tensor: call .to_dense\(\) on it"),
+    "nested": (lambda t: torch.nested.nested_tensor([t, t]), r"got a nested tensor: call .to_padded_tensor\(0.0\)"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("form", NOT_DENSE)
+def test_an_input_that_is_not_dense_is_refused_before_any_is_put_in_place(form: str) -> None:
+    """x is given, and right, beside a wrong y."""
+    make, words = NOT_DENSE[form]
+    with Program(two()) as program:
+        program.load({"x": torch.ones(2), "y": torch.ones(2)})
+        with pytest.raises(WorkloadError, match=f"input 'y' must be dense, {words}"):
+            program.run(x=torch.full((2,), 100.0), y=make(torch.ones(2)))
+        assert program.buffers.slots[program.buffers.slot_of["x"]].tolist() == [1.0, 1.0]
         assert program.run(y=torch.ones(2))["sum"].tolist() == [2.0, 2.0]
 
 
@@ -148,7 +169,11 @@ def test_states_can_be_read_and_set_back() -> None:
 
 @pytest.mark.parametrize(
     ("states", "message"),
-    [({"v": torch.zeros(2)}, "'v' is no state of this workload: it has w"), ({"w": torch.zeros(1)}, "must be float32")],
+    [
+        ({"v": torch.zeros(2)}, "'v' is no state of this workload: it has w"),
+        ({"w": torch.zeros(1)}, "must be float32"),
+        ({"w": torch.zeros(2).to_sparse()}, "state 'w' must be dense, got a sparse_coo tensor"),
+    ],
 )
 def test_wrong_states_are_refused(states: dict[str, torch.Tensor], message: str) -> None:
     """A tensor of one element is not spread over two."""

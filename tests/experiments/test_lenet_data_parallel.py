@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from graphsched.cases import Case
-from graphsched.errors import ExperimentError, FileFormatError
+from graphsched.errors import ExperimentError, FileFormatError, OutputError
 from tests.experiments.small import hand_written, load, plan_of
 from tests.experiments.small_images import write_images
 
@@ -84,11 +84,19 @@ def test_images_come_from_a_folder(tmp_path: Path) -> None:
         ({"batch": 0}, "parameter 'batch' is 0: a number above 0"),
         ({"rates": (0.0,)}, "parameter 'rates' is 0.0: a number above 0"),
         ({"epochs": 1, "batch": 4000}, "a batch of 4000 is more than the 3072 images"),
+        ({"every": -1}, "parameter 'every' is -1: a number of steps is needed"),
     ],
 )
 def test_what_cannot_be_done_is_refused(wrong: dict[str, Any], words: str) -> None:
     with pytest.raises(ExperimentError, match=words):
         cases(**({"ways": ("text",), "tests": False} | wrong))
+
+
+def test_a_folder_for_checkpoints_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    """A file is in its place."""
+    (tmp_path / "kept").touch()
+    with pytest.raises(OutputError, match=r"parameter 'checkpoints' is '.*/kept': cannot write into folder"):
+        cases(ways=("text",), tests=False, checkpoints=str(tmp_path / "kept"))
 
 
 def test_accuracy_is_drawn_where_something_was_trained(tmp_path: Path) -> None:

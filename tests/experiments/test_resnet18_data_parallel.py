@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import graphsched as gs
 from graphsched.cases import Case
-from graphsched.errors import ExperimentError, GraphschedWarning
+from graphsched.errors import ExperimentError, GraphschedWarning, OutputError
 from tests.experiments.small import hand_written, load
 
 GPUS, WORKERS = hand_written("cuda", 4), hand_written("worker", 2)
@@ -102,8 +103,16 @@ def test_torch_compile_is_left_out_where_it_cannot_work(missing: str | None, mon
         ({"reduce": ("star",)}, "no way to sum gradients 'star'"),
         ({"devices": (0,)}, "parameter 'devices' is 0: a number above 0"),
         ({"epochs": 1, "batch": 1024}, "a batch of 4096 is more than the 3072 images"),
+        ({"every": -1}, "parameter 'every' is -1: a number of steps is needed"),
     ],
 )
 def test_what_cannot_be_done_is_refused(wrong: dict[str, Any], words: str) -> None:
     with pytest.raises(ExperimentError, match=words):
         cases(**wrong)
+
+
+def test_a_folder_for_checkpoints_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    """A file is in its place."""
+    (tmp_path / "kept").touch()
+    with pytest.raises(OutputError, match=r"parameter 'checkpoints' is '.*/kept': cannot write into folder"):
+        cases(ways=("ddp",), checkpoints=str(tmp_path / "kept"))

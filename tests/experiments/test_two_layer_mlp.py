@@ -10,7 +10,7 @@ import torch
 import experiments.two_layer_mlp as module
 import graphsched as gs
 from experiments.training.perceptron import Perceptron
-from graphsched.errors import ExperimentError, FileFormatError
+from graphsched.errors import ExperimentError, FileFormatError, OutputError
 from tests.executors.programs import machine
 
 HERE = machine("worker:0", "worker:1")
@@ -98,6 +98,15 @@ def test_what_is_asked_for_must_be_there(tmp_path: Path) -> None:
         made(data=str(tmp_path))
     with pytest.raises(ExperimentError, match="batch is 4000, and there are 3072 images"):
         made(batch=4000)
+
+
+def test_trainings_that_cannot_be_kept_as_asked_for_are_refused_with_the_cases(tmp_path: Path) -> None:
+    """A file is in the place of the folder's parent."""
+    (tmp_path / "file").touch()
+    with pytest.raises(ExperimentError, match="parameter 'every' is -1: a number of steps is needed"):
+        made(every=-1)
+    with pytest.raises(OutputError, match=r"parameter 'checkpoints' is '.*file/kept': cannot write into folder"):
+        made(checkpoints=str(tmp_path / "file" / "kept"))
 
 
 @pytest.mark.multigpu

@@ -419,6 +419,20 @@ def test_arguments_that_do_not_fit(given: dict[str, Any], message: str) -> None:
         gs.trace(nn.Linear(4, 2), torch.rand(3, 4), **given)
 
 
+@pytest.mark.parametrize(
+    ("loss", "name"),
+    [(F.cross_entropy, "cross_entropy"), (nn.CrossEntropyLoss(), "CrossEntropyLoss"), (lambda a, b: a + b, "<lambda>")],
+)
+def test_a_loss_without_its_target(loss: Callable[..., torch.Tensor], name: str) -> None:
+    with pytest.raises(TraceError, match=f"the loss {name} takes the output and a target, and none was given: add tar"):
+        gs.trace(nn.Linear(4, 2), torch.rand(3, 4), loss=loss)
+
+
+@pytest.mark.parametrize("loss", [torch.sum, lambda y: y.sum(), lambda *y: y[0].sum(), lambda y, t=1.0: (y * t).sum()])
+def test_a_loss_of_the_output_alone_needs_no_target(loss: Callable[..., torch.Tensor]) -> None:
+    assert "loss" in gs.trace(nn.Linear(4, 2), torch.rand(3, 4), loss=loss).values
+
+
 def test_a_function_with_a_loss_of_its_own() -> None:
     with pytest.raises(TraceError, match="go with a module"):
         gs.trace(depends, torch.rand(3), loss=torch.sum)

@@ -34,6 +34,18 @@ def test_what_is_no_tensor(work: Workload, thing: Any) -> None:
     assert not work.values
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("kind", ["input", "state"])
+def test_what_is_no_dense_tensor(work: Workload, kind: str) -> None:
+    x = torch.ones(3)
+    nested = torch.nested.nested_tensor([x, x])
+    for tensor, words in ((x.to_sparse(), "sparse_coo"), (x.to_mkldnn(), "mkldnn"), (nested, "nested")):
+        with pytest.raises(WorkloadError, match=rf"{kind} 'x' must be dense, got a {words} tensor: call .to_"):
+            getattr(work, kind)("x", tensor)
+    assert not work.values
+    assert not work.tensors
+
+
 @pytest.mark.parametrize("again", ["input", "state"])
 def test_a_name_is_taken_once(work: Workload, again: str) -> None:
     work.input("x", MATRIX)

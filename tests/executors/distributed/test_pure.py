@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import socket
 from types import SimpleNamespace
 from typing import Any
@@ -13,19 +14,21 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphsched.errors import RankError, ScheduleError
+from graphsched.errors import RankError, ScheduleError, WorkloadError
 from graphsched.executors import Program, execute
 from graphsched.executors.buffers import copied, new_tensor
+from graphsched.executors.distributed import meeting
 from graphsched.executors.distributed.agreement import check_agreement, facts_of, first_difference, parts_of
 from graphsched.executors.distributed.clock_offsets import Offset, RankClock
 from graphsched.executors.distributed.local_plans import local_plan
 from graphsched.executors.distributed.lost import LostRankError
 from graphsched.executors.distributed.measuring import COLUMNS, RankSpans, merged
-from graphsched.executors.distributed.meeting import read_address
+from graphsched.executors.distributed.meeting import check_nccl_interfaces, meet, read_address
 from graphsched.executors.distributed.message_links import with_messages
 from graphsched.executors.distributed.messages import flat_bytes, laid_out
+from graphsched.executors.distributed.rank_buffers import RankBuffers
 from graphsched.executors.distributed.world import World
-from graphsched.plan.ranks import compile_ranks
+from graphsched.plan.ranks import Places, compile_ranks
 from graphsched.workload import TensorSpec, Workload
 from tests.executors.distributed import jobs
 from tests.executors.programs import by_hand, machine
@@ -108,6 +111,37 @@ def test_an_interface_that_does_not_exist_is_refused() -> None:
     assert read_address(TORCHRUN | {"GLOO_SOCKET_IFNAME": here}).local_rank == 0
     with pytest.raises(ScheduleError, match=rf"no network interface 'nope0': it has .*{here}"):
         read_address(TORCHRUN | {"GLOO_SOCKET_IFNAME": f"{here},nope0"})
+
+
+@pytest.mark.parametrize("told", ["", "eth", "=eth0", "ib,eth0:29500", "=ib0,eth1", "^lo,docker", "^=eth", "^"])
+def test_interfaces_for_nccl_that_are_here(told: str) -> None:
+    check_nccl_interfaces({"NCCL_SOCKET_IFNAME": told}, ["lo", "eth0", "eth1"])
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ("ib", "that begins so"),
+        ("eth00,ens", "that begins so"),
+        ("=eth,ib0", "of one of these names"),
+        ("^lo,eth", "but those that it excludes"),
+        ("^=lo,eth0,eth1", "but those that it excludes"),
+    ],
+)
+def test_interfaces_for_nccl_of_which_none_is_here_are_refused(told: str, words: str) -> None:
+    message = f"NCCL_SOCKET_IFNAME is {told!r}, and this host has no network interface {words}: it has lo, eth0, eth1:"
+    with pytest.raises(ScheduleError, match=re.escape(message)):
+        check_nccl_interfaces({"NCCL_SOCKET_IFNAME": told}, ["lo", "eth0", "eth1"])
+
+
+def test_interfaces_for_nccl_are_checked_before_ranks_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only where NCCL is used: without it the store is asked for, which nobody keeps here."""
+    monkeypatch.setenv("NCCL_SOCKET_IFNAME", "nope0")
+    with pytest.raises(RankError, match="could not be reached"):
+        meet(read_address(TORCHRUN), 0.1)
+    monkeypatch.setattr(meeting, "_backend", lambda: "cpu:gloo,cuda:nccl")
+    with pytest.raises(ScheduleError, match=f"NCCL_SOCKET_IFNAME is 'nope0'.*: it has .*{socket.if_nameindex()[0][1]}"):
+        meet(read_address(TORCHRUN), 0.1)
 
 
 def test_execute_without_torchrun_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -304,6 +338,17 @@ def test_a_rank_frees_what_it_has_made() -> None:
                 assert made.issuperset(freed)
                 count += len(freed)
     assert count > 20
+
+
+def test_an_input_of_another_rank_that_is_not_dense_is_refused_here_too() -> None:
+    """x lies on rank 0."""
+    work = Workload()
+    work.task(torch.neg, work.input("x", torch.ones(3), device="cuda:0"), name="y")
+    plan = by_hand(work, machine("cuda:0", "cuda:1"), "cuda:0/s0")
+    memory = RankBuffers(plan, Places({"cuda:0": 0, "cuda:1": 1}, [(0, 0)], {"x": 0, "y": 0}), 1)
+    memory.load({"x": torch.zeros(3)})
+    with pytest.raises(WorkloadError, match=r"input 'x' must be dense, got a sparse_coo tensor: call .to_dense\(\)"):
+        memory.load({"x": torch.ones(3).to_sparse()})
 
 
 # -- messages ------------------------------------------------------------------------------------------

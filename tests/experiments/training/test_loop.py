@@ -225,6 +225,19 @@ def test_a_stopped_run_knows_where_it_was(tmp_path: Path) -> None:
     assert (kept["epoch"], kept["step"], len(kept["history"]), kept["running"]["images"]) == (1, 3, 1, 24)
 
 
+def test_an_interrupt_tells_where_the_run_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """At once before anything is kept, after a step, and that where it is quiet, as on ranks but the first."""
+    file = tmp_path / "run.pt"
+    told = f"mine: kept in {file}: the same command goes on from there\n"
+    for times, quiet, expected in ((2, False, ""), (1, False, told), (1, True, "")):
+        with pytest.raises(KeyboardInterrupt):
+            run(Interrupted(plain(), 2, times), checkpoint=file, quiet=quiet, title="mine")
+        assert capsys.readouterr().err == expected
+    with pytest.raises(KeyboardInterrupt):
+        run(Interrupted(plain(), 2), quiet=False)
+    assert capsys.readouterr().err == ""
+
+
 def test_plain_pytorch_goes_on_with_its_momenta(tmp_path: Path) -> None:
     whole, stopped, course = plain(), plain(), plain()
     run(whole)
