@@ -96,6 +96,7 @@ class StepFigures:
         predicted_s = self._per_step(lambda n: gs.predict(now, steps=n).makespan_s)
         return {
             "step_s": measured_s,
+            "step_call_s": meter.call_s,
             "step_predicted_s": predicted_s,
             "step_error": predicted_s / measured_s - 1,
             "step_with_loading_s": loading_s,

@@ -23,6 +23,7 @@ CASE_COLUMNS = (
     ">spread",
     "",
 )
+STEP_COLUMNS = ("platform", "experiment", "case", "mode", ">predicted", ">measured", ">error")
 ERROR_COLUMNS = (
     "",
     ">runs",
@@ -50,10 +51,30 @@ def print_accuracy(data: Figures, *, cases: bool) -> None:
     )
     if "ablation" in data:
         _print_ablation(data)
+    _print_steps(data["steps"], cases=cases)
     _print_large_errors(data["large_errors"])
     _print_regrets(data["regret"])
     _print_goals(data["goals"], data["goals_by_mode"])
     print(f"schedules predicted in the measured order: {percent(data['concordant'])} of the pairs that differ")
+
+
+def _print_steps(steps: Figures, *, cases: bool) -> None:
+    """Print the errors of steps among many, if there are any; with `cases` each of them first."""
+    if not steps["runs"]:
+        return
+    if cases:
+        rows = [
+            (c["platform"], c["experiment"], c["label"], c["mode"], *map(seconds, (c["predicted_s"], c["measured_s"])),
+             percent(c["error"], signed=True))
+            for c in steps["cases"]
+        ]  # fmt: skip
+        print_table(STEP_COLUMNS, rows, title="steps among many, simulated again")
+    parts = {"": steps} | {f"mode {mode}": errors for mode, errors in steps["by_mode"].items()}
+    print_table(
+        ("", ">steps", ">median", ">p95", ">max"),
+        [(name, str(part["runs"]), *map(percent, part["step_error"].values())) for name, part in parts.items()],
+        title="absolute errors of steps among many, where the pace of their thread is known",
+    )
 
 
 def _case_row(case: Figures) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from graphsched.records.causes import Cause, cause_of, find_causes
 from graphsched.records.checked import GROUPS, Checked, check_again, check_runs
 from graphsched.records.concordance import concordance
 from graphsched.records.goals import coverage, goal_rows
+from graphsched.records.steps import step_errors
 from graphsched.records.summaries import cases_by, errors_by, errors_of, intervals_of, regret_of
 
 if TYPE_CHECKING:
@@ -43,8 +44,8 @@ def accuracy_of(checked: Sequence[Checked], causes: Sequence[Cause] = ()) -> dic
         order; ``interval``: how many were measured inside the 90 % interval of their prediction; ``regret``: how
         much slower the schedules predicted to be best are than the best; ``large_errors``: GPU-bound cases over
         5 %, with the cause that was written down; the errors ``by_experiment``, ``by_scheduler`` and ``by_mode``;
-        all ``cases``; ``goals``, and whether they are reached; and ``goals_by_mode``, the same goals held against
-        the cases of each mode alone. Figures without a case are None.
+        all ``cases``; ``steps`` among many, as `step_errors`; ``goals``, and whether they are reached; and
+        ``goals_by_mode``, the same goals held against the cases of each mode alone. Figures without a case are None.
     """
     data = _judged(checked, causes)
     return data | {
@@ -52,6 +53,7 @@ def accuracy_of(checked: Sequence[Checked], causes: Sequence[Cause] = ()) -> dic
         "by_scheduler": errors_by(checked, lambda c: c.case.scheduler or ""),
         "by_mode": errors_by(checked, _mode),
         "cases": [c.figures() for c in checked],
+        "steps": step_errors(checked),
         "goals": goal_rows(data),
         "goals_by_mode": {mode: goal_rows(_judged(cases, causes)) for mode, cases in cases_by(checked, _mode).items()},
     }
