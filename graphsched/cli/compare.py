@@ -40,10 +40,11 @@ def compare(
         picture_format(out)
     records = [load_run(path) for path in find_runs(runs)]
     every = side_by_side(records)
-    rows = comparable(_chosen(every, cases, runs))
+    chosen = _chosen(every, cases, runs)
+    rows = comparable(chosen)
     if not rows:
-        raise ExperimentError(_nothing(records, runs))
-    notes = _notes(rows, every, cases)
+        raise ExperimentError(_nothing(records, runs, chosen))
+    notes = _notes(rows, chosen)
     if out is not None:
         _draw(rows, out)
         say(f"written: {out}")
@@ -64,12 +65,14 @@ def _chosen(rows: Sequence[Row], only: str | None, runs: Sequence[Path]) -> list
     return chosen
 
 
-def _nothing(records: Sequence[RunRecord], runs: Sequence[Path]) -> str:
+def _nothing(records: Sequence[RunRecord], runs: Sequence[Path], rows: Sequence[Row]) -> str:
     found = dict.fromkeys(case.mode for record in records for case in record.cases)
     name = records[0].experiment if records else "EXPERIMENT"
     mode = "eager" if "graph" in found else "graph"
+    apart = _other_devices(rows)
+    same = f" on the same devices ({apart})" if apart else ""
     return (
-        f"nothing to compare: no case in {_named(runs)} was run in two modes, nor beside code of others "
+        f"nothing to compare: no case in {_named(runs)} was run in two modes{same}, nor beside code of others "
         f"(modes there: {', '.join(found) or 'none'}): call 'graphsched run {name} --mode {mode}' too, which adds its "
         "cases to the same file, or name the runs of both modes"
     )
@@ -79,13 +82,22 @@ def _named(runs: Sequence[Path]) -> str:
     return ", ".join(map(str, runs))
 
 
-def _notes(rows: Sequence[Row], every: Sequence[Row], only: str | None) -> list[str]:
+def _other_devices(rows: Sequence[Row]) -> str:
+    """How devices differ of what was left apart for them."""
+    return "; ".join(dict.fromkeys(row.other_devices for row in rows if row.elsewhere))
+
+
+def _notes(rows: Sequence[Row], chosen: Sequence[Row]) -> list[str]:
     """What a reader must know of the table."""
     notes = []
     platforms = dict.fromkeys(row.platform for row in rows)
     if len(platforms) > 1:
         notes.append(f"runs of {len(platforms)} platforms ({', '.join(platforms)}), each beside its own alone")
-    alone = [row for row in every if len(row.ways) == 1 and (only is None or only in row.label)]
+    single = [row for row in chosen if len(row.ways) == 1]
+    if apart := [row for row in single if row.elsewhere]:
+        what = _other_devices(apart)
+        notes.append(f"cases left out, as they were recorded on other devices than the rest ({what}): {len(apart)}")
+    alone = [row for row in single if not row.elsewhere]
     if alone:
         notes.append(f"cases left out, as they were run in one way alone: {len(alone)}")
     if twins := _twins(alone):

@@ -11,7 +11,8 @@ from contextvars import ContextVar
 from typing import Any, TextIO
 
 NONE = "–"
-
+NARROW, COMFORTABLE = 16, 32
+"""Characters of a column of text for which headings of numbers are broken: within words, and between words."""
 
 _json_only: ContextVar[TextIO | None] = ContextVar("stdout for JSON only", default=None)
 
@@ -37,20 +38,58 @@ def print_json(data: Mapping[str, Any]) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "") -> None:
-    """Print a table; columns whose name begins with ``>`` are set to the right."""
+    """Print a table; columns whose name begins with ``>`` are set to the right, and their cells never broken."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(title=Text(title) if title else None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        numbers = column.startswith(">")
-        table.add_column(column.removeprefix(">"), justify="right" if numbers else "left", no_wrap=numbers)
-    for row in rows:
+    cells = [tuple(row) for row in rows]
+    terminal = shutil.get_terminal_size().columns
+    room = terminal if sys.stdout.isatty() else max(160, terminal)
+    gaps = 3 * len(columns) - 1
+    widths = _widths(columns, cells, room - gaps)
+    for column, width in zip(columns, widths, strict=True):
+        if column.startswith(">"):
+            table.add_column(column.removeprefix(">"), justify="right", width=width, overflow="fold")
+        else:
+            table.add_column(column, min_width=width)
+    for row in cells:
         table.add_row(*(Text(cell) for cell in row))
-    width = None if sys.stdout.isatty() else max(160, shutil.get_terminal_size().columns)
-    Console(width=width, highlight=False).print(table)
+    Console(width=max(room, sum(widths) + gaps), highlight=False).print(table)
+
+
+def _widths(columns: Sequence[str], cells: Sequence[Sequence[str]], room: int) -> list[int]:
+    """Columns of numbers: how wide; columns of text: how wide at least.
+
+    Headings of numbers are broken only where text would else get little room. If all of that is not enough, the table
+    is wider than `room`.
+    """
+    heads = [column.removeprefix(">") for column in columns]
+    numbers = [i for i, column in enumerate(columns) if column.startswith(">")]
+    needed = [max((len(row[i]) for row in cells), default=0) for i in range(len(columns))]
+    whole = [max(len(head), width) for head, width in zip(heads, needed, strict=True)]
+    words = [max(needed[i], *map(len, heads[i].split())) for i in numbers]
+    widths = [whole[i] for i in numbers]
+    for least, wanted in ((words, COMFORTABLE), ([needed[i] or 1 for i in numbers], NARROW)):
+        text = sum(min(width, wanted) for i, width in enumerate(whole) if i not in numbers)
+        widths = _narrowed(widths, least, room - text)
+    found = dict(zip(numbers, widths, strict=True))
+    return [found.get(i, min(width, NARROW)) for i, width in enumerate(whole)]
+
+
+def _narrowed(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+    """The widest made narrower until all fit in `room`, none below its `least`.
+
+    Example:
+        >>> _narrowed([9, 5, 8], [4, 5, 6], 18), _narrowed([9, 5, 8], [4, 5, 6], 0)
+        ([6, 5, 7], [4, 5, 6])
+    """
+    found = list(widths)
+    while sum(found) > room and (loose := [i for i, width in enumerate(found) if width > least[i]]):
+        found[max(loose, key=lambda i: found[i])] -= 1
+    return found
 
 
 def say(text: str) -> None:

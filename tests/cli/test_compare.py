@@ -10,6 +10,8 @@ from graphsched.records import Setup, record_baseline, save_run
 from tests.records.examples import PLATFORM, SETUP, case_of, chain, run_of, two
 
 OTHER_SETUP = Setup({"torch": "2.14.0"}, PLATFORM, 0, SETUP.parameters)
+FASTER = replace(PLATFORM, devices=(PLATFORM.devices[0], replace(PLATFORM.devices[1], model="faster GPU")))
+FASTER_SETUP = replace(SETUP, platform=FASTER)
 ELSEWHERE = Setup(SETUP.environment, replace(PLATFORM, name="desk"), 0, SETUP.parameters)
 
 
@@ -96,6 +98,43 @@ def test_different_software_and_different_workloads_are_said(call, here):
         "of these, with the same label in another mode but another workload: 2; run both modes again",
         "cases whose ways were run with different software: 1",
     ]
+
+
+def test_what_was_recorded_on_other_devices_than_the_rest_is_said(call, here):
+    cases = (
+        *(case_of(chain(), label="same", mode=mode) for mode in ("eager", "graph")),
+        case_of(chain(), label="apart"),
+        case_of(chain(), label="apart", mode="graph", setup=FASTER_SETUP),
+        case_of(two(), label="alone"),
+    )
+    assert call("compare", save_run(run_of(*cases), here), "--json").json["notes"] == [
+        "cases left out, as they were recorded on other devices than the rest (cuda:0: GPU or faster GPU): 2",
+        "cases left out, as they were run in one way alone: 1",
+    ]
+
+
+def test_where_all_was_recorded_on_other_devices_that_is_the_reason(call, here):
+    cases = [case_of(chain(), mode=mode, setup=setup) for mode, setup in (("eager", SETUP), ("graph", FASTER_SETUP))]
+    called = call("compare", save_run(run_of(*cases), here))
+    assert called.code == 2
+    assert "was run in two modes on the same devices (cuda:0: GPU or faster GPU), nor beside" in called.err
+
+
+@pytest.mark.parametrize("columns", ["80", "200"])
+def test_labels_and_figures_stay_readable_beside_many_columns(call, here, monkeypatch, columns):
+    """Headings give way: they are broken, at spaces where that is enough."""
+    monkeypatch.setenv("COLUMNS", columns)
+    label = "one graph, gather, batch 256, 4 GPUs"
+    others = [record_baseline(SETUP, f"somebody's {k}th train_batch, {label[11:]}", (4.0,)) for k in range(5)]
+    cases = [case_of(chain(), label=label, mode=mode, spread=0.05) for mode in ("eager", "graph")]
+    table = call("compare", save_run(run_of(*cases, *others), here)).out.partition("geometric")[0]
+    assert "…" not in table
+    assert [line[:17].strip() for line in table.splitlines() if line[:17].strip()][-3:] == [
+        "one graph,",
+        "gather, batch",
+        "256, 4 GPUs",
+    ]
+    assert [line.count("4 s") for line in table.splitlines() if " one graph," in line] == [5]
 
 
 def test_a_filter_chooses_cases(call, here):

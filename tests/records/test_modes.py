@@ -96,6 +96,70 @@ def test_code_of_others_stands_beside_the_same_problem(label, name):
     assert list(row.others) == ([name] if name else [])
 
 
+def test_further_parts_of_a_label_say_how_a_case_was_run_unless_code_of_others_has_them_too():
+    """Steps are held against steps, by whatever way gradients are summed, and an accuracy against nothing."""
+    baselines = [
+        record_baseline(SETUP, label, (9.0,))
+        for label in ("DDP, 1 GPU", "DDP, 2 GPUs", "accuracy, plain PyTorch, 1 GPU")
+    ]
+    labels = ("one graph, gather, 2 GPUs", "accuracy, one graph, 2 GPUs", "accuracy, one graph, 1 GPU")
+    rows = side_by_side([run_of(*(case for label in labels for case in modes(label=label)), *baselines)])
+    assert [list(row.others) for row in rows] == [["DDP"], [], ["plain PyTorch"]]
+
+
+def test_parts_that_code_of_others_has_in_another_experiment_alone_do_not_count():
+    here = run_of(*modes(label="accuracy, one graph, 1 GPU"), record_baseline(SETUP, "DDP, 1 GPU", (9.0,)))
+    there = run_of(record_baseline(SETUP, "accuracy, plain PyTorch, 1 GPU", (9.0,)), experiment="other")
+    assert [list(row.others) for row in side_by_side([here, there])] == [["DDP"]]
+
+
+def with_devices(*models: str) -> Setup:
+    """A platform of the same name with a CPU and GPUs of these models."""
+    names = ("cpu", *(f"cuda:{i}" for i in range(len(models) - 1)))
+    devices = tuple(
+        Device(name, "cpu" if name == "cpu" else "cuda", model) for name, model in zip(names, models, strict=True)
+    )
+    return replace(SETUP, platform=replace(PLATFORM, devices=devices))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "difference"),
+    [
+        (("Xeon, 32 threads", "H200"), ("Xeon, 64 threads", "H200"), "cpu: 32 threads or 64 threads"),
+        (("Xeon, 64 threads", "H200"), ("Xeon, 32 threads", "H200"), "cpu: 32 threads or 64 threads"),
+        (("Xeon", "H200"), ("Xeon", "H100"), "cuda:0: H100 or H200"),
+        (("Xeon", "H200"), ("Xeon", "H200", "H200"), "cuda:1: H200 or none"),
+        (("Xeon", "H200"), ("Xeon", "H200"), ""),
+    ],
+)
+def test_what_was_recorded_on_other_devices_is_known_and_how_they_differ(one, other, difference):
+    eager, graph = (case_of(chain(), mode=m, setup=with_devices(*d)) for m, d in (("eager", one), ("graph", other)))
+    rows = side_by_side([run_of(eager, graph)])
+    assert [row.other_devices for row in rows] == ([difference] * 2 if difference else [""])
+
+
+def test_code_of_others_may_have_been_recorded_on_other_devices_too():
+    baseline = record_baseline(with_devices("Xeon, 64 threads", "H200"), "DDP, 1 GPU", (9.0,))
+    case = case_of(chain(), label="one graph, 1 GPU", setup=with_devices("Xeon, 32 threads", "H200"))
+    (row,) = side_by_side([run_of(case, baseline)])
+    assert (row.others, row.elsewhere) == ({}, [baseline])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"work": two()},
+        {"mode": "eager"},
+        {"label": "two GPUs"},
+        {"scheduler": "round_robin", "lanes": 1},
+        {"setup": replace(SETUP, platform=replace(PLATFORM, name="other"))},
+    ],
+)
+def test_what_differs_in_more_than_mode_and_devices_or_not_in_the_mode_is_no_other_way(changes):
+    graph = case_of(**{"work": chain(), "mode": "graph", "setup": with_devices("", "H200")} | changes)
+    assert not any(row.elsewhere for row in side_by_side([run_of(modes()[0], graph)]))
+
+
 def test_code_of_others_with_other_parameters_or_of_another_platform_does_not():
     cases = modes(label="small, 1 GPU")
     setups = (Setup({}, PLATFORM, 0, {"sizes": (3,)}), Setup({}, replace(PLATFORM, name="other"), 0, SETUP.parameters))
