@@ -86,14 +86,9 @@ def _without_dispatch(platform: Platform) -> Platform:
 
 def _bounds(work: Workload, platform: Platform, costs: Costs) -> dict[str, float]:
     """By name; the largest is `schedulers.lower_bound`."""
-    from graphsched.schedulers.bounds import critical_path_bound, interval_bound, link_bound, work_bound
+    from graphsched.schedulers.bounds import bounds_by_name
 
-    return {
-        "critical path": critical_path_bound(work, platform, costs),
-        "work": work_bound(work, platform, costs),
-        "intervals": interval_bound(work, platform, costs),
-        "links": link_bound(work, platform),
-    }
+    return bounds_by_name(work, platform, costs)
 
 
 def run_all(job: Job, choices: Sequence[Choice], limit_s: float) -> Iterator[Scheduled]:

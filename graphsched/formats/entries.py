@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
@@ -12,7 +13,26 @@ Kind = TypeVar("Kind")
 _WORDS: dict[type, str] = {str: "text", dict: "an object", list: "a list"}
 
 
-def entry(row: Any, key: str, kind: type[Kind], where: str) -> Kind:
+def present(row: Any, key: str, where: object) -> Any:
+    """The entry `key` of the object `row`, which stands at `where`, whatever it is.
+
+    Raises:
+        FileFormatError: It is missing.
+
+    Example:
+        >>> present({"id": 3}, "name", "tasks[0]")
+        Traceback (most recent call last):
+        ...
+        graphsched.errors.FileFormatError: tasks[0] lacks 'name': add it
+    """
+    if not isinstance(row, (dict, Mapping)):  # the first is quick to tell
+        raise FileFormatError(f"{where} is {reprlib.repr(row)}: an object is needed")
+    if key not in row:
+        raise FileFormatError(f"{where} lacks {key!r}: add it")
+    return row[key]
+
+
+def entry(row: Any, key: str, kind: type[Kind], where: object) -> Kind:
     """The entry `key` of the object `row`, which stands at `where`.
 
     Raises:
@@ -24,14 +44,53 @@ def entry(row: Any, key: str, kind: type[Kind], where: str) -> Kind:
         ...
         graphsched.errors.FileFormatError: 'id' of tasks[0] is 3: text is needed
     """
-    if not isinstance(row, Mapping):
-        raise FileFormatError(f"{where} is {reprlib.repr(row)}: an object is needed")
-    if key not in row:
-        raise FileFormatError(f"{where} lacks {key!r}: add it")
-    value = row[key]
+    value = present(row, key, where)
     if not isinstance(value, kind) or isinstance(value, bool):
         raise FileFormatError(f"{key!r} of {where} is {reprlib.repr(value)}: {_WORDS[kind]} is needed")
     return value
+
+
+def number(row: Any, key: str, where: object, least: float = -math.inf) -> float:
+    """The entry `key` of `row` as a finite number, `least` or more; text that reads like one is one.
+
+    Raises:
+        FileFormatError: It is missing, or something else.
+
+    Example:
+        >>> number({"dur": -5}, "dur", "event 3", least=0)
+        Traceback (most recent call last):
+        ...
+        graphsched.errors.FileFormatError: 'dur' of event 3 is -5: a finite number, 0 or more, is needed
+    """
+    given = present(row, key, where)
+    try:
+        found = math.nan if isinstance(given, bool) else float(given)
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
+    if not (math.isfinite(found) and found >= least):
+        needed = "a finite number" if least == -math.inf else f"a finite number, {least:g} or more,"
+        raise FileFormatError(f"{key!r} of {where} is {reprlib.repr(given)}: {needed} is needed")
+    return found
+
+
+def whole(row: Any, key: str, where: object) -> int:
+    """The entry `key` of `row` as a whole number; text that reads like one is one.
+
+    Raises:
+        FileFormatError: It is missing, or something else.
+
+    Example:
+        >>> whole({"stream": "7"}, "stream", "event 3")
+        7
+    """
+    given = present(row, key, where)
+    try:
+        found = None if isinstance(given, bool) else int(given)
+    except (TypeError, ValueError, OverflowError):
+        found = None
+    if found is None or (isinstance(given, float) and found != given):
+        raise FileFormatError(f"{key!r} of {where} is {reprlib.repr(given)}: a whole number is needed")
+    return found
 
 
 def listed(row: Any, key: str, where: str, *, needed: bool = True) -> Sequence[Mapping[str, Any]]:
@@ -44,7 +103,7 @@ def listed(row: Any, key: str, where: str, *, needed: bool = True) -> Sequence[M
         return ()
     found = entry(row, key, list, where)
     for i, item in enumerate(found):
-        if not isinstance(item, Mapping):
+        if not isinstance(item, (dict, Mapping)):
             raise FileFormatError(f"{key}[{i}] of {where} is {reprlib.repr(item)}: an object is needed")
     return found
 
@@ -69,8 +128,8 @@ def whole_bytes(row: Mapping[str, Any], keys: Sequence[str], where: str) -> int:
         FileFormatError: There is none, or it is something else.
     """
     given = next((row[key] for key in keys if key in row), None)
-    whole = isinstance(given, int) or (isinstance(given, float) and given.is_integer())
-    if given is None or isinstance(given, bool) or not whole or given < 0:
+    is_whole = isinstance(given, int) or (isinstance(given, float) and given.is_integer())
+    if given is None or isinstance(given, bool) or not is_whole or given < 0:
         raise FileFormatError(
             f"{keys[0]!r} of {where} is {reprlib.repr(given)}: a whole number of bytes, 0 or more, is needed"
         )

@@ -9,7 +9,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,10 +24,11 @@ from graphsched.formats.chakra import chakra_graph
 from graphsched.formats.contents import json_kind, read_contents, suffix_of
 from graphsched.formats.dot import to_dot
 from graphsched.formats.dot_graph import dot_graph
+from graphsched.formats.graph_checks import check_graph
 from graphsched.formats.kineto_graph import kineto_graph
 from graphsched.formats.node_link import node_link_graph, node_link_text
 from graphsched.formats.own_json import own_text, own_workload
-from graphsched.formats.plain_graphs import check_graph, graph_of, workload_of
+from graphsched.formats.plain_graphs import graph_of, workload_of
 from graphsched.formats.stg import read_stg, write_stg
 from graphsched.formats.wfformat import wfformat_graph, wfformat_text
 from graphsched.workload import Workload
@@ -93,8 +95,13 @@ class GraphFile:
 
     @cached_property
     def graph(self) -> nx.DiGraph:
-        """The plain graph; see `plain_graphs` for its attributes."""
-        return graph_of(self.content) if isinstance(self.content, Workload) else self.content
+        """The plain graph; see `plain_graphs` for its attributes.
+
+        Raises:
+            CostError: A task of a workload has no duration; names the file.
+        """
+        with _named_in_errors(self.path):
+            return graph_of(self.content) if isinstance(self.content, Workload) else self.content
 
     @cached_property
     def work(self) -> Workload:
@@ -112,23 +119,31 @@ def open_graph(path: str | Path, format: str | None = None) -> GraphFile:
 
     Raises:
         FileFormatError: There is no such format, or the file cannot be read; names the file.
-        GraphschedError: The graph has no task, a circle, a missing or negative duration; names the file.
+        GraphschedError: The graph has no task, a circle, a missing or negative duration, or durations that are too long
+            to be added up; names the file.
     """
     path = Path(path)
     name = _named(path, format)
     data = path if name == "stg" else read_contents(path, "text" if name == "dot" else "json")
-    try:
+    with _named_in_errors(path):
         found = FORMATS[name or json_kind(data)]
         content = found.read(data)
         if isinstance(content, nx.DiGraph):
             check_graph(content)
         elif not len(content):
             raise FileFormatError("the workload has 0 tasks: there is nothing to schedule")
+    return GraphFile(path, found, content)
+
+
+@contextmanager
+def _named_in_errors(path: Path) -> Iterator[None]:
+    """Errors of what is within name the file, once."""
+    try:
+        yield
     except GraphschedError as error:
         if str(error).startswith(str(path)):
             raise
         raise type(error)(f"{path}: {error}") from error
-    return GraphFile(path, found, content)
 
 
 def _named(path: Path, format: str | None) -> str | None:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from graphsched.errors import FileFormatError
+from graphsched.formats.graph_checks import check_total
+from graphsched.formats.own_order import check_order
 from graphsched.workload import Workload
 
 SCHEMA = 1
@@ -17,12 +19,15 @@ def own_workload(data: Any) -> Workload:
     """The workload of a file's object.
 
     Raises:
-        FileFormatError: It is of another schema, or an entry is missing or wrong.
+        FileFormatError: It is of another schema, an entry is missing or wrong, or a task refers to what does not stand
+            above it.
+        CostError: All durations together are too long to count with.
     """
     if not isinstance(data, Mapping):
         raise FileFormatError(f"no workload but a {type(data).__name__}: an object is needed")
     if data.get("schema", SCHEMA) != SCHEMA:
         raise FileFormatError(f"a workload of schema {data['schema']!r}: this version reads schema {SCHEMA}")
+    check_order(data)
     work = Workload.from_dict(data)
     for task in work.tasks:
         given = task.duration_s
@@ -32,6 +37,7 @@ def own_workload(data: Any) -> Workload:
                     f"duration_s of task {task.name!r} is {given!r}: finite seconds, 0 or more, are needed, or such by "
                     "device"
                 )
+    check_total((task.name, task.duration_s) for task in work.tasks)
     return work
 
 

@@ -13,71 +13,10 @@ from typing import Any
 
 import networkx as nx
 
-from graphsched.costs import check_seconds
-from graphsched.errors import CostError, CycleError, WorkloadError
+from graphsched.errors import CostError
+from graphsched.formats.graph_checks import check_graph
 from graphsched.formats.plain_names import plain_names
 from graphsched.workload import Task, Workload
-
-SHOWN = 12  # tasks of a circle that an error names
-
-
-def check_graph(graph: nx.DiGraph) -> None:
-    """Make sure that `graph` can be a workload: tasks with durations, and no circle.
-
-    Raises:
-        WorkloadError: It has no task, or bytes that are negative or no number.
-        CostError: A duration is missing, negative or not finite.
-        CycleError: Tasks depend on each other in a circle.
-    """
-    if not graph:
-        raise WorkloadError("the graph has 0 tasks: there is nothing to schedule")
-    for node, data in graph.nodes(data=True):
-        check_duration(node, data.get("duration_s"))
-        for name, nbytes in data.get("inputs", {}).items():
-            check_bytes(nbytes, f"bytes of input {name!r} of {node}")
-    for source, target, data in graph.edges(data=True):
-        for nbytes in (data.get("nbytes", 0), *data.get("values", {}).values()):
-            check_bytes(nbytes, f"bytes of {source} -> {target}")
-    if not nx.is_directed_acyclic_graph(graph):
-        circle = [str(u) for u, *_ in nx.find_cycle(graph)]
-        shown = circle if len(circle) <= SHOWN else [*circle[:SHOWN], f"… ({len(circle)} tasks)"]
-        raise CycleError(
-            f"tasks depend on each other in a circle: {' -> '.join([*shown, circle[0]])}: remove one of these edges"
-        )
-
-
-def check_duration(task: Any, given: Any) -> None:
-    """Make sure that what is given as the duration of `task` is one, or one by device.
-
-    Raises:
-        CostError: It is missing, negative or not finite.
-    """
-    if isinstance(given, Mapping) and given:
-        for device, seconds in given.items():
-            check_seconds(_number(seconds), f"duration of task {task!r} on {device}")
-    else:
-        check_seconds(_number(given), f"duration of task {task!r}")
-
-
-def _number(given: Any) -> Any:
-    """What is no number is none, even if it reads like one."""
-    return None if isinstance(given, (bool, str)) else given
-
-
-def check_bytes(given: Any, what: str) -> int:
-    """Bytes as a whole number.
-
-    Raises:
-        WorkloadError: They are none: negative, broken or no number.
-
-    Example:
-        >>> check_bytes(2e3, "nbytes")
-        2000
-    """
-    whole = isinstance(given, int) or (isinstance(given, float) and given.is_integer())
-    if isinstance(given, bool) or not whole or given < 0:
-        raise WorkloadError(f"{what} is {given!r}: a whole number of bytes, 0 or more, is needed")
-    return int(given)
 
 
 def identical(graph: nx.DiGraph) -> nx.DiGraph:

@@ -9,12 +9,14 @@ Not modelled: threads' own clocks, which are one; operations, stacks and memory,
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from graphsched.errors import FileFormatError
 from graphsched.executors.fill_kernel import KERNEL as FILL
+from graphsched.formats.entries import entry, listed, number, present, whole
 
 WorkKind = Literal["kernel", "copy", "fill"]
 _WORK: dict[str, WorkKind] = {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "fill"}
@@ -114,7 +116,7 @@ def read_trace(data: Any) -> ProfilerTrace:
     """The trace in `data`, as the profiler's JSON gives it.
 
     Raises:
-        FileFormatError: It is no such trace, or an event lacks what its category has.
+        FileFormatError: It is no such trace, or an event lacks what its category has, or has it wrong: names the event.
 
     Example:
         >>> place = {"device": 0, "stream": 7, "correlation": 5}
@@ -122,14 +124,12 @@ def read_trace(data: Any) -> ProfilerTrace:
         >>> read_trace({"traceEvents": [event]}).work[0].end_s
         3e-06
     """
-    try:
-        events = [e for e in data["traceEvents"] if e.get("ph") == "X" and _wanted(e.get("cat"))]
-        base_us = min((float(e["ts"]) for e in events), default=0.0)
-        work = [_work(e, base_us) for e in events if e["cat"] in _WORK]
-        calls = [_host(e, base_us) for e in events if e["cat"] in _CALLS]
-        ranges = [_host(e, base_us) for e in events if e["cat"] == "user_annotation"]
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise FileFormatError(f"not a trace of torch's profiler: {type(error).__name__}: {error}") from error
+    rows = enumerate(listed(data, "traceEvents", "the trace of torch's profiler"))
+    events = [_Event(k, row, row["cat"]) for k, row in rows if row.get("ph") == "X" and _wanted(row.get("cat"))]
+    base_us = min((number(e.row, "ts", e) for e in events), default=0.0)
+    work = [_work(e, base_us) for e in events if e.category in _WORK]
+    calls = [_host(e, base_us) for e in events if e.category in _CALLS]
+    ranges = [_host(e, base_us) for e in events if e.category == "user_annotation"]
     return ProfilerTrace(
         tuple(sorted(work, key=lambda w: (w.start_s, w.end_s, w.device, w.stream))),
         tuple(sorted(calls, key=_by_start)),
@@ -137,39 +137,54 @@ def read_trace(data: Any) -> ProfilerTrace:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """An event of the file; its text says where it stands."""
+
+    place: int
+    row: Mapping[str, Any]
+    category: str
+
+    def __str__(self) -> str:
+        return f"traceEvents[{self.place}] ({self.category} {reprlib.repr(self.row.get('name'))})"
+
+
 def _wanted(category: Any) -> bool:
-    return category in _WORK or category in _CALLS or category == "user_annotation"
+    return isinstance(category, str) and (category in _WORK or category in _CALLS or category == "user_annotation")
 
 
 def _by_start(span: HostSpan) -> tuple[float, float, str, str]:
     return span.start_s, -span.end_s, span.thread, span.name
 
 
-def _times(event: Mapping[str, Any], base_us: float) -> tuple[float, float]:
+def _times(event: _Event, base_us: float) -> tuple[float, float]:
     """Start and end in seconds; the base is taken off first, for microseconds since long ago leave few digits."""
-    start_us = float(event["ts"]) - base_us
-    return start_us / 1e6, (start_us + float(event["dur"])) / 1e6
+    start_us = number(event.row, "ts", event) - base_us
+    end_us = start_us + number(event.row, "dur", event, least=0)
+    if not math.isfinite(end_us):
+        raise FileFormatError(f"{event} ends {end_us} µs after the first event begins: correct its 'ts' or 'dur'")
+    return start_us / 1e6, end_us / 1e6
 
 
-def _work(event: Mapping[str, Any], base_us: float) -> DeviceWork:
-    args = event["args"]
-    node = args.get("graph node id")
+def _work(event: _Event, base_us: float) -> DeviceWork:
+    args, name = entry(event.row, "args", dict, event), str(present(event.row, "name", event))
     return DeviceWork(
-        str(event["name"]),
-        "fill" if event["name"] == FILL else _WORK[event["cat"]],
-        int(args.get("device", event["pid"])),  # a copy between GPUs tells it in its own words
-        int(args["stream"]),
+        name,
+        "fill" if name == FILL else _WORK[event.category],
+        # a copy between GPUs tells its device in its own words
+        whole(args, "device", event) if "device" in args else whole(event.row, "pid", event),
+        whole(args, "stream", event),
         *_times(event, base_us),
-        int(args["correlation"]),
-        int(node) if node else None,  # 0 is no node
+        whole(args, "correlation", event),
+        whole(args, "graph node id", event) if args.get("graph node id") else None,  # 0 is no node
     )
 
 
-def _host(event: Mapping[str, Any], base_us: float) -> HostSpan:
-    correlation = event.get("args", {}).get("correlation")
-    thread = f"{event['pid']}/{event['tid']}"
-    number = None if correlation is None else int(correlation)
-    return HostSpan(str(event["name"]), thread, *_times(event, base_us), number)
+def _host(event: _Event, base_us: float) -> HostSpan:
+    args = entry(event.row, "args", dict, event) if "args" in event.row else {}
+    thread = f"{present(event.row, 'pid', event)}/{present(event.row, 'tid', event)}"
+    correlation = None if args.get("correlation") is None else whole(args, "correlation", event)
+    return HostSpan(str(present(event.row, "name", event)), thread, *_times(event, base_us), correlation)
 
 
 @dataclass(frozen=True, slots=True)

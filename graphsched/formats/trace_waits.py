@@ -122,13 +122,14 @@ class Waits:
 def _records(events: Sequence[Mapping[str, Any]]) -> dict[int | None, Mapping[str, int]]:
     """The profiler's records of synchronisation by the number of the call."""
     found: dict[int | None, Mapping[str, int]] = {}
-    for event in events:
+    for k, event in enumerate(events):
         if event.get("cat") == "cuda_sync":
             try:
                 args = {key: int(value) for key, value in event["args"].items() if key != "cuda_sync_kind"}
                 found[args["correlation"]] = args
             except (KeyError, TypeError, ValueError, AttributeError) as error:
                 raise FileFormatError(
-                    f"a record of synchronisation has no correlation, or entries that are no numbers ({error})"
+                    f"traceEvents[{k}], a record of synchronisation, has no correlation, or entries that are no "
+                    f"numbers ({error})"
                 ) from error
     return found

@@ -8,7 +8,7 @@ import pytest
 
 from graphsched.errors import CostError, GraphschedError
 from graphsched.formats.chakra import chakra_graph, looks_like_chakra
-from graphsched.formats.plain_graphs import check_graph
+from graphsched.formats.graph_checks import check_graph
 
 
 def jsonized() -> list[dict[str, Any]]:

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from graphsched.errors import FileFormatError, GraphschedError
 from graphsched.formats.dot import to_dot
 from graphsched.formats.dot_graph import DEEPEST, dot_graph
-from graphsched.formats.plain_graphs import check_graph, workload_of
+from graphsched.formats.graph_checks import check_graph
+from graphsched.formats.plain_graphs import workload_of
 from tests.formats.plain import figures, plain_graphs
 
 

@@ -109,12 +109,19 @@ def test_many_tasks_in_one_line_are_read(tmp_path: Path) -> None:
         ("g.json", '{"devices": [], "schema": 1}', "a platform: name it with --platform"),
         ("g.json", '{"schema": 2, "given": [], "tasks": []}', "schema 2: this version reads schema 1"),
         ("g.json", '{"name": "w", "given": [], "tasks": [], "kept": []}', "0 tasks"),
-        ("g.json", '{"given": [], "tasks": [3]}', "not a workload"),
+        ("g.json", '{"given": [], "tasks": [3]}', r"tasks\[0\] of the file is 3"),
+        (
+            "g.json",
+            '{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": NaN, "pid": 0, '
+            '"args": {"stream": 7, "correlation": 1}}]}',
+            r"'dur' of traceEvents\[0\] \(kernel 'k'\) is nan",
+        ),
+        ("g.stg", "1\n0 0 0\n1 1e308 1 0\n2 1e308 1 1\n", "all durations add up to more than"),
         (
             "g.json",
             '{"traceEvents": [{"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 1, "pid": 0, '
             '"args": {"stream": 1e999, "correlation": 1}}]}',
-            "not a trace of torch's profiler: OverflowError",
+            r"'stream' of traceEvents\[0\] \(kernel 'k'\) is inf: a whole number",
         ),
         ("g.dot", "digraph {", "line 1, column 10"),
         ("g.stg", "", "is empty"),
@@ -144,6 +151,26 @@ def test_durations_of_our_own_files_are_checked(tmp_path: Path) -> None:
     (tmp_path / "g.json").write_text(json.dumps(data))
     with pytest.raises(FileFormatError, match=r"duration_s of task 'b' is -1\.0"):
         open_graph(tmp_path / "g.json")
+
+
+def test_durations_of_our_own_files_must_have_a_sum(tmp_path: Path) -> None:
+    data = workload_of(diamond()).to_dict()
+    for task in data["tasks"][:2]:
+        task["duration_s"] = 1e308
+    (tmp_path / "g.json").write_text(json.dumps(data))
+    with pytest.raises(CostError, match=r"g\.json: all durations add up to more than .*'a' alone takes 1e\+308\)"):
+        open_graph(tmp_path / "g.json")
+
+
+def test_a_missing_duration_of_our_own_file_is_named_with_it(tmp_path: Path) -> None:
+    """It may be measured or estimated on a platform: only the plain graph cannot do without."""
+    data = workload_of(diamond()).to_dict()
+    del data["tasks"][1]["duration_s"]
+    (tmp_path / "g.json").write_text(json.dumps(data))
+    found = open_graph(tmp_path / "g.json")
+    assert found.work["b"].duration_s is None
+    with pytest.raises(CostError, match=r"g\.json: task 'b' has no duration"):
+        _ = found.graph
 
 
 def test_circles_and_missing_times_keep_their_own_errors(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import networkx as nx
 import pytest
 
 from graphsched.errors import FileFormatError, GraphschedWarning
+from graphsched.formats.graph_checks import check_graph
 from graphsched.formats.kineto_graph import kineto_graph
-from graphsched.formats.plain_graphs import check_graph
 from graphsched.formats.profiler_trace import read_trace
 from tests.formats.traces import Event, call, eager, kernel, memcpy, span, trace
 
@@ -182,8 +182,8 @@ def test_names_are_plain_enough_for_plans_and_all_differ() -> None:
     ("data", "message"),
     [
         (trace(call("cudaLaunchKernel", 0, 2, 1), span("step", 0, 9)), "no work of a GPU"),
-        ({"traceEvents": 3}, "not a trace"),
-        ({}, "not a trace"),
+        ({"traceEvents": 3}, "'traceEvents' of the trace of torch's profiler is 3"),
+        ({}, "lacks 'traceEvents'"),
         (trace(*TWO, sync("Context Sync", 9) | {"args": {"device": 0}}), "no correlation"),
         (trace(*TWO, sync("Context Sync", 9) | {"args": {"correlation": "x"}}), "no numbers"),
     ],

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 
 from graphsched.errors import GraphschedError
+from graphsched.formats.graph_checks import check_graph
 from graphsched.formats.node_link import node_link_graph, node_link_text
-from graphsched.formats.plain_graphs import check_graph, workload_of
+from graphsched.formats.plain_graphs import workload_of
 from tests.formats.plain import diamond, figures, plain_graphs
 
 
@@ -54,6 +55,8 @@ def data(**more: Any) -> dict[str, Any]:
         ({"nodes": [{"id": 1.5}]}, r"'id' of nodes\[0\] is 1.5"),
         ({"nodes": [{"id": 1}, {"id": 1}]}, "two nodes of id 1"),
         ({"nodes": [{"id": 1}], "edges": []}, "duration of task 1 is None"),
+        ({"nodes": [{"id": 1, "duration_s": "5"}], "edges": []}, "duration of task 1 is '5': a finite number"),
+        ({"nodes": [{"id": 1, "duration_s": {"cpu": True}}], "edges": []}, "duration of task 1 on cpu is True"),
         ({"nodes": [], "edges": []}, "0 tasks"),
         ({"edges": [{"source": 1, "target": 3}]}, r"edges\[0\] names 3"),
         ({"edges": [{"source": 1}]}, r"'target' of edges\[0\] is None"),

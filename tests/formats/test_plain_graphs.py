@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 
 from graphsched.errors import CostError, CycleError, WorkloadError
-from graphsched.formats.plain_graphs import check_graph, graph_of, identical, workload_of
+from graphsched.formats.graph_checks import check_graph, check_total
+from graphsched.formats.plain_graphs import graph_of, identical, workload_of
 from graphsched.workload import TensorSpec, Workload
 from tests.formats.plain import diamond, figures, plain_graphs
 
@@ -75,6 +76,22 @@ def test_durations_that_are_none_are_named_with_their_task(given: object) -> Non
     graph.nodes["c"]["duration_s"] = given
     with pytest.raises(CostError, match="duration of task 'c'"):
         check_graph(graph)
+
+
+@pytest.mark.parametrize(
+    ("given", "task"),
+    [((1e308, 1e308), "a"), ((1, 1.7e308, {"cpu": 1, "cuda": 1e308}), "b"), ((10**308,) * 2, "a")],
+)
+def test_durations_that_are_too_long_to_be_added_up_are_refused(given: tuple[object, ...], task: str) -> None:
+    graph = nx.DiGraph()
+    for name, seconds in zip("abc", given, strict=False):
+        graph.add_node(name, duration_s=seconds)
+    with pytest.raises(CostError, match=f"add up to more than .*task '{task}' alone takes 1"):
+        check_graph(graph)
+
+
+def test_durations_that_add_up_to_a_large_time_are_not_refused() -> None:
+    check_total([("a", 5e299), ("b", {"cpu": 4e299, "cuda": 3e299}), ("c", None)])
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -50,19 +51,76 @@ def test_events_come_by_time_and_outer_ranges_first() -> None:
 
 
 @pytest.mark.parametrize(
-    "data",
+    ("data", "message"),
     [
-        {},
-        [],
-        {"traceEvents": [kernel("a", 0, 1, 1) | {"args": {}}]},
-        {"traceEvents": [kernel("a", 0, 1, 1) | {"ts": None}]},
-        {"traceEvents": [{"ph": "X", "cat": "user_annotation"}]},
-        {"traceEvents": ["kernel"]},
+        ({}, "the trace of torch's profiler lacks 'traceEvents'"),
+        ([], r"the trace of torch's profiler is \[\]: an object is needed"),
+        ({"traceEvents": 5}, "'traceEvents' of the trace of torch's profiler is 5: a list"),
+        ({"traceEvents": [{}, "kernel"]}, r"traceEvents\[1\] of .* is 'kernel': an object is needed"),
+        (
+            {"traceEvents": [{"ph": "X", "cat": "user_annotation"}]},
+            r"\[0\] \(user_annotation None\) lacks 'ts'",
+        ),
     ],
 )
-def test_what_is_no_trace_is_refused(data: Any) -> None:
-    with pytest.raises(FileFormatError, match="not a trace of torch's profiler"):
+def test_what_is_no_trace_is_refused(data: Any, message: str) -> None:
+    with pytest.raises(FileFormatError, match=message):
         read_trace(data)
+
+
+@pytest.mark.parametrize("value", [-5, -1e-9, float("nan"), float("inf"), 10**400, "abc", "-5", None, True, []])
+def test_durations_that_are_none_are_named_with_their_event(value: object) -> None:
+    """Of kernels and of what the host did."""
+    for wrong in (kernel("gemm", 8, 1, 5), call("cudaLaunchKernel", 2, 1, 5), span("graphsched/a", 0, 9)):
+        events = [memset(1, 1, 4), wrong | {"dur": value}]
+        where = re.escape(f"'dur' of traceEvents[1] ({wrong['cat']} '{wrong['name']}') is ")
+        with pytest.raises(FileFormatError, match=where + ".*: a finite number, 0 or more, is needed"):
+            read_trace({"traceEvents": events})
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf"), "abc", None])
+def test_starts_that_are_none_are_named_with_their_event(value: object) -> None:
+    events = [kernel("gemm", 8, 1, 5) | {"ts": value}]
+    with pytest.raises(FileFormatError, match=r"'ts' of traceEvents\[0\] \(kernel 'gemm'\) is .*: a finite number is"):
+        read_trace({"traceEvents": events})
+
+
+@pytest.mark.parametrize("key", ["ts", "dur", "args", "name"])
+def test_what_an_event_lacks_is_named_with_it(key: str) -> None:
+    events = [memset(1, 1, 4), {k: v for k, v in kernel("gemm", 8, 1, 5).items() if k != key}]
+    with pytest.raises(FileFormatError, match=rf"traceEvents\[1\] \(kernel .*\) lacks '{key}'"):
+        read_trace({"traceEvents": events})
+
+
+@pytest.mark.parametrize("key", ["stream", "correlation"])
+def test_what_lacks_or_is_wrong_in_the_arguments_of_an_event_is_named_with_it(key: str) -> None:
+    event = kernel("gemm", 8, 1, 5)
+    args = {k: v for k, v in event["args"].items() if k != key}
+    with pytest.raises(FileFormatError, match=rf"traceEvents\[0\] \(kernel 'gemm'\) lacks '{key}'"):
+        read_trace({"traceEvents": [event | {"args": args}]})
+    for value in (None, "x", 7.5, float("inf"), True):
+        with pytest.raises(FileFormatError, match=rf"'{key}' of traceEvents\[0\] .* is .*: a whole number is needed"):
+            read_trace({"traceEvents": [event | {"args": args | {key: value}}]})
+
+
+def test_a_device_is_told_by_the_arguments_or_by_the_row() -> None:
+    event = kernel("gemm", 8, 1, 5, device=1)
+    del event["pid"]
+    assert read_trace({"traceEvents": [event]}).work[0].device == 1
+    del event["args"]["device"]
+    with pytest.raises(FileFormatError, match=r"traceEvents\[0\] \(kernel 'gemm'\) lacks 'pid'"):
+        read_trace({"traceEvents": [event]})
+
+
+def test_times_too_far_apart_are_refused() -> None:
+    events = [kernel("a", -1.5e308, 1, 1), kernel("b", 1.5e308, 1, 2)]
+    with pytest.raises(FileFormatError, match=r"traceEvents\[1\] \(kernel 'b'\) ends inf µs after"):
+        read_trace({"traceEvents": events})
+
+
+def test_numbers_may_be_text() -> None:
+    event = kernel("a", 0, 1, 1) | {"ts": "3.5", "dur": "2"}
+    assert read_trace({"traceEvents": [event]}).work[0].end_s == 2e-6
 
 
 def test_a_run_is_cut_out_of_the_trace() -> None:

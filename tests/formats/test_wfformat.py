@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 
 from graphsched.errors import CostError, FileFormatError, GraphschedError
-from graphsched.formats.plain_graphs import check_graph, workload_of
+from graphsched.formats.graph_checks import check_graph
+from graphsched.formats.plain_graphs import workload_of
 from graphsched.formats.wfformat import wfformat_graph, wfformat_text
 from tests.formats.plain import diamond, figures, plain_graphs
 

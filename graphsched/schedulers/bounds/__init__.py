@@ -2,10 +2,11 @@
 
 from graphsched.schedulers.bounds.interval import interval_bound
 from graphsched.schedulers.bounds.links import capacity_rates, link_bound
-from graphsched.schedulers.bounds.lower import bound_of, critical_path_bound, lower_bound, work_bound
+from graphsched.schedulers.bounds.lower import bound_of, bounds_by_name, critical_path_bound, lower_bound, work_bound
 
 __all__ = [
     "bound_of",
+    "bounds_by_name",
     "capacity_rates",
     "critical_path_bound",
     "interval_bound",

@@ -35,7 +35,7 @@ def least_s(cost: TaskCost, mode: str) -> float:
 
 
 class Fastest:
-    """Least seconds of the tasks of a workload over devices; each distinct operation is looked up once.
+    """Least seconds of the tasks of a workload over devices; each distinct operation or duration is looked up once.
 
     Args:
         work: Whose tasks.
@@ -49,7 +49,8 @@ class Fastest:
         self._mode = mode
         self._costs = costs_in(mode, platform.costs if costs is None else costs)
         self._company = Company(self._costs, (task.signature for task in work.tasks if task.kind == "run"))
-        self._known: dict[tuple[str, Devices], tuple[float, Parts]] = {}
+        self._measured = {key[0] for key in (*self._costs, *self._costs.pairs)}
+        self._known: dict[tuple[object, Devices], tuple[float, Parts]] = {}
         self._first: dict[Devices, Devices] = {}
 
     def alone_s(self, task: Task, devices: Devices) -> float:
@@ -61,18 +62,25 @@ class Fastest:
         return self._least(task, devices)[1]
 
     def _least(self, task: Task, devices: Devices) -> tuple[float, Parts]:
-        key = (task.signature, devices)
-        known = self._known.get(key) if task.duration_s is None and task.signature else None
-        if known is not None:
-            return known
+        key = (self._kind(task), devices)
+        if key not in self._known:
+            self._known[key] = self._look_up(task, devices)
+        return self._known[key]
+
+    def _kind(self, task: Task) -> object:
+        """What is equal for tasks that take the same everywhere."""
+        if task.duration_s is None:
+            return task.signature or task
+        plain = isinstance(task.duration_s, (int, float)) and task.signature not in self._measured
+        return task.duration_s if plain else task
+
+    def _look_up(self, task: Task, devices: Devices) -> tuple[float, Parts]:
         unlike = devices if isinstance(task.duration_s, Mapping) else self._unlike(devices)
         found = [(d, task_cost(task, self._platform.device(d), self._costs)) for d in unlike]
         seconds = [self._seconds(*one) for one in found]
         alone = min(seconds)
         rows = [[s * part for part in self._parts(task, *one)] for s, one in zip(seconds, found, strict=True)]
-        shares = tuple(map(min, zip(*rows, strict=True)))
-        self._known[key] = (alone, shares)
-        return alone, shares
+        return alone, tuple(map(min, zip(*rows, strict=True)))
 
     def _seconds(self, device: str, cost: TaskCost) -> float:
         if self._platform.device(device).kind == "cuda":

@@ -45,8 +45,12 @@ def interval_bound(work: Workload, platform: Platform, costs: Costs | None = Non
         >>> interval_bound(Workload.from_graph(graph), two)  # the path takes 3 s, all work 2.5 s on two
         4.0
     """
-    candidates = find_candidates(work, platform)
-    windows = _windows(work, candidates, Fastest(work, platform, costs, mode))
+    return longest_with_excess_s(work, platform, find_candidates(work, platform), Fastest(work, platform, costs, mode))
+
+
+def longest_with_excess_s(work: Workload, platform: Platform, candidates: Candidates, fastest: Fastest) -> float:
+    """`interval_bound`, of what is known of where tasks may run and what they take."""
+    windows = _windows(work, candidates, fastest)
     sets = [within for within in dict.fromkeys([*candidates.devices.values(), candidates.used()]) if within]
     length_s = windows.length_s
     longer_s = 0.0

@@ -12,10 +12,10 @@ from graphsched.plan import Plan
 from graphsched.platform import Platform
 from graphsched.schedulers.bounds.fastest import Fastest, processors
 from graphsched.schedulers.bounds.gpu_share import RESOURCES
-from graphsched.schedulers.bounds.interval import interval_bound
+from graphsched.schedulers.bounds.interval import longest_with_excess_s
 from graphsched.schedulers.bounds.links import link_bound
 from graphsched.schedulers.bounds.precedence import always_before
-from graphsched.schedulers.placing.candidates import Devices, find_candidates
+from graphsched.schedulers.placing.candidates import Candidates, Devices, find_candidates
 from graphsched.workload import Workload
 
 _NOTHING = np.zeros(RESOURCES)
@@ -44,12 +44,32 @@ def lower_bound(work: Workload, platform: Platform, costs: Costs | None = None, 
         >>> lower_bound(Workload.from_graph(graph), two)
         3.0
     """
-    return max(
-        critical_path_bound(work, platform, costs, mode=mode),
-        work_bound(work, platform, costs, mode=mode),
-        interval_bound(work, platform, costs, mode=mode),
-        link_bound(work, platform),
-    )
+    return max(bounds_by_name(work, platform, costs, mode=mode).values())
+
+
+def bounds_by_name(
+    work: Workload, platform: Platform, costs: Costs | None = None, *, mode: str = "eager"
+) -> dict[str, float]:
+    """The four bounds: what `critical_path_bound`, `work_bound`, `interval_bound` and `link_bound` say.
+
+    What a task takes is looked up once for all of them.
+
+    Example:
+        >>> import networkx as nx
+        >>> from graphsched.platform import Device
+        >>> graph = nx.DiGraph([("a", "b"), ("a", "c"), ("a", "d")])
+        >>> nx.set_node_attributes(graph, 1.0, "duration_s")
+        >>> two = Platform("two", (Device("cuda:0", "cuda"), Device("cuda:1", "cuda")))
+        >>> bounds_by_name(Workload.from_graph(graph), two)
+        {'critical path': 2.0, 'work': 2.0, 'intervals': 3.0, 'links': 0.0}
+    """
+    candidates, fastest = find_candidates(work, platform), Fastest(work, platform, costs, mode)
+    return {
+        "critical path": _longest_s(work, candidates, fastest),
+        "work": _work_s(work, platform, candidates, fastest),
+        "intervals": longest_with_excess_s(work, platform, candidates, fastest),
+        "links": link_bound(work, platform),
+    }
 
 
 def critical_path_bound(
@@ -60,8 +80,10 @@ def critical_path_bound(
     Copies that the workload asks for count as nothing. In `mode` ``graph`` tasks take what they take inside a CUDA
     graph, where that is known.
     """
-    candidates = find_candidates(work, platform)
-    fastest = Fastest(work, platform, costs, mode)
+    return _longest_s(work, find_candidates(work, platform), Fastest(work, platform, costs, mode))
+
+
+def _longest_s(work: Workload, candidates: Candidates, fastest: Fastest) -> float:
     end_s: dict[str, float] = {}
     before = always_before(work, candidates)
     for task in work.tasks:
@@ -80,8 +102,10 @@ def work_bound(work: Workload, platform: Platform, costs: Costs | None = None, *
 
     Not modelled: cores that CPU and worker lanes share.
     """
-    candidates = find_candidates(work, platform)
-    fastest = Fastest(work, platform, costs, mode)
+    return _work_s(work, platform, find_candidates(work, platform), Fastest(work, platform, costs, mode))
+
+
+def _work_s(work: Workload, platform: Platform, candidates: Candidates, fastest: Fastest) -> float:
     shares: dict[Devices, NDArray[np.float64]] = {}
     for task in work.tasks:
         if task.kind == "run":

@@ -1,0 +1,106 @@
+"""Whether a plain graph can be a workload: durations, bytes, no circle; see `plain_graphs` for its attributes."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import networkx as nx
+
+from graphsched.costs import check_seconds
+from graphsched.errors import CostError, CycleError, WorkloadError
+
+SHOWN = 12  # tasks of a circle that an error names
+MOST_S = 1e300  # of all tasks together: schedulers multiply and add up times, and none of that is to overflow
+
+
+def check_graph(graph: nx.DiGraph) -> None:
+    """Make sure that `graph` can be a workload: tasks with durations, and no circle.
+
+    Raises:
+        WorkloadError: It has no task, or bytes that are negative or no number.
+        CostError: A duration is missing, negative or not finite, or all of them together are too long to count with.
+        CycleError: Tasks depend on each other in a circle.
+    """
+    if not graph:
+        raise WorkloadError("the graph has 0 tasks: there is nothing to schedule")
+    for node, data in graph.nodes(data=True):
+        check_duration(node, data.get("duration_s"))
+        for name, nbytes in data.get("inputs", {}).items():
+            check_bytes(nbytes, f"bytes of input {name!r} of {node}")
+    check_total(graph.nodes(data="duration_s"))
+    for source, target, data in graph.edges(data=True):
+        for nbytes in (data.get("nbytes", 0), *data.get("values", {}).values()):
+            check_bytes(nbytes, f"bytes of {source} -> {target}")
+    if not nx.is_directed_acyclic_graph(graph):
+        circle = [str(u) for u, *_ in nx.find_cycle(graph)]
+        shown = circle if len(circle) <= SHOWN else [*circle[:SHOWN], f"… ({len(circle)} tasks)"]
+        raise CycleError(
+            f"tasks depend on each other in a circle: {' -> '.join([*shown, circle[0]])}: remove one of these edges"
+        )
+
+
+def check_duration(task: Any, given: Any) -> None:
+    """Make sure that what is given as the duration of `task` is one, or one by device.
+
+    Raises:
+        CostError: It is missing, negative or not finite.
+    """
+    if isinstance(given, Mapping) and given:
+        for device, seconds in given.items():
+            _check_number(seconds, f"duration of task {task!r} on {device}")
+    else:
+        _check_number(given, f"duration of task {task!r}")
+
+
+def _check_number(given: Any, what: str) -> None:
+    """Make sure that it is a number as it stands: text is none, even if it reads like one."""
+    if isinstance(given, (bool, str)):
+        raise CostError(f"{what} is {reprlib.repr(given)}: a finite number of seconds, 0 or more, is needed")
+    check_seconds(given, what)
+
+
+def check_total(durations: Iterable[tuple[Any, Any]]) -> None:
+    """Make sure that all tasks one after another, each where it takes longest, take a time that can be counted with.
+
+    Args:
+        durations: Tasks and what is given as their durations, checked; None counts as nothing.
+
+    Raises:
+        CostError: They take more than `MOST_S`.
+
+    Example:
+        >>> check_total([("a", 1e308), ("b", {"cpu": 1e308, "cuda": 1.0})])
+        Traceback (most recent call last):
+        ...
+        graphsched.errors.CostError: all durations add up to more than 1e+300 (task 'a' alone takes 1e+308): ...
+    """
+    longest = {task: _longest(given) for task, given in durations}
+    if sum(longest.values()) > MOST_S:
+        task = max(longest, key=longest.__getitem__)
+        raise CostError(
+            f"all durations add up to more than {MOST_S:g} (task {task!r} alone takes {longest[task]:g}): give them in "
+            "a larger unit, or correct them"
+        )
+
+
+def _longest(given: Any) -> float:
+    seconds = given.values() if isinstance(given, Mapping) else () if given is None else (given,)
+    return max(map(float, seconds), default=0.0)
+
+
+def check_bytes(given: Any, what: str) -> int:
+    """Bytes as a whole number.
+
+    Raises:
+        WorkloadError: They are none: negative, broken or no number.
+
+    Example:
+        >>> check_bytes(2e3, "nbytes")
+        2000
+    """
+    whole = isinstance(given, int) or (isinstance(given, float) and given.is_integer())
+    if isinstance(given, bool) or not whole or given < 0:
+        raise WorkloadError(f"{what} is {given!r}: a whole number of bytes, 0 or more, is needed")
+    return int(given)
