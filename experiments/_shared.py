@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import functools
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -135,14 +136,20 @@ def check_known(kind: str, given: Iterable[str], there: Collection[str]) -> None
     """Make sure that all names of `given` are there.
 
     Raises:
-        ExperimentError: One is not; those that are there are listed.
+        ExperimentError: One is not; the nearest is offered, and those that are there are listed.
 
     Example:
         >>> check_known("graph", ["star"], ["ring", "tree"])
         Traceback (most recent call last):
         ...
         graphsched.errors.ExperimentError: no graph 'star': there are ring, tree
+        >>> check_known("graph", ["rings"], ["ring", "tree"])
+        Traceback (most recent call last):
+        ...
+        graphsched.errors.ExperimentError: no graph 'rings': did you mean 'ring'? There are ring, tree
     """
     for name in given:
         if name not in there:
-            raise ExperimentError(f"no {kind} {name!r}: there are {', '.join(there)}")
+            nearest = difflib.get_close_matches(str(name), there, n=1)
+            meant = f"did you mean {nearest[0]!r}? There are " if nearest else "there are "
+            raise ExperimentError(f"no {kind} {name!r}: {meant}{', '.join(there)}")

@@ -10,13 +10,14 @@ from typing import Any
 import torch
 
 import graphsched as gs
+from experiments._blocks import draw
 from experiments._shared import SEED, check_known, check_sizes, counted, torch_device
 
 WAYS = ("gather", "cpu", "server", "sharded", "ring", "rings", "tree", "halving", "library", "auto")
 PIPELINED = ("ring", "rings")
 
 
-@gs.experiment(source="d2l.ai 12.7.2")
+@gs.experiment(source="d2l.ai 12.7.2", pictures=draw)
 def ring(
     platform: gs.Platform,
     mbytes: tuple[float, ...] = (1.0, 16.0, 160.0),

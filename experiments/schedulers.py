@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import graphsched as gs
 from experiments._shared import check_known, check_sizes, counted
 from experiments._unbound import CPU, INCEPTION, RANDOM, WORKLOADS, Sizes, unbound
+from graphsched.errors import ScheduleError
 from graphsched.schedulers import schedulers as all_schedulers
 from graphsched.schedulers.asking.options import options_of
 from graphsched.schedulers.registry import find_scheduler
@@ -112,8 +113,16 @@ def _sizes(default: Sizes, batch: int, size: int) -> Sizes:
     return replace(default, batch=batch or default.batch, size=size or default.size)
 
 
+def _known(scheduler: str) -> Collection[str]:
+    """The options of a scheduler; none where it cannot be loaded, which is told where it is asked."""
+    try:
+        return options_of(find_scheduler(scheduler))
+    except ScheduleError:
+        return ()
+
+
 def _options(scheduler: str, platform: gs.Platform, place: Place, budget: Budget) -> dict[str, Any]:
-    known = options_of(find_scheduler(scheduler))
+    known = _known(scheduler)
     found: dict[str, Any] = {}
     if "lanes" in known and len(place.accelerators) == 1 and not place.with_cpu:
         found["lanes"] = min(SEVERAL_LANES, platform.device(place.accelerators[0]).lanes)

@@ -34,7 +34,8 @@ class Case:
         metrics: Called by a real run only: further measured figures, the unit in each name.
         on_ranks: The same in mode ``distributed``, called by every rank with the plan; rank 0's figures are kept.
         group: Name of what this and other cases do in different ways: the fastest of them is named.
-        optional: Whether a workload that its scheduler refuses is left out with a note, instead of ending the request.
+        optional: Whether it is left out with a note whatever keeps it from being planned, instead of ending the request
+            where that is no failure of the scheduler: an unknown name or option, the platform, costs.
 
     Raises:
         ExperimentError: It has neither or both of `work` and `baseline`, an empty label or an unknown mode.

@@ -1,5 +1,5 @@
 """Pictures: a platform's bandwidths and pairs of devices; seconds of many calls; times of many cases; task graphs;
-the course of a training."""
+the course of a training; blocks on links."""
 
 from __future__ import annotations
 
@@ -15,7 +15,18 @@ if TYPE_CHECKING:
     import networkx as nx
     from matplotlib.figure import Figure
 
-__all__ = ["draw_platform", "plot_calls", "plot_graph", "plot_links", "plot_pairs", "plot_training", "plot_ways"]
+    from graphsched.charts.blocks import Block
+
+__all__ = [
+    "draw_platform",
+    "plot_blocks",
+    "plot_calls",
+    "plot_graph",
+    "plot_links",
+    "plot_pairs",
+    "plot_training",
+    "plot_ways",
+]
 
 
 def plot_links(platform: Platform, path: str | Path | None = None) -> Figure:
@@ -73,6 +84,38 @@ def plot_pairs(platform: Platform, path: str | Path | None = None) -> Figure:
     from graphsched.charts.heat import draw_pairs
 
     figure = draw_pairs(platform)
+    if path is not None:
+        save_picture(figure, path, suffix)
+    return figure
+
+
+def plot_blocks(
+    panels: Mapping[str, Sequence[Block]], path: str | Path | None = None, *, title: str = "blocks on links over time"
+) -> Figure:
+    """Draw which block is on which link when, one panel above the other on one time axis.
+
+    A block has its own colour, and its number where there is room.
+
+    Args:
+        panels: By title: copies of blocks (`charts.blocks.Block`); links from top to bottom as they come first.
+        path: Where to write the picture; see `plot_links`.
+        title: Above the picture.
+
+    Raises:
+        OutputError: A panel has no block, the suffix of `path` is another one, or it cannot be written.
+
+    Example:
+        >>> from graphsched.charts.blocks import Block
+        >>> figure = plot_blocks({"a ring": [Block("0>1", 0, 0.0, 1.0), Block("1>0", 1, 0.0, 1.0)]})
+        >>> [text.get_text() for text in figure.axes[0].texts]
+        ['0', '1']
+    """
+    suffix = picture_format(path) if path is not None else ""
+    if not panels or not all(panels.values()):
+        raise OutputError("nothing to draw: give at least one panel, and a block for each")
+    from graphsched.charts.blocks import draw_blocks
+
+    figure = draw_blocks(panels, title)
     if path is not None:
         save_picture(figure, path, suffix)
     return figure

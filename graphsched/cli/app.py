@@ -80,7 +80,13 @@ def _usage(error: Any) -> int:
     if not hasattr(error, "format_message"):
         raise error
     context = getattr(error, "ctx", None)
-    print(f"error: {error.format_message()}", file=sys.stderr)
+    print(f"error: {error.format_message()}{_got(error)}", file=sys.stderr)
     if context is not None:
         print(f"{context.get_usage()}\nTry '{context.command_path} -h' for help.", file=sys.stderr)
     return WRONG
+
+
+def _got(error: BaseException) -> str:
+    """The value that was wrong, where only the library that typer checks it with knows."""
+    told = getattr(error.__cause__, "errors", None)
+    return f", got {told()[0]['input']!r}" if callable(told) else ""

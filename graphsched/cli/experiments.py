@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graphsched.cli.options import AsJson, CaseFilter, ExperimentName, Mode, Parameters, PlatformName
+from graphsched.cli.options import (
+    TIME_LIMIT_S,
+    AsJson,
+    CaseFilter,
+    ExperimentName,
+    Mode,
+    Parameters,
+    PlatformName,
+    TimeLimit,
+)
 from graphsched.cli.output import NONE, figure, percent, print_json, print_table, say, seconds, unit_free
 
 if TYPE_CHECKING:
@@ -63,6 +72,7 @@ def predict(
         bool, typer.Option(help="With --out: draw a Gantt chart and write a trace for each case.")
     ] = True,
     out: Annotated[Path | None, typer.Option("--out", help="Folder to draw into; default: nothing is drawn.")] = None,
+    time_limit: TimeLimit = TIME_LIMIT_S,
     as_json: AsJson = False,
 ) -> int:
     """Predict the timelines of an experiment; measures nothing and needs no GPU."""
@@ -78,7 +88,7 @@ def predict(
     chosen = collect_cases(found, values, on, mode=mode, only=cases)
     if out is not None:
         check_folder(out)
-    request, left_out = without_refused(Request(found, values, on, costs, chosen))
+    request, left_out = without_refused(Request(found, values, on, costs, chosen, time_limit))
     outcomes = predict_cases(request)
     files: list[str] = []
     for outcome in outcomes if out is not None and pictures else ():
@@ -103,6 +113,7 @@ def run(
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder to write to; default build/runs/<platform>.")
     ] = None,
+    time_limit: TimeLimit = TIME_LIMIT_S,
     as_json: AsJson = False,
 ) -> int:
     """Predict an experiment, run it for real, and compare.
@@ -118,7 +129,8 @@ def run(
     if world is not None and world.rank > 0:
         return follow(world, found, values, mode, cases)
     with leading(world):
-        return _run(found, values, platform, mode, cases, repeats, out, world, pictures=pictures, as_json=as_json)
+        asked = found, values, platform, mode, cases, repeats, out, time_limit, world
+        return _run(*asked, pictures=pictures, as_json=as_json)
 
 
 def _run(
@@ -129,6 +141,7 @@ def _run(
     cases: str | None,
     repeats: int,
     out: Path | None,
+    time_limit_s: float,
     world: World | None,
     *,
     pictures: bool,
@@ -148,7 +161,8 @@ def _run(
     on = named or platform_to_run(None)  # which may take a minute
     folder = check_outputs(out or RUNS / on.name, found.name)
     on_ranks = tell_platform(world, on)
-    request = Request(found, values, on, on.costs, collect_cases(found, values, on, mode=mode, only=cases))
+    chosen = collect_cases(found, values, on, mode=mode, only=cases)
+    request = Request(found, values, on, on.costs, chosen, time_limit_s)
     compare_cases(world, facts_of_cases(found, values, request.cases))
     request, left_out = without_refused(request, world.size if world is not None else None)
     check_cases(request, MODES)

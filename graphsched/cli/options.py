@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -24,5 +25,20 @@ CaseFilter = Annotated[str | None, typer.Option("--cases", metavar="TEXT", help=
 ModeFilter = Annotated[
     str | None,
     typer.Option("--mode", help="Only cases of this mode: eager, graph or distributed; several between commas."),
+]
+TIME_LIMIT_S = 600.0
+
+
+def _seconds(value: float) -> float:
+    if not 0.0 < value < math.inf:
+        raise typer.BadParameter(f"seconds above 0 are needed, got {value:g}")
+    return value
+
+
+TimeLimit = Annotated[
+    float,
+    typer.Option(
+        "--time-limit", callback=_seconds, metavar="SECONDS", help="For each scheduler asked; then it is ended."
+    ),
 ]
 RunFile = Annotated[Path, typer.Argument(metavar="RUN.json", help="A recorded run.")]

@@ -104,7 +104,7 @@ class Runner:
         if case.mode == RANKS_MODE:
             check_ranks()
         here = (self.on_ranks if case.mode == RANKS_MODE else None) or self.request.platform
-        plan = measured_plan(case, here, self.costs(case))
+        plan = measured_plan(case, here, self.costs(case), self.request.time_limit_s)
         measured, now = self._executed(number, plan, here, predict(plan).makespan_s)
         metrics = figures_on_ranks(case, plan) if plan.mode == RANKS_MODE else _metrics(case)
         predicted = predict(replace(plan, platform=now))

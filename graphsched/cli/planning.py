@@ -14,13 +14,13 @@ from graphsched.platform import Platform
 from graphsched.quantities import seconds_text
 
 
-def make_plan(case: Case, platform: Platform, costs: Costs) -> Plan:
-    """The plan of a case that is no baseline."""
+def make_plan(case: Case, platform: Platform, costs: Costs, time_limit_s: float | None = None) -> Plan:
+    """The plan of a case that is no baseline; its scheduler is ended after `time_limit_s` seconds."""
     from graphsched.cli.search_bar import searches_shown
     from graphsched.schedulers import schedule
 
     assert case.work is not None
-    asked = {"scheduler": case.scheduler, "mode": case.mode or "eager", **case.options}
+    asked = {"scheduler": case.scheduler, "mode": case.mode or "eager", "time_limit_s": time_limit_s, **case.options}
     try:
         with searches_shown(seconds_text):
             return schedule(case.work, platform, costs, **asked)
@@ -32,11 +32,11 @@ def plan_of(number: int, case: Case, request: Request) -> Plan:
     """The plan of a case of `request` with the costs that are known, made once."""
     key = number, case.mode
     if key not in request.plans:
-        request.plans[key] = make_plan(case, request.platform, request.costs)
+        request.plans[key] = make_plan(case, request.platform, request.costs, request.time_limit_s)
     return request.plans[key]
 
 
-def measured_plan(case: Case, here: Platform, costs: Costs) -> Plan:
+def measured_plan(case: Case, here: Platform, costs: Costs, time_limit_s: float | None = None) -> Plan:
     """The plan of a case at the present speed of the dispatching thread, with measured pairs: see `with_pairs`.
 
     A scheduler that simulates is asked a second time, with the pairs of its first plan, where these were not known.
@@ -46,12 +46,12 @@ def measured_plan(case: Case, here: Platform, costs: Costs) -> Plan:
     from graphsched.schedulers.registry import find_scheduler, one_lane, takes_mode
 
     now = at_pace(here, present_call_s(here))
-    plan = make_plan(case, now, costs)
+    plan = make_plan(case, now, costs, time_limit_s)
     if one_lane(case.scheduler):
         return plan
     paired = with_pairs(plan, here)
     if paired.costs != plan.costs and takes_mode(find_scheduler(case.scheduler)):
-        paired = with_pairs(make_plan(case, now, paired.costs), here)
+        paired = with_pairs(make_plan(case, now, paired.costs, time_limit_s), here)
     _tell_unmeasured(paired)
     return paired
 

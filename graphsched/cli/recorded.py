@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,9 @@ from graphsched.cli.choosing import checked_cases, planned_cases
 from graphsched.cli.options import AsJson, CaseFilter, ModeFilter, RunFile
 from graphsched.cli.output import print_json
 from graphsched.errors import ExperimentError
+
+if TYPE_CHECKING:
+    from graphsched.plan import Plan
 
 ENDINGS = {
     "perfetto": "perfetto.json",
@@ -59,11 +62,19 @@ def export(
     cases: CaseFilter = None,
     as_json: AsJson = False,
 ) -> int:
-    """Write each case of a recorded run as a trace, a plan, or a graph, which 'graphsched schedule' reads."""
+    """Write each case of a recorded run as a trace, a plan, or a graph, which 'graphsched schedule' reads.
+
+    Beside the plan of a case of mode distributed stands what each rank does.
+    """
     if form not in FORMATS:
         raise ExperimentError(f"no format {form!r}: one of {', '.join(FORMATS)}")
     folder, chosen = _open(run, out, EXPORTS, cases)
-    _print_files([str(_write(form, folder, name, case)) for name, case in chosen], as_json)
+    files = []
+    for name, case in chosen:
+        files.append(str(_write(form, folder, name, case)))
+        if form == "plan" and case.mode == "distributed":
+            files += _write_ranks(folder, name, case.plan)
+    _print_files(files, as_json)
     return 0
 
 
@@ -95,6 +106,18 @@ def _write(form: str, folder: Path, name: str, case: Any) -> Path:
     else:
         write_graph(measured_workload(case.measured), path, form)
     return path
+
+
+def _write_ranks(folder: Path, name: str, plan: Plan) -> list[str]:
+    """What each rank does, a file a rank."""
+    from graphsched.files import write_text
+    from graphsched.plan.ranks import compile_ranks, rank_text
+
+    lists = compile_ranks(plan)
+    paths = [folder / f"{name}.rank-{rank}.txt" for rank in range(len(lists))]
+    for rank, path in enumerate(paths):
+        write_text(path, rank_text(lists, rank))
+    return list(map(str, paths))
 
 
 def _print_files(files: list[str], as_json: bool) -> None:

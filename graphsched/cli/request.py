@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from graphsched.cases import Case, Experiment, find
+from graphsched.cli.options import TIME_LIMIT_S
 from graphsched.cli.output import say
 from graphsched.costs import Costs
 from graphsched.errors import ExperimentError, FileFormatError, PlatformError
@@ -27,6 +28,7 @@ class Request:
         experiment, values: What, with all its parameters.
         platform, costs: On what; costs are those that the platform carries and, for this host, those kept.
         cases: With their numbers among all cases of the experiment, from 1.
+        time_limit_s: Seconds that a scheduler may take for a case.
         plans: Of these cases with `costs`, by number and mode, as far as they have been made.
     """
 
@@ -35,6 +37,7 @@ class Request:
     platform: Platform
     costs: Costs
     cases: Sequence[tuple[int, Case]]
+    time_limit_s: float = TIME_LIMIT_S
     plans: dict[tuple[int, str | None], Plan] = field(default_factory=dict)
 
 

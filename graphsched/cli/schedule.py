@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graphsched.cli.options import AsJson
+from graphsched.cli.options import TIME_LIMIT_S, AsJson, TimeLimit
 from graphsched.cli.output import NONE, percent, print_json, print_table, say
 
 if TYPE_CHECKING:
@@ -39,9 +39,6 @@ Form = Annotated[str | None, typer.Option("--format", help="Of the file; default
 Out = Annotated[
     Path | None, typer.Option("--out", metavar="FILE", help="Also draw a Gantt chart (.png, .svg or .pdf).")
 ]
-TimeLimit = Annotated[
-    float, typer.Option("--time-limit", min=0.001, metavar="SECONDS", help="For each scheduler; then it is ended.")
-]
 
 
 def schedule(
@@ -51,7 +48,7 @@ def schedule(
     platform: PlatformInstead = None,
     form: Form = None,
     out: Out = None,
-    time_limit: TimeLimit = 600.0,
+    time_limit: TimeLimit = TIME_LIMIT_S,
     as_json: AsJson = False,
 ) -> int:
     """Schedule a graph file: makespan and lower bound in the file's own unit, with no cost of dispatch.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graphsched.cli.options import AsJson, ExperimentName, Mode
+from graphsched.cli.options import TIME_LIMIT_S, AsJson, ExperimentName, Mode, TimeLimit
 from graphsched.cli.output import NONE, figure, print_json, print_table, say, seconds
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def sweep(
     plot: Plot = None,
     processes: Processes = None,
     fresh: Fresh = False,
+    time_limit: TimeLimit = TIME_LIMIT_S,
     as_json: AsJson = False,
 ) -> int:
     """Predict an experiment over a grid: platforms, schedulers, modes and parameters, to one table and one picture.
@@ -65,7 +66,7 @@ def sweep(
 
     found = find(experiment)
     table, picture = _outputs(found.name, out, plot)
-    grid = make_grid(found, experiment, platform or (), scheduler or (), mode, params)
+    grid = make_grid(found, experiment, platform or (), scheduler or (), mode, params, time_limit)
     rows = _rows(grid, table.with_suffix(".points"), processes or _cores(), fresh=fresh)
     flat = [_flat(point, row) for point in grid.points for row in rows[point.key]]
     if not flat:

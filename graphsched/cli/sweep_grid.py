@@ -31,6 +31,7 @@ class Point:
         scheduler: In place of the cases' own; None: these.
         label: What tells it from the others, for people.
         key: Hash of all that the figures rest on.
+        time_limit_s: Seconds that a scheduler may take for a case.
     """
 
     experiment: str
@@ -41,6 +42,7 @@ class Point:
     scheduler: Choice | None
     label: str
     key: str
+    time_limit_s: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +67,7 @@ def make_grid(
     schedulers: Sequence[str],
     modes: str,
     params: Sequence[str] | None,
+    time_limit_s: float,
 ) -> Grid:
     """The grid of `found`, which is called `name`.
 
@@ -89,7 +92,7 @@ def make_grid(
         words = [there.name, mode, *([] if choice is None else [str(choice)])]
         label = " ".join([*words, *(f"{key}={value_text(each[key])}" for key in swept)])
         key = _key(found.name, each, there, costs, mode, words[2:], code)
-        points.append(Point(name, each, platform, there.name, mode, choice, label, key))
+        points.append(Point(name, each, platform, there.name, mode, choice, label, key, time_limit_s))
     return Grid(found, swept, tuple({point.key: point for point in points}.values()))
 
 

@@ -114,7 +114,7 @@ def _end_with_parent() -> None:
 def compute_point(point: Point, folder: Path) -> list[Row]:
     """Predict the cases of a point; what fails is a row with an error."""
     try:
-        rows = [_row(case, *_platform(point.platform)) for case in _cases(point)]
+        rows = [_row(case, *_platform(point.platform), point.time_limit_s) for case in _cases(point)]
     except Exception as error:
         rows = [_failed(None, error)]
     if not any(row["error"] for row in rows):
@@ -148,12 +148,12 @@ def _cases(point: Point) -> list[Case]:
     return [replace(case, scheduler=asked.name, options=dict(asked.options)) for case in cases]
 
 
-def _row(case: Case, platform: Platform, costs: Costs) -> Row:
+def _row(case: Case, platform: Platform, costs: Costs, time_limit_s: float) -> Row:
     from graphsched.schedulers.bounds import bound_of
     from graphsched.simulator import predict
 
     try:
-        plan = make_plan(case, platform, costs)
+        plan = make_plan(case, platform, costs, time_limit_s)
         line = predict(plan)
     except Exception as error:
         return _failed(case, error)

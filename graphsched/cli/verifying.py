@@ -85,7 +85,7 @@ def _measured(runner: Runner, number: int, case: Case) -> Verified:
     say(f"[{number}] {case.label}")
     here = runner.request.platform
     try:
-        plan = measured_plan(case, here, runner.costs(case))
+        plan = measured_plan(case, here, runner.costs(case), runner.request.time_limit_s)
         predicted = predict(plan)
         timeout_s = stuck_after_s(predicted.makespan_s)
         measured = execute(plan, repeats=runner.repeats, timeout_s=timeout_s, at_most_s=REPEATS_TAKE_S)

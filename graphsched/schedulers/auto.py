@@ -17,7 +17,8 @@ from graphsched.schedulers.asking.answers import answer_of
 from graphsched.schedulers.asking.options import options_of
 from graphsched.schedulers.asking.watchdog import within
 from graphsched.schedulers.placing.lanes import Copies
-from graphsched.schedulers.registry import find_scheduler, register
+from graphsched.schedulers.registry import find_scheduler, of_others, register
+from graphsched.schedulers.registry import schedulers as all_schedulers
 from graphsched.schedulers.searching.trials import Trial, Trials, best_of
 from graphsched.workload import Workload
 
@@ -40,6 +41,9 @@ PORTFOLIO = (
 
 LOOKAHEAD_TASKS = 2_000
 """Larger workloads do without `lookahead`, which would take longer than all others together."""
+
+OTHERS_LIMIT_S = 60.0
+"""For a scheduler of others, where no limit is given; ours end, and what they say must not depend on a clock."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +85,8 @@ def auto(
         mode: How the plan is meant to run: ``eager``, ``graph`` or ``distributed``.
         schedulers: Names; default the list schedulers of this package and ``streams`` (`PORTFOLIO`), without
             ``lookahead`` from `LOOKAHEAD_TASKS` tasks on.
-        limit_s: Seconds after which each of them is ended; default none.
+        limit_s: Seconds after which each of them is ended; default none for those of this package, and
+            `OTHERS_LIMIT_S` for others.
         simulations: How many those that simulate may make, told to ``streams``; default theirs.
         copies: Lanes of the copies that the workload asks for, told to those that have this option.
 
@@ -136,11 +141,12 @@ def attempts(
 
 
 def _attempt(trials: Trials, name: str, limit_s: float | None, told: Mapping[str, Any]) -> Attempt:
-    function = find_scheduler(name)
-    known = options_of(function)
-    options = {option: value for option, value in told.items() if option in known}
-    ask = partial(answer_of, name, function, trials.work, trials.platform, trials.costs, trials.mode, options)
     try:
+        function = find_scheduler(name)
+        known = options_of(function)
+        options = {option: value for option, value in told.items() if option in known}
+        ask = partial(answer_of, name, function, trials.work, trials.platform, trials.costs, trials.mode, options)
+        limit_s = OTHERS_LIMIT_S if limit_s is None and of_others(function) else limit_s
         placement = within(limit_s, f"scheduler {name!r}", ask)
         return Attempt(name, Trial(placement, trials.makespan_s(placement)))
     except GraphschedError as error:
@@ -166,8 +172,8 @@ def _affordable(work: Workload) -> list[str]:
 
 def _names(schedulers: str | Sequence[str]) -> list[str]:
     names = [schedulers] if isinstance(schedulers, str) else list(dict.fromkeys(schedulers))
-    for name in names:
-        find_scheduler(name)
+    for name in set(names) - set(all_schedulers()):
+        find_scheduler(name)  # which says what there is
     if not names or "auto" in names:
         raise ScheduleError(f"schedulers={schedulers!r} of auto: one or more are needed, auto not among them")
     return names

@@ -28,9 +28,7 @@ def register(name: str) -> Callable[[Scheduler], Scheduler]:
 
     def keep(function: Scheduler) -> Scheduler:
         if _REGISTERED.setdefault(name, function) is not function:
-            raise ScheduleError(
-                f"there are two schedulers {name!r}: {_place(_REGISTERED[name])} and {_place(function)}"
-            )
+            raise ScheduleError(f"{_two(name, _place(_REGISTERED[name]), _place(function))}: rename one")
         return function
 
     return keep
@@ -58,7 +56,10 @@ def find_scheduler(name: str) -> Scheduler:
     """
     points = _entry_points().get(name, ())
     if len(points) > 1:
-        raise ScheduleError(f"there are two schedulers {name!r}: {points[0].value} and {points[1].value}: remove one")
+        raise ScheduleError(
+            f"{_two(name, points[0].value, points[1].value)}: rename or remove one, {_declared(points[0])} or "
+            f"{_declared(points[1])}"
+        )
     if points:
         return _loaded(points[0])
     if name not in _REGISTERED:
@@ -89,6 +90,16 @@ def takes_mode(function: Scheduler) -> bool:
     return found is not None and found.kind is not inspect.Parameter.KEYWORD_ONLY
 
 
+def of_others(function: Scheduler) -> bool:
+    """Whether a scheduler is not of this package.
+
+    Example:
+        >>> of_others(find_scheduler("heft")), of_others(max)
+        (False, True)
+    """
+    return not str(getattr(function, "__module__", "")).startswith("graphsched.")
+
+
 @functools.cache
 def _entry_points() -> dict[str, tuple[metadata.EntryPoint, ...]]:
     """Entry points of the group by name; the same one found twice counts once."""
@@ -101,14 +112,27 @@ def _entry_points() -> dict[str, tuple[metadata.EntryPoint, ...]]:
 def _loaded(point: metadata.EntryPoint) -> Scheduler:
     try:
         function = point.load()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ScheduleError(
             f"scheduler {point.name!r} of entry point {point.value!r} cannot be loaded "
             f"({type(error).__name__}: {error}): mend or remove the package that brings it"
         ) from error
     if not callable(function):
         raise ScheduleError(f"scheduler {point.name!r} of entry point {point.value!r} is no function: {function!r}")
+    first = _REGISTERED.get(point.name, function)
+    if first is not function:
+        raise ScheduleError(f"{_two(point.name, _place(first), point.value)}: rename or remove {_declared(point)}")
     return register(point.name)(function)
+
+
+def _two(name: str, *places: str) -> str:
+    return f"there are two schedulers {name!r}: {' and '.join(places)}"
+
+
+def _declared(point: metadata.EntryPoint) -> str:
+    """An entry point as its package declares it."""
+    package = None if point.dist is None else point.dist.name
+    return f"the entry point '{point.name} = {point.value}'" + (f" of package {package!r}" if package else "")
 
 
 def _place(function: Scheduler) -> str:

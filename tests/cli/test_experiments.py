@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from importlib import metadata
 
 import pytest
 
 import graphsched
 from graphsched.records import load_run
+from graphsched.schedulers import registry
 
 KEYS = {"label", "scheduler", "mode", "predicted_s", "measured_s", "spread", "reported_s", "error"}
 PREDICT = ("predict", "pair", "--platform", "two.json")
@@ -269,3 +271,93 @@ def test_an_unknown_mode_among_several_is_named(call, here):
     called = call("predict", "pair", "--platform", "two.json", "--mode", "eager,grpah")
     assert called.code == 2
     assert called.err == "error: no mode 'grpah': one of eager, graph, distributed, or several between commas\n"
+
+
+BAD = """
+import torch
+import graphsched as gs
+from graphsched.errors import CostError
+from graphsched.schedulers import register
+
+def raises(work, platform, costs):
+    raise KeyError("lost")
+
+def refuses(work, platform, costs):
+    raise CostError("no cost of that")
+
+def takes(work, platform, costs):
+    work.graph.remove_node(list(work.graph)[-1])
+
+def endless(work, platform, costs, *, speed: int = 1):
+    while True:
+        pass
+
+for each in (raises, refuses, takes, endless):
+    register(f"bad_{each.__name__}")(each)
+
+@gs.experiment()
+def bad(platform, schedulers: tuple[str, ...] = ("heft",), speed: int = 0):
+    work = gs.Workload()
+    x = work.input("x", torch.ones(2, 2))
+    work.task(torch.mm, x, work.task(torch.mm, x, x, name="a"), name="b")
+    for name in schedulers:
+        yield gs.Case(f"by {name}", work, scheduler=name, options={"speed": speed} if speed else {})
+"""
+
+
+@pytest.fixture
+def bad(here, monkeypatch):
+    """Schedulers that fail in four ways, and an experiment that asks them; they are forgotten afterwards."""
+    monkeypatch.setattr(registry, "_REGISTERED", dict(registry._REGISTERED))
+    (here / "experiments" / "bad.py").write_text(BAD)
+    return ("bad", "--platform", "two.json", "--time-limit", 0.5)
+
+
+ALL_BAD = "bad_raises,bad_refuses,bad_takes,bad_endless"
+TOLD = [
+    "left out: case 'by bad_raises': scheduler 'bad_raises' failed: KeyError: 'lost'",
+    "left out: case 'by bad_refuses': no cost of that",
+    "left out: case 'by bad_takes': scheduler 'bad_takes' changed the workload",
+    "left out: case 'by bad_endless': scheduler 'bad_endless' was not done after 0.5 s",
+]
+
+
+@pytest.mark.parametrize("command", ["predict", "run"])
+def test_a_scheduler_that_fails_is_told_and_hides_no_other(call, bad, command):
+    more = ("--out", "out", "--repeats", 4, "--no-pictures") if command == "run" else ()
+    called = call(command, *bad, *more, "-p", f"schedulers=heft,{ALL_BAD},etf", "--json")
+    assert called.code == 0, called.err
+    assert [case["label"] for case in called.json["cases"]] == ["by heft", "by etf"]
+    told = [note for note in called.json["notes"] if note.startswith("left out")]
+    assert len(told) == len(TOLD)
+    assert all(note.startswith(words) for note, words in zip(told, TOLD, strict=True))
+
+
+def test_a_request_whose_schedulers_all_fail_is_wrong(call, bad):
+    called = call("predict", *bad, "-p", f"schedulers={ALL_BAD}")
+    assert (called.code, called.out) == (2, "")
+    lines = called.err.splitlines()
+    assert lines[0] == "error: no case can be run in eager mode"
+    assert all(line.startswith(words) for line, words in zip(lines[1:], TOLD, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("-p", "schedulers=heft,hefty"), "case 'by hefty': no scheduler 'hefty': did you mean 'heft'?"),
+        (("-p", "schedulers=bad_endless,heft", "-p", "speed=2"), "scheduler 'heft' has no option 'speed'"),
+        (("--time-limit", "0"), "'--time-limit': seconds above 0 are needed, got 0"),
+    ],
+)
+def test_a_wrong_name_ends_the_request_whatever_else_there_is(call, bad, words, message):
+    called = call("predict", *bad, *words)
+    assert (called.code, called.out) == (2, "")
+    assert message in called.err
+
+
+def test_a_scheduler_that_cannot_be_loaded_hides_no_other(call, bad, monkeypatch):
+    lost = metadata.EntryPoint("lost", "no_such_package:scheduler", registry.GROUP)
+    monkeypatch.setattr(registry, "_entry_points", lambda: {"lost": (lost,)})
+    called = call("predict", *bad, "-p", "schedulers=lost,heft", "--json")
+    assert [case["label"] for case in called.json["cases"]] == ["by heft"]
+    assert called.json["notes"][0].startswith("left out: case 'by lost': scheduler 'lost' of entry point")

@@ -18,6 +18,19 @@ from tests.executors.distributed.ranks import on_ranks
 
 RUN = ("run", "pair", "--platform", "two.json", "--mode", "distributed", "--repeats", "4", "--out", "out")
 ROOT = Path(__file__).parents[2]
+KILL_ONE = """
+import os, time
+from pathlib import Path
+ONE = Path("one")
+if os.environ["RANK"] == "1":
+    ONE.write_text(str(os.getpid()))
+
+def kill_one():
+    if ONE.exists():
+        os.kill(int(ONE.read_text()), 9)
+        ONE.unlink()
+    time.sleep(0.1)
+"""
 SOON_S = 10.0  # of a loaded host; a rank that nobody ends would wait for two minutes
 
 
@@ -73,6 +86,21 @@ def test_a_rank_that_is_killed_is_named_and_what_was_measured_before_is_written(
     assert "failed: heft, 2 workers: rank 0: " in called.stderr
     assert "rank 1 is gone" in called.stderr
     assert "terminate called" not in called.stderr
+    assert [case.label for case in load_run(here / "out" / "pair.json").cases] == ["sequential, 2 workers"]
+
+
+@pytest.mark.slow
+def test_a_rank_that_is_killed_while_costs_are_measured_is_named(here: Path) -> None:
+    """Rank 0 alone calls the products then; the first one of heft kills rank 1, as a host would that lacks memory."""
+    file = here / "experiments" / "pair.py"
+    file.write_text(
+        file.read_text().replace('raise RuntimeError("out of luck")', "kill_one(); return a.mm(b)") + KILL_ONE
+    )
+    called = torchrun(2, *RUN, "-p", "fail=yes", "--no-pictures", "--cases", "workers")
+    assert called.returncode == 1
+    words = "torchrun ends all ranks, for rank 1 is gone, while rank 0 did work of its own and no run was under way"
+    assert f"error: rank 0: {words}\n" in called.stderr
+    assert "failed: " not in called.stderr
     assert [case.label for case in load_run(here / "out" / "pair.json").cases] == ["sequential, 2 workers"]
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import networkx as nx
 import pytest
+import torch
 
 import graphsched as gs
+from graphsched.platform import Device, Link, Platform
 from graphsched.records import record_baseline, save_run
 from graphsched.records.goals import GOALS
 from graphsched.simulator import Model
@@ -41,6 +44,27 @@ def test_cases_are_exported(call, here, recorded, form, ending):
         assert text.startswith("digraph")
     else:
         assert text == plan_of(chain()).text
+
+
+def test_beside_the_plan_of_ranks_stands_what_each_one_does(call, here):
+    """a (worker:0) ──▶ b (worker:1); without ranks the plan is one file."""
+    names = ("cpu", "worker:0", "worker:1")
+    links = tuple(Link(a, b, "pinned", 1e-6, 1e9) for a in names for b in names)
+    devices = tuple(Device(name, name.partition(":")[0], "core") for name in names)
+    work = gs.Workload()
+    x = work.input("x", torch.ones(2), device="worker:0")
+    a = work.task(torch.neg, x, name="a", device="worker:0", duration_s=1.0)
+    work.task(torch.neg, a, name="b", device="worker:1", duration_s=1.0)
+    setup = replace(SETUP, platform=Platform("two", devices, links))
+    cases = [case_of(work, label="ab", mode=mode, setup=setup) for mode in ("distributed", "eager")]
+    recorded = save_run(run_of(*cases), here / "runs")
+    called = call("export", recorded, "--format", "plan", "--out", "out", "--json")
+    whole, zero, one, other = called.json["files"]
+    assert (whole, other) == ("out/exp-1-ab-distributed.plan.txt", "out/exp-2-ab.plan.txt")
+    assert (zero, one) == ("out/exp-1-ab-distributed.rank-0.txt", "out/exp-1-ab-distributed.rank-1.txt")
+    assert (here / zero).read_text().splitlines()[0] == "rank 0 of 2: worker:0, cpu"
+    assert "to rank 1 on worker:0>worker:1" in (here / zero).read_text()
+    assert "  run b on worker:1/" in (here / one).read_text()
 
 
 @pytest.mark.parametrize("nbytes", [10**19, 10**400, -1, 0.5], ids=["large", "huge", "negative", "half"])

@@ -12,7 +12,9 @@ import pytest
 
 from graphsched.cli import sweep_points, sweep_table
 from graphsched.cli.sweep_points import compute_point
+from graphsched.plan import Placement
 from graphsched.platform import Platform
+from graphsched.schedulers import registry
 from tests.cli.conftest import Call
 
 EXPERIMENT = '''
@@ -247,3 +249,24 @@ def test_people_get_a_table(call: Call, chains: Path) -> None:
     lines = [line.split() for line in called.out.splitlines() if line.strip().startswith("two")]
     assert [line[:4] for line in lines] == [["two", "1", "eager", "sequential"], ["two", "2", "eager", "sequential"]]
     assert "written: s.csv, s.png" in called.err
+
+
+def test_a_scheduler_that_never_ends_is_a_row_with_an_error(
+    call: Call, chains: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def endless(work: object, platform: object, costs: object) -> Placement:
+        while True:
+            pass
+
+    monkeypatch.setattr(registry, "_REGISTERED", registry._REGISTERED | {"endless": endless})
+    words = ("--scheduler", "endless,heft", "--time-limit", 0.3, "--out", "s.csv", "--json")
+    called = call("sweep", "chains", *ONE, *words)
+    assert called.code == 1
+    first, second = called.json["rows"]
+    assert "scheduler 'endless' was not done after 0.3 s" in first["error"]
+    assert (second["scheduler"], second["error"]) == ("heft", None)
+
+
+def test_the_limit_does_not_decide_which_points_are_kept(call: Call, chains: Path) -> None:
+    call("sweep", "chains", *ONE, "--out", "s.csv")
+    assert "1 of 1 points are kept" in call("sweep", "chains", *ONE, "--time-limit", 5, "--out", "s.csv").err

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+import graphsched as gs
+from experiments._blocks import blocks_of, draw, largest_rings
 from experiments.ring import PIPELINED, WAYS, gradients, measured, plain_all_reduce, summed
 from graphsched.cases import Case
 from graphsched.errors import ExperimentError
+from graphsched.records import CaseRecord, RunRecord, load_run, save_run
 from tests.experiments.small import hand_written, load
 
 WORKERS = hand_written("worker", 3)
@@ -69,3 +73,38 @@ def test_nothing_to_do_is_a_wrong_request(parameter: str) -> None:
 def test_an_unknown_way() -> None:
     with pytest.raises(ExperimentError, match="no way 'star': there are gather, cpu"):
         cases(2, ways=("star",))
+
+
+RECORDED = Path(__file__).parents[2] / "experiments" / "results" / "h200-x4" / "ring.json"
+
+
+@pytest.mark.parametrize(("way", "blocks", "downward"), [("ring", 3, 0), ("rings", 6, 12)])
+def test_every_copy_of_a_ring_bears_the_number_of_its_block(way: str, blocks: int, downward: int) -> None:
+    """On three GPUs each block goes over a link four times, those of the second ring the other way."""
+    platform = hand_written("cuda", 3)
+    work = summed(platform, platform.accelerators(), 0.012, way, 1)
+    plan = gs.schedule(work, platform, scheduler="one_stream")
+    found = blocks_of(gs.predict(plan))
+    assert len(found) == len(plan.copies)
+    assert [sum(block.number == k for block in found) for k in range(blocks)] == [4] * blocks
+    down = {"cuda:0>cuda:2", "cuda:1>cuda:0", "cuda:2>cuda:1"}
+    assert sum(block.link in down for block in found) == downward
+    assert all((block.number >= 3) == (block.link in down) for block in found)
+
+
+def test_a_run_draws_its_largest_ring_and_two_rings_of_the_same(tmp_path: Path) -> None:
+    record = load_run(RECORDED)
+    assert [case.label for case in largest_rings(record.cases)] == ["ring, 160 MB, 4 GPUs", "rings, 160 MB, 4 GPUs"]
+    small = [case for case in record.cases if case.label.endswith("1 MB, 2 GPUs")]
+    save_run(RunRecord("ring", "", tuple(small)), tmp_path)
+    (path,) = draw(gs.Platform.load("h200-x4"), tmp_path)
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert load("ring").pictures is draw
+
+
+def test_a_run_without_a_ring_draws_none(tmp_path: Path) -> None:
+    rest: tuple[CaseRecord, ...] = tuple(
+        case for case in load_run(RECORDED).cases if not case.label.startswith("ring,")
+    )
+    save_run(RunRecord("ring", "", rest), tmp_path)
+    assert draw(gs.Platform.load("h200-x4"), tmp_path) == ()

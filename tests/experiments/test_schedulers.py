@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import metadata
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from experiments._unbound import LIGHT_BYTES, WORKLOADS, Sizes, anywhere, is_lig
 from graphsched.errors import ExperimentError
 from graphsched.plan import allowed_devices
 from graphsched.platform import Platform
-from graphsched.schedulers import schedulers
+from graphsched.schedulers import registry, schedulers
 from tests.experiments.small import cases, hand_written, load
 
 SMALL = Sizes(batch=4, shrink=16, size=16, width=4, steps=3)
@@ -124,6 +125,16 @@ def test_options_leave_a_choice_and_keep_searches_short() -> None:
     }
 
 
+def test_a_scheduler_that_cannot_be_loaded_has_a_case_that_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Why is told where it is asked."""
+    lost = metadata.EntryPoint("lost", "no_such_package:scheduler", registry.GROUP)
+    monkeypatch.setattr(registry, "_entry_points", lambda: {"lost": (lost,)})
+    found = made(networks=("stencil",), devices=(1,), with_cpu=(), schedulers=("heft", "lost"))
+    assert list(found) == ["stencil, heft, 1 GPU", "stencil, lost, 1 GPU"]
+    assert found["stencil, lost, 1 GPU"].optional
+    assert found["stencil, lost, 1 GPU"].options == {}
+
+
 def results(work: gs.Workload, platform: Platform, scheduler: str, **options: Any) -> dict[str, torch.Tensor]:
     with gs.Program(gs.schedule(work, platform, scheduler=scheduler, **options)) as program:
         return {**program.run(), **program.state()}
@@ -144,7 +155,7 @@ def test_results_are_those_of_one_lane(name: str, scheduler: str) -> None:
     ("given", "message"),
     [
         ({"networks": "LeNot"}, "no workload 'LeNot'"),
-        ({"schedulers": "hefty"}, "no scheduler 'hefty'"),
+        ({"schedulers": "hefty"}, r"no scheduler 'hefty': did you mean 'heft'\? There are auto, "),
         ({"batch": "-1"}, "parameter 'batch' is -1"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from importlib import metadata
 from typing import Any
 
 import networkx as nx
@@ -103,6 +104,34 @@ def test_all_fail_for_reasons_of_their_own() -> None:
     """One error with all of them."""
     with pytest.raises(ScheduleError, match=r"no scheduler makes a plan: raises: .*KeyError.*; cyclic: .*before 'a'"):
         schedule(WORK, machine(1), scheduler="auto", schedulers=("raises", "cyclic"))
+
+
+@pytest.mark.usefixtures("broken")
+def test_schedulers_of_others_have_a_limit_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ours have none, for what they say must not depend on a clock."""
+    limits: dict[str, float | None] = {}
+    real = module.within
+
+    def spied(limit_s: float | None, name: str, call: Any) -> Any:
+        limits[name] = limit_s
+        return real(limit_s, name, call)
+
+    monkeypatch.setattr(module, "OTHERS_LIMIT_S", 0.2)
+    monkeypatch.setattr(module, "within", spied)
+    with pytest.warns(ScheduleWarning, match=r"'endless' was not done after 0.2 s"):
+        schedule(WORK, machine(2), scheduler="auto", schedulers=("endless", "heft"))
+    assert limits == {"scheduler 'endless'": 0.2, "scheduler 'heft'": None}
+    with pytest.warns(ScheduleWarning, match=r"'endless' was not done after 0.1 s"):
+        schedule(WORK, machine(2), scheduler="auto", schedulers=("endless", "heft"), limit_s=0.1)
+
+
+def test_one_that_cannot_be_loaded_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name is there, its package is broken."""
+    lost = metadata.EntryPoint("lost", "no_such_package:scheduler", registry.GROUP)
+    monkeypatch.setattr(registry, "_entry_points", lambda: {"lost": (lost,)})
+    with pytest.warns(ScheduleWarning, match=r"'lost' of entry point 'no_such_package:scheduler' cannot be loaded"):
+        plan = schedule(WORK, machine(2), scheduler="auto", schedulers=("lost", "heft"))
+    assert plan.scheduler.endswith("(heft)")
 
 
 def test_all_fail_for_one_reason() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
@@ -89,12 +90,45 @@ def test_two_schedulers_of_one_name(installed: list[metadata.EntryPoint]) -> Non
     """One of ours, or of two packages: an error that names both."""
     installed.append(point("heft", "backwards"))
     installed += [point("twice", "backwards"), point("twice", "demanding")]
-    with pytest.raises(ScheduleError, match=r"two schedulers 'heft': graphsched.schedulers.heft:heft and .*:backwards"):
+    words = "rename or remove the entry point 'heft = .*:backwards'"
+    with pytest.raises(ScheduleError, match=rf"'heft': graphsched.schedulers.heft:heft and .*:backwards: {words}$"):
         schedule(WORK, machine(1), scheduler="heft")
-    with pytest.raises(ScheduleError, match=r"two schedulers 'twice': .*:backwards and .*:demanding"):
+    words = "rename or remove one, the entry point 'twice = .*:backwards' or the entry point 'twice = .*:demanding'"
+    with pytest.raises(ScheduleError, match=rf"two schedulers 'twice': .*:backwards and .*:demanding: {words}"):
         schedule(WORK, machine(1), scheduler="twice")
     with pytest.raises(ScheduleError, match="two schedulers 'one_stream'"):
         register("one_stream")(backwards)
+
+
+def test_the_package_of_a_wrong_entry_point_is_named(
+    installed: list[metadata.EntryPoint], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As its metadata calls it."""
+    folder = tmp_path / "theirs-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: theirs\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text(f"[{registry.GROUP}]\nheft = {__name__}:backwards\n")
+    installed += metadata.Distribution.at(folder).entry_points
+    with pytest.raises(ScheduleError, match=r"the entry point 'heft = .*:backwards' of package 'theirs'"):
+        schedule(WORK, machine(1), scheduler="heft")
+
+
+def test_a_package_that_leaves_when_it_is_imported(
+    installed: list[metadata.EntryPoint], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not take the process with it."""
+    (tmp_path / "leaves_at_once.py").write_text("raise SystemExit(0)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    installed.append(point("leaves", "leaves_at_once:scheduler"))
+    with pytest.raises(ScheduleError, match=r"'leaves' of entry point .* cannot be loaded \(SystemExit: 0\)"):
+        schedule(WORK, machine(1), scheduler="leaves")
+
+
+def test_one_without_a_signature(installed: list[metadata.EntryPoint]) -> None:
+    """A class written in C."""
+    installed.append(point("builtin", "builtins:dict"))
+    with pytest.raises(ScheduleError, match=r"<class 'dict'> is no scheduler: no signature found"):
+        schedule(WORK, machine(1), scheduler="builtin")
 
 
 def test_registered_in_place(installed: list[metadata.EntryPoint]) -> None:

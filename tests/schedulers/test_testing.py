@@ -98,7 +98,7 @@ def crashes(work: Workload, platform: Platform, costs: Costs) -> Placement:
         ),
         (goes_by_names, r"scheduler 'goes_by_names' decided otherwise when tasks had other names"),
         (changes_its_mind, r"scheduler 'changes_its_mind' gave two answers to one question"),
-        (meddles, r"scheduler 'meddles' changed the workload or the platform"),
+        (meddles, r"scheduler 'meddles' changed the workload, which it may only read"),
         (hangs, r"on sample 1 \(one task, .*scheduler 'hangs' was not done after 0.2 s"),
         (crashes, r"on sample 0 \(nothing, .*scheduler 'crashes' failed: IndexError"),
     ],

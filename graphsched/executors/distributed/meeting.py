@@ -7,7 +7,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -82,13 +82,51 @@ def _number(env: Mapping[str, str], name: str) -> int:
 
 
 def _check_interfaces(env: Mapping[str, str]) -> None:
-    here = [name for _, name in socket.if_nameindex()]
+    here = _interfaces()
     for name in filter(None, env.get("GLOO_SOCKET_IFNAME", "").split(",")):
         if name not in here:
             raise ScheduleError(
                 f"GLOO_SOCKET_IFNAME is {env['GLOO_SOCKET_IFNAME']!r}, and this host has no network interface "
                 f"{name!r}: it has {', '.join(here)}"
             )
+
+
+def _interfaces() -> list[str]:
+    return [name for _, name in socket.if_nameindex()]
+
+
+def check_nccl_interfaces(env: Mapping[str, str], here: Sequence[str]) -> None:
+    """Make sure that ``NCCL_SOCKET_IFNAME`` leaves one of the network interfaces `here` to NCCL.
+
+    It is a list of prefixes, separated by commas, of which one must fit; ``=`` before it asks for whole names, ``^``
+    for the interfaces that it does not name.
+
+    Raises:
+        ScheduleError: It leaves none.
+
+    Source: NVIDIA, NCCL's environment variables.
+
+    Example:
+        >>> check_nccl_interfaces({"NCCL_SOCKET_IFNAME": "ib,eth"}, ["lo", "eth0"])
+        >>> check_nccl_interfaces({"NCCL_SOCKET_IFNAME": "=eth"}, ["lo", "eth0"])
+        Traceback (most recent call last):
+        graphsched.errors.ScheduleError: NCCL_SOCKET_IFNAME is '=eth', and this host has no network interface of one of
+        these names: it has lo, eth0: ...
+    """
+    told = env.get("NCCL_SOCKET_IFNAME", "")
+    excludes, exact = told.startswith("^"), told.removeprefix("^").startswith("=")
+    names = [name.partition(":")[0] for name in told.removeprefix("^").removeprefix("=").split(",") if name]
+
+    def is_named(interface: str) -> bool:
+        return interface in names if exact else interface.startswith(tuple(names))
+
+    if names and not any(is_named(interface) != excludes for interface in here):
+        kind = "of one of these names" if exact else "that begins so"
+        raise ScheduleError(
+            f"NCCL_SOCKET_IFNAME is {told!r}, and this host has no network interface "
+            f"{'but those that it excludes' if excludes else kind}: it has {', '.join(here)}: name one "
+            "of them, or leave it unset"
+        )
 
 
 def meet(address: Address, timeout_s: float) -> Any:
@@ -101,9 +139,12 @@ def meet(address: Address, timeout_s: float) -> Any:
 
     Raises:
         RankError: They did not all come, or run other software.
+        ScheduleError: ``NCCL_SOCKET_IFNAME`` leaves NCCL no interface of this host.
     """
     from torch import distributed
 
+    if "nccl" in _backend():
+        check_nccl_interfaces(os.environ, _interfaces())
     library: Any = distributed
     until = time.monotonic() + timeout_s
     store = library.PrefixStore(f"graphsched {address.attempt}", _store(address, timeout_s))

@@ -50,10 +50,11 @@ class Pulses:
         return over.set
 
     def silent(self, ranks: Sequence[int]) -> list[int]:
-        """Those of `ranks` that give no sign of life while two would come."""
+        """Those of `ranks` that give no sign of life while two would come; none where the store does not answer."""
         before = [self._pulse_of(rank) for rank in ranks]
         time.sleep(2 * BEAT_S)
-        return [rank for rank, pulse in zip(ranks, before, strict=True) if self._pulse_of(rank) == pulse]
+        after = [self._pulse_of(rank) for rank in ranks]
+        return [rank for rank, was, now in zip(ranks, before, after, strict=True) if was is not None and was == now]
 
     def _pulse_of(self, rank: int) -> int | None:
         with contextlib.suppress(RuntimeError):

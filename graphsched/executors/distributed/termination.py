@@ -10,18 +10,25 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from graphsched.executors.distributed.board import HEARD_S
+from graphsched.executors.distributed.lost import LostRankError
 from graphsched.executors.distributed.world import World
 
 NOTICE_S = 1.5  # in which a rank finds out by itself whom it waits for in vain; torchrun kills after 30 s
+
+
+class _WorkEndedError(SystemExit):
+    """SIGTERM at work of this rank's own: no `Exception`, for where a case fails the next one would begin."""
 
 
 @contextlib.contextmanager
 def in_order(world: World) -> Iterator[None]:
     """End what this rank does in `world` with an error of its own where SIGTERM would end the process.
 
-    In a run, or an exchange with others, that is a `RankError` that names the rank at fault; elsewhere `SystemExit`,
-    which lets what stands open be written. Without effect outside the main thread.
+    It names the rank at fault, if that is known. Where this rank does work of its own, as measuring, it is raised at
+    the end of the block, when what stood open has been written. Without effect outside the main thread.
+
+    Raises:
+        RankError: SIGTERM came.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -33,6 +40,10 @@ def in_order(world: World) -> Iterator[None]:
     threading.Thread(target=_listen, args=(world, woken), name="graphsched termination", daemon=True).start()
     try:
         yield
+    except _WorkEndedError as end:
+        lost = world.why_ended()
+        words = f"{lost}, while rank {world.rank} did work of its own and no run was under way"
+        raise world.fail(LostRankError(words, lost.peer)) from end
     finally:
         signal.set_wakeup_fd(fd)
         signal.signal(signal.SIGTERM, before)
@@ -42,7 +53,7 @@ def in_order(world: World) -> Iterator[None]:
 def _leave_work(world: World) -> None:
     """In the main thread: not while it waits for other ranks, which ends by itself or by `_listen`."""
     if not world.waits and world.failure is None:
-        raise SystemExit(1)
+        raise _WorkEndedError(1)
 
 
 def _listen(world: World, woken: socket.socket) -> None:
@@ -51,5 +62,5 @@ def _listen(world: World, woken: socket.socket) -> None:
         while numbers := woken.recv(16):
             if signal.SIGTERM in numbers:
                 time.sleep(NOTICE_S)
-                world.end(world.board.cause(HEARD_S))
+                world.end(world.why_ended())
                 return

@@ -213,11 +213,21 @@ class World:
         finally:
             self.waits.remove(end)
 
-    def end(self, cause: Report | None) -> None:
-        """End what this rank does together with others, from another thread, because of what one of them says."""
+    def end(self, error: LostRankError) -> None:
+        """End what this rank does together with others, from another thread."""
         for wait in self.waits[-1:]:
-            words = "torchrun ends all ranks, for one has ended that says nothing"
-            wait(LostRankError(words, self.rank) if cause is None else ended_by(cause))
+            wait(error)
+
+    def why_ended(self) -> LostRankError:
+        """Why torchrun ends all ranks: what one of them says, or which ones give no sign of life; takes seconds."""
+        cause = self.board.cause(HEARD_S)
+        if cause is not None:
+            return ended_by(cause)
+        gone = self._pulses.silent([rank for rank in range(self.size) if rank != self.rank])
+        if not gone:
+            return LostRankError("torchrun ends all ranks, for one has ended that says nothing", self.rank)
+        words = f"rank {', '.join(map(str, gone))} {'is' if len(gone) == 1 else 'are'} gone"
+        return LostRankError(f"torchrun ends all ranks, for {words}", gone[0])
 
     def abort(self) -> None:
         """End every message of this rank that is under way."""

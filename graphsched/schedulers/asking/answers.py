@@ -12,9 +12,10 @@ from graphsched.costs import Costs
 from graphsched.errors import GraphschedError, PlanError, ScheduleError
 from graphsched.plan import Lane, Placement, Plan, build_plan
 from graphsched.platform import Platform
+from graphsched.schedulers.asking.lending import lent, was_changed
 from graphsched.schedulers.asking.stand_ins import with_stand_ins, without_stand_ins
 from graphsched.schedulers.placing.lanes import Copies
-from graphsched.schedulers.registry import Scheduler, takes_mode
+from graphsched.schedulers.registry import Scheduler, of_others, takes_mode
 from graphsched.workload import Workload
 
 
@@ -29,6 +30,8 @@ def answer_of(
 ) -> Placement:
     """What a scheduler says; it is not asked about collectives, see `asking.stand_ins`.
 
+    Schedulers of others are asked about a copy of the workload, see `asking.lending`; ours are tested.
+
     Args:
         name: What errors call it.
         function: The scheduler.
@@ -39,13 +42,16 @@ def answer_of(
         options: Options of the scheduler, checked.
 
     Raises:
-        ScheduleError: It raises what is no error of graphsched, or returns what is no placement of all tasks.
+        ScheduleError: It raises what is no error of graphsched, changes the workload, or returns what is no placement
+            of all tasks.
         GraphschedError: It raises that.
     """
     told = {"mode": mode} if takes_mode(function) else {}
     asked = with_stand_ins(work, platform, costs, mode)
+    shown = lent(asked) if of_others(function) else asked
     try:
-        answer = function(asked, platform, costs, **told, **options)
+        answer = function(shown, platform, costs, **told, **options)
+        changed = shown is not asked and was_changed(shown, asked)
     except (GraphschedError, MemoryError):
         raise
     except (Exception, SystemExit) as error:
@@ -54,6 +60,11 @@ def answer_of(
             f"scheduler {name!r} failed: {type(error).__name__}: {error} ({where.filename}:{where.lineno}, in "
             f"{where.name}): mend it, or take another"
         ) from error
+    if changed:
+        raise ScheduleError(
+            f"scheduler {name!r} changed the workload, which it may only read: have it change a copy "
+            "(work.graph.copy()), or take another"
+        )
     return without_stand_ins(check_answer(name, answer, asked), work)
 
 

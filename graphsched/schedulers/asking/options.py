@@ -12,12 +12,23 @@ from graphsched.schedulers.registry import Scheduler
 
 
 def options_of(function: Scheduler) -> dict[str, inspect.Parameter]:
-    """The options that a scheduler takes, in order, with types as objects."""
+    """The options that a scheduler takes, in order, with types as objects.
+
+    Raises:
+        ScheduleError: Python cannot tell, as of some functions written in C.
+    """
     try:
-        signature = inspect.signature(function, eval_str=True)
-    except NameError:  # types that are imported for checkers only
-        signature = inspect.signature(function)
+        signature = _signature(function)
+    except (TypeError, ValueError) as error:
+        raise ScheduleError(f"{function!r} is no scheduler: {error}: wrap it in a function of Python") from error
     return {n: p for n, p in signature.parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+def _signature(function: Scheduler) -> inspect.Signature:
+    try:
+        return inspect.signature(function, eval_str=True)
+    except Exception:  # types that are imported for checkers only, or that this Python does not know
+        return inspect.signature(function)
 
 
 def check_options(name: str, function: Scheduler, given: Mapping[str, Any]) -> None:

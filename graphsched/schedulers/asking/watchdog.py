@@ -18,6 +18,9 @@ Result = TypeVar("Result")
 GRACE_S = 1.0
 """How long a scheduler that is being ended may take to notice: it does so with the next Python instruction."""
 
+SLICE_S = 0.2
+"""A thread that waits notices as late as this that it is being ended: `auto` waits so for those that it asks."""
+
 
 def within(limit_s: float | None, name: str, call: Callable[[], Result]) -> Result:
     """What `call` returns or raises, if it does so within `limit_s` seconds; None: however long it takes.
@@ -51,7 +54,7 @@ def within(limit_s: float | None, name: str, call: Callable[[], Result]) -> Resu
     work = _Work(call)
     work.thread.start()
     try:
-        work.thread.join(limit_s)
+        work.wait(limit_s)
     finally:  # Ctrl-C ends it too
         over = work.end()
     if over:
@@ -93,6 +96,12 @@ class _Work(Generic[Result]):
             self._results.append(self.call())
         except BaseException as error:  # handed to the thread that waits
             self._errors.append(error)
+
+    def wait(self, limit_s: float) -> None:
+        """Wait until the call is over, or the time."""
+        end_s = time.monotonic() + limit_s
+        while self.thread.is_alive() and (left_s := end_s - time.monotonic()) > 0.0:
+            self.thread.join(min(left_s, SLICE_S))
 
     def end(self) -> bool:
         """End the call if it is not over; whether it was not."""

@@ -21,7 +21,7 @@ from graphsched.executors.distributed.clock_offsets import measure_offsets
 from graphsched.executors.distributed.message_links import measure_messages
 from graphsched.executors.distributed.rank_buffers import RankBuffers
 from graphsched.executors.distributed.termination import in_order
-from graphsched.executors.distributed.world import PATIENCE_S
+from graphsched.executors.distributed.world import PATIENCE_S, World
 from graphsched.kvstore import Builder
 from graphsched.plan import Plan
 from graphsched.workload import TensorSpec, Workload
@@ -225,18 +225,43 @@ def _push_twice(work: Workload) -> None:
 
 
 def told_to_end(rank: int) -> str:
-    """torchrun ends rank 0, which waits for a message of rank 1, which hangs; and then rank 0's own work."""
+    """torchrun ends rank 0, which waits for a message of rank 1, which hangs."""
     world = join(20.0)
     if rank == 1:
         time.sleep(60)
     threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
     with in_order(world), pytest.raises(RankError) as caught:
         world.collect(None, 60.0, "an answer")
-    world.failure = None
-    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
-    with in_order(world), pytest.raises(SystemExit):
-        time.sleep(10)
     return str(caught.value)
+
+
+def told_to_end_at_work(rank: int) -> tuple[str, list[str]]:
+    """Rank 1 is killed, so that torchrun ends ranks 0, which measures, and 2, which waits for it.
+
+    What rank 0 or 2 ends with, and what it did before.
+    """
+    world = join(20.0)
+    world.gather(None, 20.0, "the beginning")
+    if rank == 1:
+        time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGKILL)
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    done: list[str] = []
+    with pytest.raises(RankError) as caught, in_order(world):
+        _measure(world, done)
+    return str(caught.value), done
+
+
+def _measure(world: World, done: list[str]) -> None:
+    try:
+        if world.rank == 0:
+            time.sleep(30)
+        world.share(None, 60.0, "the next plan")
+    except Exception:
+        done.append("took it for a failed case")
+        raise
+    finally:
+        done.append("wrote results")
 
 
 def fail_beside(rank: int, timeout_s: float) -> None:

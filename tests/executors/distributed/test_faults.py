@@ -133,6 +133,19 @@ def test_an_end_by_the_launcher_is_an_error_with_words() -> None:
     assert zero.result == "rank 0: torchrun ends all ranks, for one has ended that says nothing"
 
 
+@pytest.mark.slow
+def test_a_rank_that_is_killed_while_another_one_measures_is_named() -> None:
+    """No run is under way: rank 0 waits for nobody, and rank 2 for rank 0."""
+    zero, one, two = on_ranks(jobs.told_to_end_at_work, 3)
+    assert one.exit_code == -9
+    assert zero.result is not None, zero
+    why = "torchrun ends all ranks, for rank 1 is gone"
+    words = f"rank 0: {why}, while rank 0 did work of its own and no run was under way"
+    assert zero.result == (words, ["wrote results"])
+    assert two.result is not None, two
+    assert why in two.result[0]
+
+
 # -- what was asked for --------------------------------------------------------------------------------
 
 

@@ -120,3 +120,31 @@ def test_the_note_stands_behind_the_name() -> None:
     plan = schedule(WORK, machine(1), scheduler="noted")
     assert plan.scheduler == "noted (by hand)"
     assert "scheduler noted (by hand) mode eager" in plan.text.splitlines()
+
+
+def test_a_scheduler_that_changes_the_workload_harms_no_other() -> None:
+    """It takes b away and places a: an error that names it, and the graph is as it was."""
+
+    def takes(work: Workload, *more: object) -> Placement:
+        work.graph.remove_node("b")
+        return Placement(["a"], {"a": "cuda:0/s0"})
+
+    register("takes")(takes)
+    work = graph([("a", "b")], a=1.0, b=1.0)
+    before = work.digest()
+    with pytest.raises(ScheduleError, match="scheduler 'takes' changed the workload, which it may only read"):
+        schedule(work, machine(1), scheduler="takes")
+    assert work.digest() == before
+    assert len(schedule(work, machine(1), scheduler="heft")) == 2
+
+
+def test_a_scheduler_that_breaks_the_workload_is_named() -> None:
+    """So that it cannot even be told what was changed."""
+
+    def breaks(work: Workload, *more: object) -> Placement:
+        work.graph = None  # type: ignore[assignment]
+        return RIGHT
+
+    register("breaks")(breaks)
+    with pytest.raises(ScheduleError, match="scheduler 'breaks' failed: AttributeError"):
+        schedule(WORK, machine(1), scheduler="breaks")

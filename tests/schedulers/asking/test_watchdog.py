@@ -102,3 +102,20 @@ def test_limits_that_are_none(limit: object) -> None:
     """The value is told."""
     with pytest.raises(ScheduleError, match=f"time_limit_s is {limit!r}: seconds above 0 are needed"):
         schedule(WORK, machine(1), time_limit_s=limit)  # type: ignore[arg-type]
+
+
+def test_one_that_waits_for_another_is_ended_with_it() -> None:
+    """As `auto` does, which gives each that it asks a minute."""
+
+    def endless() -> None:
+        while True:
+            pass
+
+    with pytest.raises(ScheduleError, match="the outer was not done"):
+        within(0.1, "the outer", lambda: within(60.0, "the inner", endless))
+    assert threads() == []
+
+
+def test_a_limit_may_be_longer_than_clocks_can_wait() -> None:
+    """As of somebody who wants none."""
+    assert within(1e300, "it", lambda: 7) == 7
