@@ -118,9 +118,10 @@ def _draw(out: Path | None, found: Sequence[Scheduled], read: GraphFile) -> list
 
 
 def _show(read: GraphFile, job: Job, found: Sequence[Scheduled], files: Sequence[str], *, as_json: bool) -> None:
-    from graphsched.cli.schedule_runs import best_of, lower_bound_of
+    from graphsched.cli.schedule_runs import best_of, bounds_of
 
-    bound, best = lower_bound_of(job, found), best_of(found)
+    bounds, best = bounds_of(job, found), best_of(found)
+    bound = max(bounds.values())
     rows = [_row(one, job, bound) for one in found]
     if as_json:
         data: dict[str, Any] = {
@@ -132,12 +133,12 @@ def _show(read: GraphFile, job: Job, found: Sequence[Scheduled], files: Sequence
             "lower_bound": bound,
             "scheduler": None if best is None else str(best.choice),
             "processors": job.processors,
-            "bounds": dict(job.bounds),
+            "bounds": bounds,
             "schedules": rows,
         }
         print_json(data | ({"files": list(files)} if files else {}))
         return
-    _print(read, job, rows, bound)
+    _print(read, job, rows, bounds)
     if best is not None:
         _print_gantt(best, several=len(found) > 1)
     if files:
@@ -151,7 +152,7 @@ def _row(one: Scheduled, job: Job, bound: float) -> dict[str, Any]:
     return row | {"gap": one.line.makespan_s / bound - 1 if bound else 0.0, "plan": one.line.plan.scheduler}
 
 
-def _print(read: GraphFile, job: Job, rows: Sequence[dict[str, Any]], bound: float) -> None:
+def _print(read: GraphFile, job: Job, rows: Sequence[dict[str, Any]], bounds: dict[str, float]) -> None:
     unit = read.format.unit
     cells = [
         (
@@ -164,8 +165,9 @@ def _print(read: GraphFile, job: Job, rows: Sequence[dict[str, Any]], bound: flo
     where = f"{job.processors} processors" if job.platform.name.endswith(" processors") else job.platform.name
     print(f"{read.path.name}, {len(job.work):,} tasks, on {where}")
     print_table(("scheduler", ">makespan", ">above the lower bound"), cells)
-    shown = ", ".join(f"{name} {_time(value, unit)}" for name, value in job.bounds.items() if value)
-    print(f"lower bound: {_time(bound, unit)} ({shown})" if shown else f"lower bound: {_time(bound, unit)}")
+    bound = _time(max(bounds.values()), unit)
+    shown = ", ".join(f"{name} {_time(value, unit)}" for name, value in bounds.items() if value)
+    print(f"lower bound: {bound} ({shown})" if shown else f"lower bound: {bound}")
     if not unit:
         print("times in the file's own unit")
 

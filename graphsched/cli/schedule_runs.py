@@ -112,10 +112,11 @@ def _timeline(job: Job, choice: Choice, limit_s: float) -> Timeline:
     return predict(plan, model=WITHOUT_DISPATCH)
 
 
-def lower_bound_of(job: Job, found: Sequence[Scheduled]) -> float:
-    """The largest bound known: of the job, or proven by one of the schedulers."""
-    proven = [one.line.plan.bound_s for one in found if one.line is not None]
-    return max([*job.bounds.values(), *(bound for bound in proven if bound is not None)])
+def bounds_of(job: Job, found: Sequence[Scheduled]) -> dict[str, float]:
+    """Lower bounds by name: of the job, and those proven by one of the schedulers; the largest counts."""
+    plans = {str(one.choice): one.line.plan for one in found if one.line is not None}
+    proven = {f"proven by {name}": plan.bound_s for name, plan in plans.items() if plan.bound_s is not None}
+    return {**job.bounds, **proven}
 
 
 def best_of(found: Sequence[Scheduled]) -> Scheduled | None:

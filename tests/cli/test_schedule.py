@@ -72,6 +72,16 @@ def test_people_get_a_table_bounds_and_a_chart(call: Call, stg: str) -> None:
     assert sum(line.count(f"[{task}-") for line in chart for task in "1234") == 4
 
 
+def test_a_bound_that_a_scheduler_proves_is_named(call: Call, stg: str) -> None:
+    pytest.importorskip("ortools")
+    asked = ("schedule", stg, "--processors", 2, "--scheduler", "heft,optimal")
+    data = call(*asked, "--json").json
+    assert data["lower_bound"] == data["bounds"]["proven by optimal"] == data["makespan"] == 5
+    assert [row["lower_bound"] for row in data["schedules"]] == [5, 5]
+    assert "lower bound: 5 (critical path 3, work 4" in (out := call(*asked).out)
+    assert "proven by optimal 5)" in out
+
+
 def test_bytes_cost_nothing_between_processors_and_take_their_time_on_a_platform(call: Call, tmp_path: Path) -> None:
     """a ─▶ b: a runs on worker:0 only, b on worker:1 only; 100 bytes at 50 a second."""
     graph = nx.DiGraph()
