@@ -255,8 +255,8 @@ def test_what_is_finished_is_written_at_once(call, here, host):
 @pytest.mark.parametrize(
     ("experiment", "parameter", "message"),
     [
-        ("branches", "networks=nas,ns", "no network 'ns': there are inception, transformer, nas"),
-        ("metg", "patterns=tre", "no pattern 'tre': there are stencil"),
+        ("branches", "networks=nas,ns", "no network 'ns': did you mean 'nas'? There are inception, transformer, nas"),
+        ("metg", "patterns=tre", "no pattern 'tre': did you mean 'tree'? There are stencil"),
         ("metg", "any=1", "its parameters and defaults: patterns=stencil"),
     ],
 )

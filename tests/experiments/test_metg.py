@@ -128,7 +128,7 @@ def test_side_by_side_on_workers(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_patterns_are_checked_before_the_first_is_measured() -> None:
     for wrong in ({"patterns": ("tree", "tre")}, {"compiled": ("tre",)}):
-        with pytest.raises(ExperimentError, match="no pattern 'tre': there are stencil, sweep"):
+        with pytest.raises(ExperimentError, match=r"no pattern 'tre': did you mean 'tree'\? There are stencil, sweep"):
             module.bench(HOST, **wrong)
 
 
