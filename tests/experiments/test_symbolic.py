@@ -23,6 +23,7 @@ from experiments._curves import LEAST_GAIN, Curve, Curves, crossing, measure, ta
 from experiments._networks import NETWORKS, example, workload
 from experiments._networks import module as network
 from experiments._reloading import reloaded
+from experiments._shared import threads_of
 from graphsched.errors import ExecutionError, ExperimentError, GraphschedWarning
 from graphsched.executors import Program
 from graphsched.schedulers import schedule
@@ -69,10 +70,10 @@ def test_networks_are_the_same_every_time_and_leave_random_numbers_alone(name: s
 @pytest.mark.parametrize("batch", [1, 3])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_plan_returns_what_the_network_returns(name: str, batch: int) -> None:
-    """To the bit, for the default input and for another."""
+    """To the bit, for the default input and for another, where PyTorch has as many threads as the plan."""
     plan = schedule(workload(name, batch, "worker:0"), WORKER, scheduler="one_stream")
     net, x = network(name), torch.rand(example(name, batch).shape)
-    with Program(plan) as program, torch.no_grad():
+    with Program(plan) as program, torch.no_grad(), threads_of(WORKER, "worker:0"):
         for found, expected in ((program.run(), net(example(name, batch))), (program.run(x=x), net(x))):
             assert [*map(torch.equal, found.values(), [expected])] == [True]
 
@@ -253,7 +254,7 @@ def test_unknown_networks_and_ways_are_named() -> None:
 
 
 def test_baselines_call_the_network() -> None:
-    with torch.no_grad():
+    with torch.no_grad(), threads_of(WORKER, "worker:0"):
         expected = {name: network(name)(example(name, 1)) for name in NETWORKS}
     made = [case for case in cases("symbolic", WORKER).values() if case.baseline is not None]
     assert len(made) == 4
