@@ -92,6 +92,8 @@ def test_durations_that_are_too_long_to_be_added_up_are_refused(given: tuple[obj
 
 def test_durations_that_add_up_to_a_large_time_are_not_refused() -> None:
     check_total([("a", 5e299), ("b", {"cpu": 4e299, "cuda": 3e299}), ("c", None)])
+    with pytest.raises(CostError, match="add up to more than"):
+        check_total([("a", 5e299), ("b", {"cpu": 4e299, "cuda": 6e299}), ("c", None)])
 
 
 @pytest.mark.parametrize(

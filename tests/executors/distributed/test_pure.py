@@ -115,7 +115,11 @@ def test_an_interface_that_does_not_exist_is_refused() -> None:
 
 @pytest.mark.parametrize("told", ["", "eth", "=eth0", "ib,eth0:29500", "=ib0,eth1", "^lo,docker", "^=eth", "^"])
 def test_interfaces_for_nccl_that_are_here(told: str) -> None:
+    """One that asks for what is here is refused where there is only what it does not ask for."""
     check_nccl_interfaces({"NCCL_SOCKET_IFNAME": told}, ["lo", "eth0", "eth1"])
+    if told.strip("^"):
+        with pytest.raises(ScheduleError, match="has no network interface"):
+            check_nccl_interfaces({"NCCL_SOCKET_IFNAME": told}, ["eth"] if "^=" in told else ["lo"])
 
 
 @pytest.mark.parametrize(
