@@ -52,8 +52,8 @@ def within(limit_s: float | None, name: str, call: Callable[[], Result]) -> Resu
     if isinstance(limit_s, bool) or not isinstance(limit_s, (int, float)) or not 0.0 < limit_s < math.inf:
         raise ScheduleError(f"time_limit_s is {limit_s!r}: seconds above 0 are needed, or None for no limit")
     work = _Work(call)
-    work.thread.start()
     try:
+        work.thread.start()
         work.wait(limit_s)
     finally:  # Ctrl-C ends it too
         over = work.end()
@@ -74,7 +74,7 @@ class _Work(Generic[Result]):
     _results: list[Result] = field(default_factory=list)
     _errors: list[BaseException] = field(default_factory=list)
     _begun: threading.Event = field(default_factory=threading.Event)
-    _over: bool = False
+    _over: threading.Event = field(default_factory=threading.Event)
     _deciding: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -86,7 +86,7 @@ class _Work(Generic[Result]):
             self._begun.set()
             self._ask()
             with self._deciding:
-                self._over = True
+                self._over.set()
             time.sleep(0)  # what was sent before that arrives by now, and not in Python's own code behind
         except _EndedError:
             pass
@@ -98,18 +98,32 @@ class _Work(Generic[Result]):
             self._errors.append(error)
 
     def wait(self, limit_s: float) -> None:
-        """Wait until the call is over, or the time."""
+        """Wait until the call is over, or the time.
+
+        For an event, not for the thread: `Thread.join` takes a thread for ended when an error is raised in the one that
+        joins, as it is where a search that waits for another is ended (CPython 3.11, bpo-45274).
+        """
         end_s = time.monotonic() + limit_s
         while self.thread.is_alive() and (left_s := end_s - time.monotonic()) > 0.0:
-            self.thread.join(min(left_s, SLICE_S))
+            if self._over.wait(min(left_s, SLICE_S)):
+                break
 
     def end(self) -> bool:
-        """End the call if it is not over; whether it was not."""
+        """End the call if it is not over; whether it was not. One whose own time is over meanwhile ends it too."""
+        try:
+            return self._end()
+        except _EndedError:
+            self._end()
+            raise
+
+    def _end(self) -> bool:
         self._begun.wait(GRACE_S)
+        if self.thread.ident is None:
+            return True  # ended before it began
         with self._deciding:
-            over = self._over
+            over = self._over.is_set()
             if not over:
-                ident = ctypes.c_ulong(self.thread.ident or 0)
+                ident = ctypes.c_ulong(self.thread.ident)
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(_EndedError))
         self.thread.join(GRACE_S)
         return not over
