@@ -249,17 +249,19 @@ def test_a_killed_maker_whose_parent_does_not_ask_for_it_is_gone_too() -> None:
 def test_ctrl_c_ends_ranks_and_removes_hosts(number: signal.Signals) -> None:
     rank = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
     before = sorted(NAMESPACES.iterdir())
-    python = [sys.executable, "-X", "faulthandler"]
-    command = [*python, "-m", "experiments.hosts", "run", "--ranks", "1,1", "--delay-ms", "1", "--", "-c", rank]
-    with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-m", "experiments.hosts", "run", "--ranks", "1,1", "--delay-ms", "1", "--", "-c", rank]
+    with subprocess.Popen(
+        command,
+        cwd=CHECKOUT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests in a shell's background ignore it
+    ) as process:
         assert process.stdout is not None
         pid = int(process.stdout.readline())
         process.send_signal(number)
-        try:
-            _, err = process.communicate(timeout=30)
-        except subprocess.TimeoutExpired:  # seen once in some thousand runs: where it hangs is written by an abort
-            process.send_signal(signal.SIGABRT)
-            pytest.fail(f"it did not end: {process.communicate()[1]}")
+        _, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
     assert "interrupted: the hosts are removed" in err
     assert is_gone(pid)
