@@ -8,8 +8,8 @@ Such a graph is not handed over as a whole: the thread launches it piece after p
 - a chain that goes round the GPUs, of two lengths: a copy, and as much an edge, between GPUs for the thread
 - a long chain on one GPU with a node on each other, beside the chain alone: how much later the first node starts
 - a chain that goes round the GPUs in stages of different lengths, beside its nodes on one GPU: an edge between GPUs. A
-  GPU sees the end of what it waits for on another after 3 to 11 µs, anywhere between; a chain of equal stages may meet
-  the same again and again
+  GPU sees the end of what it waits for on another after 3 to 12 µs, for it looks every 9.25; a chain of equal stages
+  may meet the same again and again
 
 Not modelled: GPUs that follow one another unlike others, by their numbers or links.
 """
