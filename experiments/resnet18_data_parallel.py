@@ -20,8 +20,11 @@ from experiments.training.baselines import Setting, baseline_case
 from experiments.training.checkpoints import check_keeping
 from experiments.training.ddp import Ranks
 from experiments.training.in_process import Here, whole_network
+from experiments.training.inside import seconds_of, watched
 from experiments.training.learning import Courses
 from experiments.training.replicas import check_split, step_case
+from graphsched.charts import plot_stages
+from graphsched.charts.stages import Stage
 from graphsched.errors import GraphschedWarning
 from graphsched.partition.reducing import METHODS
 from models.resnet import resnet18
@@ -32,12 +35,21 @@ WAYS = ("parallel", "ddp", "compile", "graph")
 MEMORY_FORMATS = ("contiguous", "channels_last")
 
 _last: list[Courses] = []  # of the run that is drawn at its end
+_inside: dict[str, list[Stage]] = {}  # by label; of that run too
 
 
 def draw(platform: gs.Platform, folder: Path) -> tuple[Path, ...]:
-    """Write loss and accuracy by epoch of all ways since the cases were made; nothing if none was trained."""
+    """Write loss and accuracy by epoch of all ways, and where steps of nn.DataParallel spend their time.
+
+    Of what was trained and watched since the cases were made.
+    """
     path = folder / f"{platform.name}-resnet18-data-parallel-accuracy.png"
-    return _last[-1].draw(path, f"{platform.name}: ResNet-18, data parallel") if _last else ()
+    found = _last[-1].draw(path, f"{platform.name}: ResNet-18, data parallel") if _last else ()
+    if not _inside:
+        return found
+    inside = folder / f"{platform.name}-resnet18-data-parallel-inside.png"
+    plot_stages(_inside, inside, title=f"{platform.name}: where a step of ResNet-18 spends its time, under a profiler")
+    return *found, inside
 
 
 @gs.experiment(source="d2l.ai 12.6", pictures=draw)
@@ -52,6 +64,7 @@ def resnet18_data_parallel(
     memory_formats: tuple[str, ...] = MEMORY_FORMATS,
     scheduler: str = "one_stream",
     steps: int = 10,
+    inside: bool = True,
     epochs: int = 0,
     data: str = "",
     checkpoints: str = "",
@@ -70,6 +83,11 @@ def resnet18_data_parallel(
     The figure ``step_s`` is of `steps` in a row, waited for at the end only; of a graph also as predicted, and with
     a new batch put in place for each step while the one before is under way (``step_with_loading_s``). Perfect
     scaling: ``images_per_s`` on k devices is k times that on one.
+
+    With `inside` one step of nn.DataParallel is also watched by torch's profiler, in a process of its own, once its
+    case is timed: a picture shows what the thread does (parts of the batch and copies of the network for all GPUs,
+    forward, scores to the first GPU, loss, backward, update, wait) and what each GPU does meanwhile; figures are
+    ``watched_…``.
 
     With `epochs` nn.DataParallel and graphs are trained from the same parameters on the same images in the same order;
     accuracy and loss are figures, and drawn by epoch. The project comes with 3,072 images to learn from; `data` names a
@@ -91,12 +109,13 @@ def resnet18_data_parallel(
     here = platform.accelerators()
     courses = Courses(epochs, Path(checkpoints) if checkpoints else None, every or None)
     _last[:] = [courses]
+    _inside.clear()
     possible = _possible(ways, here)
     for used in (here[:count] for count in devices if count <= len(here)):
         count = len(used)
         setting = Setting(resnet18, platform, used, batch * count, lr * count, steps, data or None)
         check_split(setting, epochs)
-        yield from _by_others(setting, possible, courses, (batch, lr) == (TEXT_BATCH, 0.1))
+        yield from _by_others(setting, possible, courses, inside, (batch, lr) == (TEXT_BATCH, 0.1))
         for memory_format, way in itertools.product(memory_formats, reduce if count > 1 else reduce[:1]):
             if "graph" in possible:
                 name, make = MAKERS[memory_format]
@@ -124,23 +143,30 @@ def _possible(ways: Sequence[str], devices: Sequence[str]) -> list[str]:
     return [way for way in ways if way != "compile"]
 
 
-def _by_others(setting: Setting, ways: Sequence[str], courses: Courses, as_in_the_text: bool) -> Iterator[gs.Case]:
+def _by_others(
+    setting: Setting, ways: Sequence[str], courses: Courses, inside: bool, as_in_the_text: bool
+) -> Iterator[gs.Case]:
     on_gpus = setting.devices[0].startswith("cuda")
     if "parallel" in ways and (on_gpus or len(setting.devices) == 1):
         name = "nn.DataParallel" if on_gpus else "plain PyTorch"
-        start = functools.partial(whole_network, setting)
-        yield baseline_case(
-            name,
-            setting,
-            lambda: Here(start(), setting),
-            _reported_s(setting) if as_in_the_text else None,
-            functools.partial(courses.by_others, f"{name}, {setting.where}", setting, start),
-        )
+        start, label = functools.partial(whole_network, setting), f"{name}, {setting.where}"
+
+        def more() -> dict[str, float]:
+            return courses.by_others(label, setting, start) | (_watched(label, setting) if inside else {})
+
+        reported_s = _reported_s(setting) if as_in_the_text else None
+        yield baseline_case(name, setting, lambda: Here(start(), setting), reported_s, more)
     if "ddp" in ways:
         yield baseline_case("DistributedDataParallel", setting, functools.partial(Ranks, setting))
     if "compile" in ways:
         start_compiled = functools.partial(Ranks, setting, compiled=True)
         yield baseline_case("DistributedDataParallel, torch.compile", setting, start_compiled)
+
+
+def _watched(label: str, setting: Setting) -> dict[str, float]:
+    """Figures of a watched step, which is drawn at the end of the run."""
+    _inside[label] = stages = watched(setting)
+    return seconds_of(stages)
 
 
 def _reported_s(setting: Setting) -> float | None:

@@ -1,5 +1,5 @@
 """Pictures: a platform's bandwidths and pairs of devices; seconds of many calls; times of many cases; task graphs;
-the course of a training; blocks on links."""
+the course of a training; blocks on links; stages of a run."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from graphsched.charts.blocks import Block
+    from graphsched.charts.stages import Stage
 
 __all__ = [
     "draw_platform",
@@ -24,6 +25,7 @@ __all__ = [
     "plot_graph",
     "plot_links",
     "plot_pairs",
+    "plot_stages",
     "plot_training",
     "plot_ways",
 ]
@@ -116,6 +118,37 @@ def plot_blocks(
     from graphsched.charts.blocks import draw_blocks
 
     figure = draw_blocks(panels, title)
+    if path is not None:
+        save_picture(figure, path, suffix)
+    return figure
+
+
+def plot_stages(
+    panels: Mapping[str, Sequence[Stage]], path: str | Path | None = None, *, title: str = "stages over time"
+) -> Figure:
+    """Draw who works on what when: a row for each, a colour a stage, one panel above the other on one time axis.
+
+    Args:
+        panels: By title: stages (`charts.stages.Stage`); rows from top to bottom as they come first.
+        path: Where to write the picture; see `plot_links`.
+        title: Above the picture.
+
+    Raises:
+        OutputError: A panel has no stage, the suffix of `path` is another one, or it cannot be written.
+
+    Example:
+        >>> from graphsched.charts.stages import Stage
+        >>> step = [Stage("thread", "forward", 0.0, 1.0), Stage("GPU 0", "forward", 0.5, 3.0)]
+        >>> figure = plot_stages({"a step": step})
+        >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
+        ['thread', 'GPU 0']
+    """
+    suffix = picture_format(path) if path is not None else ""
+    if not panels or not all(panels.values()):
+        raise OutputError("nothing to draw: give at least one panel, and a stage for each")
+    from graphsched.charts.stages import draw_stages
+
+    figure = draw_stages(panels, title)
     if path is not None:
         save_picture(figure, path, suffix)
     return figure

@@ -34,8 +34,8 @@ def looks() -> Iterator[Look]:
     return zip(cycle(COLOURS), cycle(MARKERS), _dashes(), strict=False)
 
 
-def legend_below(figure: Figure, columns: int) -> None:
-    """One legend of all axes under them, each label once."""
+def legend_below(figure: Figure, columns: int, handle_length: float = HANDLE_LENGTH) -> None:
+    """One legend of all axes under them, each label once; `handle_length` in its font's size."""
     drawn = [zip(*axes.get_legend_handles_labels(), strict=True) for axes in figure.axes]
     found = {label: handle for pairs in drawn for handle, label in pairs}
     figure.legend(
@@ -45,7 +45,7 @@ def legend_below(figure: Figure, columns: int) -> None:
         ncols=columns,
         fontsize=8,
         frameon=False,
-        handlelength=HANDLE_LENGTH,
+        handlelength=handle_length,
     )
 
 

@@ -39,7 +39,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "branches": {"depth": 1, "shrink": 16, "lanes": 4},
     "metg": {"width": 4, "steps": 3, "size": 16, "windows": (3, 7), "lanes": 4},
     "lenet_data_parallel": {"batch": 4, "steps": 2},
-    "resnet18_data_parallel": {"batch": 1, "steps": 2, "ways": ("parallel", "ddp", "graph")},
+    "resnet18_data_parallel": {"batch": 1, "steps": 2, "ways": ("parallel", "ddp", "graph"), "inside": False},
     "partitioning": {"networks": ("LeNet",), "devices": (1, 2), "batch": 8, "micro_batches": 2},
     "symbolic": {"ways": ("imperative", "script", "eager", "graph"), "calls": (1, 4), "repeats": 1},
     "two_layer_mlp": {"hidden": 8, "batch": 64, "epochs": 1},
