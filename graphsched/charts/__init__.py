@@ -57,10 +57,7 @@ def plot_links(platform: Platform, path: str | Path | None = None) -> Figure:
     _check_links(platform)
     from graphsched.charts.curves import draw_links
 
-    figure = draw_links(platform)
-    if path is not None:
-        save_picture(figure, path, suffix)
-    return figure
+    return _saved(draw_links(platform), path, suffix)
 
 
 def plot_pairs(platform: Platform, path: str | Path | None = None) -> Figure:
@@ -85,10 +82,7 @@ def plot_pairs(platform: Platform, path: str | Path | None = None) -> Figure:
     _check_links(platform)
     from graphsched.charts.heat import draw_pairs
 
-    figure = draw_pairs(platform)
-    if path is not None:
-        save_picture(figure, path, suffix)
-    return figure
+    return _saved(draw_pairs(platform), path, suffix)
 
 
 def plot_blocks(
@@ -117,10 +111,7 @@ def plot_blocks(
         raise OutputError("nothing to draw: give at least one panel, and a block for each")
     from graphsched.charts.blocks import draw_blocks
 
-    figure = draw_blocks(panels, title)
-    if path is not None:
-        save_picture(figure, path, suffix)
-    return figure
+    return _saved(draw_blocks(panels, title), path, suffix)
 
 
 def plot_stages(
@@ -148,10 +139,7 @@ def plot_stages(
         raise OutputError("nothing to draw: give at least one panel, and a stage for each")
     from graphsched.charts.stages import draw_stages
 
-    figure = draw_stages(panels, title)
-    if path is not None:
-        save_picture(figure, path, suffix)
-    return figure
+    return _saved(draw_stages(panels, title), path, suffix)
 
 
 def plot_calls(
@@ -184,10 +172,7 @@ def plot_calls(
     _check_calls(panels)
     from graphsched.charts.calls import draw_calls
 
-    figure = draw_calls(panels, title, note)
-    if path is not None:
-        save_picture(figure, path, suffix)
-    return figure
+    return _saved(draw_calls(panels, title, note), path, suffix)
 
 
 def _check_calls(panels: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
@@ -229,10 +214,7 @@ def plot_ways(
         raise OutputError("nothing to draw: cases are needed, with times above 0 s")
     from graphsched.charts.ways import draw_ways
 
-    figure = draw_ways(bars, title)
-    if path is not None:
-        save_picture(figure, path, suffix)
-    return figure
+    return _saved(draw_ways(bars, title), path, suffix)
 
 
 def plot_graph(
@@ -267,10 +249,7 @@ def plot_graph(
         raise OutputError(f"nothing to draw: the graph has {'a cycle' if len(graph) else 'no nodes'}")
     from graphsched.charts.graphs import draw_graph
 
-    figure = draw_graph(graph, title, note)
-    if path is not None:
-        save_picture(figure, path, suffix)
-    return figure
+    return _saved(draw_graph(graph, title, note), path, suffix)
 
 
 def plot_training(
@@ -305,10 +284,7 @@ def plot_training(
         raise OutputError("nothing to draw: there are no variants")
     from graphsched.charts.training import draw_training
 
-    figure = draw_training(variants, title, note)
-    if path is not None:
-        save_picture(figure, path, suffix)
-    return figure
+    return _saved(draw_training(variants, title, note), path, suffix)
 
 
 def draw_platform(platform: Platform, folder: str | Path) -> tuple[Path, ...]:
@@ -326,3 +302,9 @@ def draw_platform(platform: Platform, folder: str | Path) -> tuple[Path, ...]:
 def _check_links(platform: Platform) -> None:
     if not platform.links:
         raise OutputError(f"nothing to draw: platform {platform.name!r} has no links")
+
+
+def _saved(figure: Figure, path: str | Path | None, suffix: str) -> Figure:
+    if path is not None:
+        save_picture(figure, path, suffix)
+    return figure

@@ -10,7 +10,7 @@ from matplotlib.colors import rgb_to_hsv, to_rgb
 from matplotlib.figure import Figure
 
 from graphsched.charts.curves import DPI
-from graphsched.charts.looks import COLOURS
+from graphsched.charts.looks import COLOURS, rows_down
 from graphsched.gantt.fonts import drawable
 from graphsched.quantities import time_unit
 
@@ -60,13 +60,7 @@ def _draw_panel(axes: Axes, blocks: Sequence[Block], unit_s: float, room_s: floa
         if block.end_s - block.start_s >= room_s * (len(text) + 0.5):
             ink = "black" if _brightness(colour) > LIGHT else "white"
             axes.text(start + length / 2, row, text, color=ink, fontsize=7, ha="center", va="center_baseline")
-    axes.set_ylim(len(links) - 0.5, -0.5)
-    axes.set_yticks(range(len(links)), [drawable(link) for link in links])
-    axes.tick_params(labelsize=7.5)
-    axes.tick_params(axis="y", length=0)
-    axes.grid(axis="x", color="#dddddd", linewidth=0.5)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right", "left"]].set_visible(False)
+    rows_down(axes, links)
 
 
 def _brightness(colour: str) -> float:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count, cycle
 from typing import Literal
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from graphsched.gantt.fonts import drawable
 
 Dashes = Literal["-", ":"] | tuple[float, tuple[float, ...]]  # as matplotlib has them
 Look = tuple[str, str, Dashes]  # colour, marker, dashes
@@ -47,6 +50,17 @@ def legend_below(figure: Figure, columns: int, handle_length: float = HANDLE_LEN
         frameon=False,
         handlelength=handle_length,
     )
+
+
+def rows_down(axes: Axes, labels: Sequence[str]) -> None:
+    """A row of bars for each label, the first on top, with no frame but the time below."""
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+    axes.set_yticks(range(len(labels)), [drawable(label) for label in labels])
+    axes.tick_params(labelsize=7.5)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x", color="#dddddd", linewidth=0.5)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right", "left"]].set_visible(False)
 
 
 def _dashes() -> Iterator[Dashes]:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from graphsched.charts.curves import DPI
-from graphsched.charts.looks import COLOURS, legend_below
+from graphsched.charts.looks import COLOURS, legend_below, rows_down
 from graphsched.gantt.fonts import drawable
 from graphsched.quantities import time_unit
 
@@ -62,10 +62,4 @@ def _draw_panel(
     for (row, name), found in bars.items():
         place = rows.index(row) - BAR / 2, BAR
         axes.broken_barh(found, place, facecolor=colours[name], linewidth=0, label=drawable(name))
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set_yticks(range(len(rows)), [drawable(row) for row in rows])
-    axes.tick_params(labelsize=7.5)
-    axes.tick_params(axis="y", length=0)
-    axes.grid(axis="x", color="#dddddd", linewidth=0.5)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right", "left"]].set_visible(False)
+    rows_down(axes, rows)
