@@ -54,6 +54,33 @@ def arabnejad() -> Workload:
     return _example(ARABNEJAD_SECONDS, ARABNEJAD_EDGES)
 
 
+GRAHAM_SECONDS = {"T1": 3, "T2": 2, "T3": 2, "T4": 2, "T5": 4, "T6": 4, "T7": 4, "T8": 4, "T9": 9}
+GRAHAM_EDGES = [("T1", "T9"), ("T4", "T5"), ("T4", "T6"), ("T4", "T7"), ("T4", "T8")]
+
+
+def graham(*, less: int = 0, without: Sequence[tuple[str, str]] = ()) -> Workload:
+    """Nine tasks of R. L. Graham, Bounds on multiprocessing timing anomalies, SIAM J. Appl. Math. 17 (1969).
+
+    ::
+
+        T1 (3) ─▶ T9 (9)        T2 (2)   T3 (2)        T4 (2) ─▶ T5 T6 T7 T8 (4 each)
+
+    In the order of their numbers they take 12 on three processors, 15 on four, 13 with tasks shorter by 1 and
+    16 without the edges to T5 and T6: anomalies of lists that do not look ahead.
+    """
+    edges = [edge for edge in GRAHAM_EDGES if edge not in without]
+    dag = nx.DiGraph(edges)
+    dag.add_nodes_from((name, {"duration_s": float(seconds - less)}) for name, seconds in GRAHAM_SECONDS.items())
+    return Workload.from_graph(dag)
+
+
+def independent(*seconds: float) -> Workload:
+    """Tasks that wait for nothing."""
+    dag = nx.DiGraph()
+    dag.add_nodes_from((f"t{k}", {"duration_s": float(each)}) for k, each in enumerate(seconds))
+    return Workload.from_graph(dag)
+
+
 def _example(seconds: Mapping[str, Sequence[int]], edges: Sequence[tuple[str, str, int]]) -> Workload:
     dag = nx.DiGraph()
     for name, row in seconds.items():

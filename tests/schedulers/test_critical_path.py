@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import networkx as nx
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphsched.schedulers import schedule
 from graphsched.workload import Workload
 from tests.schedulers.graphs import graph, lanes_of, machine
-from tests.schedulers.papers import timed
+from tests.schedulers.papers import graham, timed
 from tests.schedulers.processors import processors, small_dags
 
 TWO = machine(2, cpu=False)
@@ -106,3 +107,21 @@ def test_no_processor_waits_while_a_task_is_ready(dag: nx.DiGraph, count: int) -
         moments = [ready, *(end for _, end in spans)]
         for moment in [each for each in moments if ready <= each < found.start_s[name]]:
             assert sum(start <= moment < end for start, end in spans) == count
+
+
+@pytest.mark.parametrize(
+    ("work", "count", "best"),
+    [
+        (graham(), 3, 12),
+        (graham(), 4, 12),
+        (graham(less=1), 3, 10),
+        (graham(without=[("T4", "T5"), ("T4", "T6")]), 3, 12),
+    ],
+)
+def test_published_anomalies_do_not_happen(work: Workload, count: int, best: float) -> None:
+    """The tasks of Graham 1969: the longest way, T1 ─▶ T9, goes first, and no schedule is shorter than it.
+
+    In the order of the list they take 12; 15 on more processors, 13 with shorter tasks, 16 with fewer edges.
+    """
+    plan = schedule(work, processors(count), scheduler="critical_path")
+    assert timed(plan).makespan_s == best

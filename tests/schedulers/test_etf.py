@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import networkx as nx
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from graphsched.schedulers import schedule
 from graphsched.workload import Workload
+from tests.schedulers.brute_force import shortest
 from tests.schedulers.graphs import graph, lanes_of, machine
 from tests.schedulers.papers import timed
 
@@ -73,3 +76,29 @@ def test_starts_that_differ_by_rounding_are_equal() -> None:
     work = graph(edges, **{name: {where[name]: each} for name, each in seconds.items()})
     plan = schedule(work, machine(2), scheduler="etf")
     assert [name for name in plan.names if name in "xy"] == ["x", "y"]
+
+
+@st.composite
+def communicating(draw: st.DrawFn) -> nx.DiGraph:
+    """Up to six tasks, each before some of the later ones, to which it sends some bytes."""
+    dag = nx.DiGraph()
+    for i in range(draw(st.integers(2, 6))):
+        dag.add_node(f"t{i}", duration_s=draw(st.sampled_from([1.0, 2.0, 5.0])))
+        for j in draw(st.sets(st.integers(0, i - 1), max_size=2)) if i else ():
+            dag.add_edge(f"t{j}", f"t{i}", nbytes=draw(st.sampled_from([0, 1, 4, 20])))
+    return dag
+
+
+@settings(max_examples=60, deadline=None)
+@given(communicating())
+def test_published_bound(dag: nx.DiGraph) -> None:
+    """At most (2 - 1/n) times the optimum without communication, and the most communication of any chain.
+
+    Source: Hwang et al. 1989; the optimum by trying all orders and places. Two devices; 1 byte a second.
+    """
+    silent = dag.copy()
+    nx.set_edge_attributes(silent, 0, "nbytes")
+    best_s = shortest(Workload.from_graph(silent), machine(2, cpu=False))
+    plan = schedule(Workload.from_graph(dag), machine(2, cpu=False), scheduler="etf", contention=False)
+    most_sent_s = nx.dag_longest_path_length(dag, weight="nbytes")
+    assert timed(plan).makespan_s <= (2 - 1 / 2) * best_s + most_sent_s + 1e-9

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from graphsched.schedulers import schedule
 from tests.schedulers.graphs import graph, lanes_of, machine
-from tests.schedulers.papers import timed
+from tests.schedulers.papers import independent, timed
+from tests.schedulers.processors import processors
 from tests.schedulers.test_etf import diamond
 
 
@@ -28,3 +31,14 @@ def test_long_tasks_first_leave_short_ones_to_the_gaps() -> None:
     plan = schedule(graph(a=1.0, b=1.0, c=1.0, long=3.0), machine(2, cpu=False), scheduler="max_min")
     assert timed(plan).makespan_s == 3
     assert plan.names[0] == "long"
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5])
+def test_published_worst_case_of_longest_tasks_first(count: int) -> None:
+    """4m - 1 on m processors, where 3m is possible: two tasks of each of 2m - 1, …, m + 1 seconds, three of m.
+
+    Source: R. L. Graham, Bounds on multiprocessing timing anomalies, SIAM J. Appl. Math. 17 (1969).
+    """
+    pairs = [seconds for seconds in range(2 * count - 1, count, -1) for _ in range(2)]
+    work = independent(*reversed(pairs), *[count] * 3)
+    assert timed(schedule(work, processors(count), scheduler="max_min")).makespan_s == 4 * count - 1

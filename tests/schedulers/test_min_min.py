@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from graphsched.schedulers import schedule
 from tests.schedulers.graphs import graph, lanes_of, machine
-from tests.schedulers.papers import timed
+from tests.schedulers.papers import independent, timed
+from tests.schedulers.processors import processors
 from tests.schedulers.test_etf import diamond
 
 
@@ -36,3 +39,13 @@ def test_each_task_where_it_is_over_first() -> None:
     work = graph(**{name: {"cuda:0": x, "cuda:1": y} for name, (x, y) in times.items()})
     plan = schedule(work, machine(2, cpu=False), scheduler="min_min")
     assert [lanes_of(plan)[name][:6] for name in "abc"] == ["cuda:0", "cuda:1", "cuda:0"]
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5])
+def test_published_worst_case_of_short_tasks_first(count: int) -> None:
+    """2m - 1 on m processors, where m is possible: m (m - 1) tasks of a second, then the one of m.
+
+    Source: R. L. Graham, Bounds for certain multiprocessing anomalies, Bell System Technical Journal 45 (1966).
+    """
+    work = independent(count, *[1] * (count * (count - 1)))
+    assert timed(schedule(work, processors(count), scheduler="min_min")).makespan_s == 2 * count - 1
