@@ -20,9 +20,7 @@ from graphsched.platform import CapacityTable, Link
 from graphsched.simulator.fairness import max_min_rates
 
 NEAR = 0.99  # of a limit: from here on it is what limits
-TOLD = (
-    0.9  # of a fair share: a copy that gets less waits for another's end; 0.8 and 0 were seen (tests/data/h200-links)
-)
+TOLD = 0.9  # of a fair share: a copy that gets less waits for another's end; 0 was seen on all hosts
 
 Flow = tuple[str, str]
 Rates = Callable[[Sequence[Flow]], Sequence[float]]
@@ -172,13 +170,16 @@ def _between(total: Mapping[tuple[int, int], float], numbers: Sequence[int], min
 
 
 def _fit_ports(found: Capacities, peers: Sequence[Flow], rates: Rates) -> None:
-    """Each GPU's port out and in, by the numbers of links that are busy in both directions."""
+    """Each GPU's port out and in, by the numbers of links that are busy in both directions.
+
+    Where a GPU makes one copy at a time, all to all says nothing of ports: some GPUs receive nothing for a while.
+    """
     targets = {s: [t for a, t in peers if a == s] for s, _ in peers}
     sources = {t: [s for s, b in peers if b == t] for _, t in peers}
-    everyone = rates(peers)
+    everyone = [] if found.peer_engines else rates(peers)
     for gpu in sorted(set(targets) & set(sources)):
         outgoing, incoming = [(gpu, t) for t in targets[gpu]], [(s, gpu) for s in sources[gpu]]
-        full = [sum(r for f, r in zip(peers, everyone, strict=True) if f[end] == gpu) for end in (0, 1)]
+        full = [sum(r for f, r in zip(peers, everyone, strict=True) if f[end] == gpu) for end in (0, 1) if everyone]
         _fit_port(found, gpu, outgoing, incoming, full, rates)
 
 
@@ -190,7 +191,7 @@ def _fit_port(
     full: Sequence[float],
     rates: Rates,
 ) -> None:
-    """A port's two tables; `full` are its sums, out and in, while all GPUs send to all."""
+    """A port's two tables; `full` are its sums, out and in, while all send to all; nothing: as while all send to it."""
     names = f"{gpu}/out", f"{gpu}/in"
     fan_out, fan_in = sum(rates(outgoing)), sum(rates(incoming))
     pair = rates([outgoing[0], incoming[0]])
@@ -202,6 +203,7 @@ def _fit_port(
     gather = rates([*incoming, outgoing[0]])  # all in, one out
     lone = [max(rates([flow])[0] for flow in flows) for flows in (outgoing, incoming)]  # may be more than all together
     most = len(outgoing), len(incoming)
+    full = full or (gather[-1], sum(gather[:-1]))
     out = (max(fan_out, lone[0]), pair[0], gather[-1], fan_out, sum(spread[:-1]), full[0])
     into = (max(fan_in, lone[1]), pair[1], spread[-1], fan_in, sum(gather[:-1]), full[1])
     found.add(names[0], _port_table(names, most, out))

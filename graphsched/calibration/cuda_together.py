@@ -15,6 +15,7 @@ from graphsched.calibration.rotation import Rotation, rotations
 from graphsched.executors.clocks import new_event
 
 COPIES = 12
+TURN_S = 1e-5  # by which a flow between GPUs begins behind the one before it from the same GPU; copies take far longer
 SAMPLED = 4099  # every so many bytes are compared
 
 
@@ -22,7 +23,8 @@ class Together:
     """Measures flows together, all with the host or all between GPUs: (source, target) by device names.
 
     Each flow makes `COPIES` copies in a row in one go; those with the host go on through memory from one go to the
-    next, see `rotation`.
+    next, see `rotation`. Of flows from one GPU to others each begins a moment behind the one before: where a GPU makes
+    one copy at a time, a flow keeps it until all its copies are made, and which came first would be chance.
     """
 
     def __init__(self, bench: Bench, repeats: int = 5) -> None:
@@ -58,7 +60,10 @@ class Together:
         while True:
             began = time.perf_counter()
             gates = self._gates({route.gpu for route in routes}, hold_s)
-            events = [_queue(route, row, gates[route.gpu]) for route, row in zip(routes, calls, strict=True)]
+            events = [
+                self._queue(route, row, gates[route.gpu], turn)
+                for route, row, turn in zip(routes, calls, _turns(flows), strict=True)
+            ]
             in_time = time.perf_counter() - began < hold_s
             self._bench.settle()
             if in_time:
@@ -88,18 +93,32 @@ class Together:
             gates[gpu].record(stream)
         return gates
 
+    def _queue(self, route: Rotation, calls: Iterable[Callable[[], Any]], gate: Any, turn: int) -> list[Any]:
+        """Queue copies, which begin so many turns after `gate`; an event after each."""
+        stream, events = route.streams[-1], []
+        with ExitStack() as stack:
+            on_streams(stack, route.streams)
+            stream.wait_event(gate)
+            if turn:
+                self._bench.spinners[route.gpu].spin(turn * TURN_S)
+            for call in calls:
+                call()
+                events.append(new_event(timing=True))
+                events[-1].record(stream)
+        return events
 
-def _queue(route: Rotation, calls: Iterable[Callable[[], Any]], gate: Any) -> list[Any]:
-    """Queue copies, which begin after `gate`; an event after each."""
-    stream, events = route.streams[-1], []
-    with ExitStack() as stack:
-        on_streams(stack, route.streams)
-        stream.wait_event(gate)
-        for call in calls:
-            call()
-            events.append(new_event(timing=True))
-            events[-1].record(stream)
-    return events
+
+def _turns(flows: Sequence[Flow]) -> list[int]:
+    """How many flows from the same GPU to others come before each; with the host engines are each flow's own.
+
+    Example:
+        >>> _turns([("cuda:0", "cuda:1"), ("cuda:0", "cuda:2"), ("cuda:3", "cuda:1"), ("cuda:0", "cuda:3")])
+        [0, 1, 0, 2]
+        >>> _turns([("cpu", "cuda:0"), ("cpu", "cuda:1"), ("cuda:0", "cpu"), ("cuda:0", "cpu")])
+        [0, 0, 0, 0]
+    """
+    sources = [source if "cpu" not in (source, target) else "" for source, target in flows]
+    return [sources[:k].count(source) if source else 0 for k, source in enumerate(sources)]
 
 
 def _by_engine(flows: Sequence[Flow], ends: Sequence[Sequence[float]]) -> list[list[float]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from graphsched.calibration.capacities import Flow, Rates, fit_capacities, rates_alone
@@ -10,7 +10,7 @@ from graphsched.costs import Costs
 from graphsched.platform import Link, Platform
 from graphsched.schedulers import schedule
 from graphsched.simulator import Model, predict
-from graphsched.simulator.fairness import in_turn_rates, max_min_rates
+from graphsched.simulator.fairness import first_come_rates, max_min_rates
 from graphsched.workload import TensorSpec, Workload
 
 PATTERN_BYTES = 2**26
@@ -108,7 +108,10 @@ def pattern_label(flows: Sequence[Flow]) -> str:
 
 
 def predicted_rates(platform: Platform, flows: Sequence[Flow]) -> list[float]:
-    """Bytes per second of each flow while all are under way, averaged over many transfers of each.
+    """Bytes per second of each flow while all are under way, of many transfers each.
+
+    Of a GPU that makes one copy to another at a time, the first flow goes alone, and all others wait until it has sent
+    everything: 0.
 
     Example:
         >>> here = Platform.load("h200-x2")
@@ -119,15 +122,28 @@ def predicted_rates(platform: Platform, flows: Sequence[Flow]) -> list[float]:
     links = [platform.link(source, target) for source, target in flows]
     names = list(platform.capacities)
     crosses = [tuple(names.index(name) for name in link.crosses) for link in links]
-    users = [{flow for flow, crossed in zip(flows, crosses, strict=True) if c in crossed} for c in range(len(names))]
-    rates = list(platform.capacities.values())
-    for name, table in platform.tables.items():
-        rates[names.index(name)] = table.rate([len(users[names.index(other)]) for other in table.by])
     limits = [link.bandwidth_bytes_per_s for link in links]
-    if len(flows) > 1 and all(_one_at_a_time(platform, link) for link in links):
-        sources, targets = [crossed[0] for crossed in crosses], [crossed[1:] for crossed in crosses]
-        return in_turn_rates(limits, sources, targets, rates)
+    turns = len(flows) > 1 and all(_one_at_a_time(platform, link) for link in links)
+    sources = [crossed[0] for crossed in crosses] if turns else []
+    waiting = {k for k, source in enumerate(sources) if source in sources[:k]}
+    rates = _rates_under(platform, [_load(k, crosses, waiting, flows) for k in range(len(names))])
+    if turns:
+        return first_come_rates(limits, sources, [crossed[1:] for crossed in crosses], rates)
     return max_min_rates(limits, crosses, rates)
+
+
+def _load(number: int, crosses: Sequence[Sequence[int]], waiting: Collection[int], flows: Sequence[Flow]) -> int:
+    """How many links load a capacity; copies that wait for their engine are queued there, and arrive nowhere yet."""
+    going = (crossed[:1] if k in waiting else crossed for k, crossed in enumerate(crosses))
+    return len({flow for flow, crossed in zip(flows, going, strict=True) if number in crossed})
+
+
+def _rates_under(platform: Platform, loads: Sequence[int]) -> list[float]:
+    """What each capacity gives under these loads of all."""
+    names, rates = list(platform.capacities), dict(platform.capacities)
+    for name, table in platform.tables.items():
+        rates[name] = table.rate([loads[names.index(other)] for other in table.by])
+    return list(rates.values())
 
 
 def _one_at_a_time(platform: Platform, link: Link) -> bool:

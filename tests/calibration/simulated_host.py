@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from graphsched.calibration.capacities import Flow
 from graphsched.platform import Link
-from graphsched.simulator.fairness import in_turn_rates, max_min_rates
+from graphsched.simulator.fairness import first_come_rates, max_min_rates
 
 
 @dataclass
@@ -18,14 +18,14 @@ class SimulatedHost:
     Attributes:
         gpus: Number of GPUs.
         unlinked: Pairs of GPUs without peer access, in both directions.
-        in_turn: Whether a GPU makes one copy to another at a time.
+        one_at_a_time: Whether a GPU makes one copy to another at a time.
         noise: Relative noise of a measurement.
         asked: The patterns that were measured.
     """
 
     gpus: int = 4
     unlinked: frozenset[frozenset[int]] = frozenset()
-    in_turn: bool = False
+    one_at_a_time: bool = False
     noise: float = 0.0
     asked: list[list[Flow]] = field(default_factory=list)
     seed: int = 0
@@ -65,13 +65,15 @@ class SimulatedHost:
             return self._host(flows, into, out)
         sources = [int(s[5:]) for s, _ in flows]
         targets = [int(t[5:]) + self.gpus for _, t in flows]
-        sent = {i: sources.count(i) for i in range(self.gpus)}
-        got = {i: targets.count(i + self.gpus) for i in range(self.gpus)}
+        going = [(s, t) for k, (s, t) in enumerate(zip(sources, targets, strict=True)) if s not in sources[:k]]
+        going = going if self.one_at_a_time else list(zip(sources, targets, strict=True))
+        sent = {i: sum(s == i for s, _ in going) for i in range(self.gpus)}
+        got = {i: sum(t == i + self.gpus for _, t in going) for i in range(self.gpus)}
         rates = [self.port_rate(sent[i], got[i], self.port_out) for i in range(self.gpus)]
         rates += [self.port_rate(got[i], sent[i], self.port_in) for i in range(self.gpus)]
         limits = [self.pair] * len(flows)
-        if self.in_turn and len(flows) > 1:
-            return in_turn_rates(limits, sources, [(t,) for t in targets], rates)
+        if self.one_at_a_time and len(flows) > 1:
+            return first_come_rates(limits, sources, [(t,) for t in targets], rates)
         return max_min_rates(limits, list(zip(sources, targets, strict=True)), rates)
 
     def _host(self, flows: Sequence[Flow], into: Sequence[Flow], out: Sequence[Flow]) -> list[float]:

@@ -61,16 +61,16 @@ def assert_predicted(host: SimulatedHost, flows: list[Flow], within: float, foun
     assert predicted == pytest.approx(host.truth(flows), rel=within)
 
 
-@pytest.mark.parametrize("in_turn", [True, False])
+@pytest.mark.parametrize("one_at_a_time", [True, False])
 @pytest.mark.parametrize("gpus", [1, 2, 4])
-def test_measured_patterns_come_back(gpus: int, in_turn: bool) -> None:
-    host = SimulatedHost(gpus, in_turn=in_turn)
+def test_measured_patterns_come_back(gpus: int, one_at_a_time: bool) -> None:
+    host = SimulatedHost(gpus, one_at_a_time=one_at_a_time)
     found = fit_capacities(gpus, host.links(), host.measure)
     where = platform_of(host, found)
     for flows in list(host.asked):
         true = host.truth(flows)
         assert predicted_rates(where, flows) == pytest.approx(true, rel=0.01)
-        if not in_turn or all(len(set(ends)) == len(flows) for ends in zip(*flows, strict=True)):
+        if not one_at_a_time or all(len(set(ends)) == len(flows) for ends in zip(*flows, strict=True)):
             assert sum(together(where, flows)) == pytest.approx(sum(true), rel=0.01)
 
 
@@ -128,11 +128,11 @@ def test_noise_stays_noise() -> None:
         assert_predicted(host, flows, 0.015, found)
 
 
-def test_turns_are_told_from_fair_shares() -> None:
-    for in_turn in (True, False):
-        host = SimulatedHost(in_turn=in_turn)
+def test_gpus_that_make_one_copy_at_a_time_are_told_from_fair_shares() -> None:
+    for one_at_a_time in (True, False):
+        host = SimulatedHost(one_at_a_time=one_at_a_time)
         found = fit_capacities(4, host.links(), host.measure)
-        assert found.peer_engines == (1 if in_turn else 0)
+        assert found.peer_engines == (1 if one_at_a_time else 0)
 
 
 def test_an_uneven_topology_has_ports_for_the_pairs_that_are_linked() -> None:
@@ -167,8 +167,9 @@ def test_a_link_is_found_again_through_spikes() -> None:
     assert link.duration_s(2**22) == pytest.approx(1e-5 + 2**22 / 55e9, rel=0.01)
 
 
-def test_rows_say_how_well_patterns_are_predicted() -> None:
-    host = SimulatedHost()
+@pytest.mark.parametrize("one_at_a_time", [True, False])
+def test_rows_say_how_well_patterns_are_predicted(one_at_a_time: bool) -> None:
+    host = SimulatedHost(one_at_a_time=one_at_a_time)
     links = host.links()
     found = fit_capacities(4, links, host.measure)
     here = platform_of(host, found)

@@ -1,25 +1,47 @@
-"""The rules of sharing links, held against transfers that were measured together on 4 H200s."""
+"""The rules of sharing links, held against transfers that were measured together on 4 H200s, and on recorded hosts."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from graphsched.calibration.patterns import pattern_label, predicted_rates
+from graphsched.platform import Platform
+from graphsched.records.store import load_run
 from tests.calibration.h200_links import errors, patterns, rules
 
+RESULTS = Path(__file__).parents[2] / "experiments" / "results"
+HOSTS = ["h100-80gb-hbm3-x4/schedulers", "h100-80gb-hbm3-x4/parameter_server", "h200-x4/resnet18_data_parallel"]
 
-@pytest.mark.parametrize(
-    ("between_gpus", "reached"),
-    [(False, (0.010, 0.166)), (True, (0.096, 0.302))],
-)
-def test_errors_stay_where_they_are(between_gpus: bool, reached: tuple[float, float]) -> None:
+
+def test_errors_stay_where_they_are() -> None:
     """Median and 95th percentile of single flows."""
-    found = errors(rules()["tables, in turn"], patterns(between_gpus))
-    assert all(error <= 1.05 * limit for error, limit in zip(found, reached, strict=True))
+    found = errors(rules()["tables"], patterns())
+    assert all(error <= 1.05 * limit for error, limit in zip(found, (0.010, 0.166), strict=True))
 
 
-def test_each_rule_is_worth_something() -> None:
-    medians = [errors(platform, patterns(between_gpus=True))[0] for platform in rules().values()]
-    assert medians == sorted(medians)
-    assert medians[0] < medians[1] / 1.5 < medians[2] / 2
-    host = {rule: errors(platform, patterns(between_gpus=False))[0] for rule, platform in rules().items()}
+def test_tables_are_worth_something() -> None:
+    host = {rule: errors(platform, patterns())[0] for rule, platform in rules().items()}
     assert host["tables"] < host["highest rates"] / 3
+
+
+def recorded_platform(name: str) -> Platform:
+    return load_run(RESULTS / f"{name}.json").cases[-1].setup.platform
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_patterns_between_gpus_that_nothing_was_fitted_on(name: str) -> None:
+    """Two pairs; three copies from one GPU beside one from another; both ways beside a third: three hosts, within 1 %.
+
+    The first of a GPU's flows has its engine, the others wait.
+    """
+    here = recorded_platform(name)
+    new = [row for row in here.provenance["patterns"] if not row["fitted"]]
+    rows = [row for row in new if all("cpu" not in flow for flow in row["flows"])]
+    found = {}
+    for row in rows:
+        flows = [(source, target) for source, target in row["flows"]]
+        found[pattern_label(flows)] = sum(predicted_rates(here, flows)) / row["measured_bytes_per_s"] - 1
+    assert len(found) == 3
+    assert all(abs(error) < 0.01 for error in found.values()), found

@@ -1,60 +1,49 @@
-"""Flows whose sources serve them in turn; `test_network.py` has max-min fairness."""
+"""Flows whose sources make one transfer at a time; `test_network.py` has max-min fairness."""
 
 from __future__ import annotations
-
-from math import sqrt
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphsched.simulator.fairness import in_turn_rates, max_min_rates
+from graphsched.simulator.fairness import first_come_rates, max_min_rates
 
 FAR = 1e9
 
 
-def test_a_crowded_target_holds_back_the_flow_to_an_idle_one():
-    """s0 -> t2, t3; s1 -> t2, all of capacity 1: with u = rate of s0's flows, u + u / (1 - u) = 1."""
-    u = (3 - sqrt(5)) / 2
-    rates = in_turn_rates([FAR] * 3, [0, 0, 1], [(2,), (3,), (2,)], [1.0] * 4)
-    assert rates == pytest.approx([u, u, 1 - u])
+def test_the_first_flow_of_a_source_goes_and_its_others_wait() -> None:
+    """s0 -> t2, t3, t2; s1 -> t2: s0's first and s1's share t2."""
+    rates = first_come_rates([FAR] * 4, [0, 0, 0, 1], [(2,), (3,), (2,), (2,)], [10.0, 10.0, 6.0, 10.0])
+    assert rates == [3.0, 0.0, 0.0, 3.0]
 
 
-def test_two_sources_that_only_send_to_the_crowded_target():
-    """s0 -> t3, t4; s1 -> t3; s2 -> t3: 2u / (1 - u) + u = 1."""
-    u = 2 - sqrt(3)
-    rates = in_turn_rates([FAR] * 4, [0, 0, 1, 2], [(3,), (4,), (3,), (3,)], [1.0] * 5)
-    assert rates == pytest.approx([u, u, (1 - u) / 2, (1 - u) / 2])
+def test_which_flow_comes_first_counts() -> None:
+    """s0 -> t3, t2; s1 -> t2: nobody shares anything."""
+    assert first_come_rates([FAR] * 3, [0, 0, 1], [(3,), (2,), (2,)], [10.0, 9.0, 6.0, 8.0]) == [8.0, 0.0, 6.0]
 
 
-def test_both_targets_crowded():
-    """s0 -> t3, t4; s1 -> t3; s2 -> t4: half of what s0 has under way is at each, so half the others' rate."""
-    rates = in_turn_rates([FAR] * 4, [0, 0, 1, 2], [(3,), (4,), (3,), (4,)], [1.0] * 5)
-    assert rates == pytest.approx([1 / 3, 1 / 3, 2 / 3, 2 / 3])
+def test_a_source_of_several_goes_at_its_own_rate_and_a_lone_flow_at_its_limit() -> None:
+    """Two flows of s0 are limited to 4 each, s0 to 5: the next begins while the one before drains."""
+    assert first_come_rates([4.0, 4.0, 4.0], [0, 0, 1], [(2,), (3,), (4,)], [5.0] * 5) == [5.0, 0.0, 4.0]
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=6), st.integers(1, 9))
-def test_one_flow_a_source_is_max_min(targets: list[int], capacity: int):
-    """Sources of one flow each, to targets of one capacity: nobody holds anybody back."""
+def test_one_flow_a_source_is_max_min(targets: list[int], capacity: int) -> None:
+    """Sources of one flow each, to targets of one capacity: nobody waits for anybody."""
     n = len(targets)
     crosses = [(n + t,) for t in targets]
     capacities = [10.0] * n + [float(capacity)] * 4
     fair = max_min_rates([FAR] * n, [(s, *c) for s, c in enumerate(crosses)], capacities)
-    assert in_turn_rates([FAR] * n, list(range(n)), crosses, capacities) == pytest.approx(fair, rel=1e-6)
+    assert first_come_rates([FAR] * n, list(range(n)), crosses, capacities) == pytest.approx(fair)
 
 
-@given(st.sets(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=10))
-def test_no_capacity_is_exceeded_and_each_source_is_held_by_something(pairs: set[tuple[int, int]]):
-    flows = sorted(pairs)
-    rates = in_turn_rates([FAR] * len(flows), [s for s, _ in flows], [(4 + t,) for _, t in flows], [1.0] * 8)
-    out = [sum(r for r, (s, _) in zip(rates, flows, strict=True) if s == k) for k in range(4)]
-    into = [sum(r for r, (_, t) in zip(rates, flows, strict=True) if t == k) for k in range(4)]
-    assert max(out + into) <= 1 + 1e-6
-    for rate, (s, _) in zip(rates, flows, strict=True):
-        assert rate == pytest.approx(rates[[f[0] for f in flows].index(s)])
-        full = any(into[t] > 1 - 1e-5 for source, t in flows if source == s)
-        assert full or out[s] > 1 - 1e-5
-
-
-def test_own_limits_are_kept():
-    assert in_turn_rates([0.2, FAR], [0, 0], [(1,), (2,)], [1.0] * 3) == [0.2, 0.2]
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=10))
+def test_each_source_sends_to_one_target_and_no_capacity_is_exceeded(pairs: list[tuple[int, int]]) -> None:
+    sources = [s for s, _ in pairs]
+    rates = first_come_rates([FAR] * len(pairs), sources, [(4 + t,) for _, t in pairs], [1.0] * 8)
+    for source in set(sources):
+        of_source = [rate for rate, s in zip(rates, sources, strict=True) if s == source]
+        assert of_source[0] > 0
+        assert of_source[1:] == [0.0] * (len(of_source) - 1)
+    into = [sum(r for r, (_, t) in zip(rates, pairs, strict=True) if t == k) for k in range(4)]
+    assert max(into) <= 1 + 1e-9
