@@ -13,7 +13,6 @@ copies; what dispatch has as tables (`Dispatch.colds`, `graph_starts`, …) is n
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -51,7 +50,7 @@ class Drift:
     Attributes:
         entry: What it is of.
         stored, now: In `unit`.
-        ratio: `now` / `stored`.
+        ratio: `now` / `stored`; None where nothing was stored and something is now.
         drifted: Whether they differ by more than the tolerance, and (times) by more than a microsecond.
         tolerance: Share by which the larger may exceed the smaller: the recorded spread, or the least for its kind.
         unit: ``s``, ``bytes/s`` or ``flop/s``.
@@ -60,7 +59,7 @@ class Drift:
     entry: str
     stored: float
     now: float
-    ratio: float
+    ratio: float | None
     drifted: bool
     tolerance: float
     unit: str = "s"
@@ -74,9 +73,11 @@ def drift(entry: str, stored: float, now: float, tolerance: float, unit: str = "
         (True, False)
         >>> drift("record_s", 1e-7, 5e-7, 0.1).drifted  # less than a microsecond
         False
+        >>> drift("lock_s", 0.0, 5e-6, 0.1).ratio is None, drift("lock_s", 0.0, 5e-6, 0.1).drifted
+        (True, True)
     """
-    ratio = now / stored if stored else (1.0 if now == stored else math.inf)
-    outside = not 1 / (1 + tolerance) <= ratio <= 1 + tolerance
+    ratio = now / stored if stored else (1.0 if now == stored else None)
+    outside = ratio is None or not 1 / (1 + tolerance) <= ratio <= 1 + tolerance
     floor = FLOOR_S if unit == "s" else 0.0
     return Drift(entry, stored, now, ratio, outside and abs(now - stored) > floor, tolerance, unit)
 

@@ -101,7 +101,8 @@ def drift_row(row: dict[str, Any]) -> dict[str, str]:
         for key in ("stored", "now")
     }
     drifted = "drifted" if row["drifted"] else ""
-    return {"figure": row["entry"], "kept": shown["stored"], "now": shown["now"], "ratio": f"{row['ratio']:.3f}"} | {
+    ratio = "–" if row["ratio"] is None else f"{row['ratio']:.3f}"
+    return {"figure": row["entry"], "kept": shown["stored"], "now": shown["now"], "ratio": ratio} | {
         "larger by at most": f"{row['tolerance'] * 100:.0f} %",
         "": drifted,
     }

@@ -68,7 +68,7 @@ def test_a_check_measures_a_sample_again(here: Platform) -> None:
     rows = {row.entry: row for row in check_platform(here)}
     assert "dispatch handoff_s" in rows
     assert "cpu>cpu (local), 16777216 bytes" in rows
-    assert all(row.ratio == pytest.approx(row.now / row.stored) for row in rows.values())
+    assert all(row.ratio == pytest.approx(row.now / row.stored) for row in rows.values() if row.stored)
 
 
 def test_a_platform_of_another_host_cannot_be_checked() -> None:
@@ -82,6 +82,7 @@ def test_drift_takes_the_tolerance_both_ways() -> None:
     assert drift("x", 1e-3, 1.11e-3, 0.1).drifted
     assert drift("x", 1e-3, 0.9e-3, 0.1).drifted
     assert drift("x", 0.0, 1e-3, 0.1).drifted
+    assert drift("x", 0.0, 1e-3, 0.1).ratio is None
     assert not drift("x", 0.0, 0.0, 0.1).drifted
 
 

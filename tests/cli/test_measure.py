@@ -80,6 +80,20 @@ def test_a_sample_is_measured_again(call, here):
     assert "[1/3] memory copies" in called.err
 
 
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_figure_that_was_kept_as_nothing_has_no_ratio(call, here, monkeypatch, more):
+    rows = [drift("dispatch lock_s", 0.0, 5e-6, 0.5), drift("dispatch item_s", 0.0, 0.0, 0.5)]
+    monkeypatch.setattr("graphsched.calibration.check_platform", lambda platform, report: rows)
+    Platform.load("two.json").save(platform_path())
+    called = call("measure", "--check", *more)
+    assert called.code == 0
+    if more:
+        assert [row["ratio"] for row in called.json["checked"]] == [None, 1.0]
+    else:
+        line = next(line for line in called.out.splitlines() if line.split()[:2] == ["dispatch", "lock_s"])
+        assert "–" in line
+
+
 @pytest.mark.parametrize(("ratio", "last"), [(3.0, "  a link"), (1.0, "none of 2 figures has drifted")])
 def test_drifted_figures_are_listed_and_are_no_failure(call, here, monkeypatch, ratio, last):
     rows = [drift("a link", 1e-3, ratio * 1e-3, 0.03), drift("fp32 product on cpu", 1e12, 1e12, 0.5, "flop/s")]
