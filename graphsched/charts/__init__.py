@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from graphsched.charts.saving import picture_format, save_picture
+from graphsched.charts.platforms import draw_platform, plot_links, plot_pairs
+from graphsched.charts.saving import picture_format, saved
 from graphsched.errors import OutputError
-from graphsched.platform import Platform
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -29,60 +29,6 @@ __all__ = [
     "plot_training",
     "plot_ways",
 ]
-
-
-def plot_links(platform: Platform, path: str | Path | None = None) -> Figure:
-    """Draw the bandwidth of the platform's links against the size of a transfer, on logarithmic axes.
-
-    One panel for each kind: host memory that is pinned, host memory that is not, between devices, within one
-    memory. Markers are measured medians of every link, curves bytes / (latency + bytes / rate) of the median link of a
-    kind, dotted lines nominal rates.
-
-    Args:
-        platform: Its links.
-        path: Where to write the picture, whole or not at all: ``.png`` (150 dots an inch), ``.svg`` or ``.pdf``.
-
-    Returns:
-        A matplotlib figure; it needs no pyplot and is gone when it is no longer used.
-
-    Raises:
-        OutputError: There are no links, the suffix of `path` is another one, or it cannot be written.
-
-    Example:
-        >>> figure = plot_links(Platform.load("h200-x4"))
-        >>> [axes.get_title(loc="left") for axes in figure.axes][2:]
-        ['between GPUs', 'within one memory']
-    """
-    suffix = picture_format(path) if path is not None else ""
-    _check_links(platform)
-    from graphsched.charts.curves import draw_links
-
-    return _saved(draw_links(platform), path, suffix)
-
-
-def plot_pairs(platform: Platform, path: str | Path | None = None) -> Figure:
-    """Draw two heat maps of device pairs: bandwidth of a large transfer, and latency.
-
-    Rows are sources, columns targets; copies with the host are those of pinned memory. A pair whose copies go
-    through the host is marked.
-
-    Args:
-        platform: Its links.
-        path: Where to write the picture; see `plot_links`.
-
-    Raises:
-        OutputError: There are no links, the suffix of `path` is another one, or it cannot be written.
-
-    Example:
-        >>> figure = plot_pairs(Platform.load("h200-x4"))
-        >>> [text.get_text() for text in figure.axes[0].texts][:2]
-        ['121', '55.5']
-    """
-    suffix = picture_format(path) if path is not None else ""
-    _check_links(platform)
-    from graphsched.charts.heat import draw_pairs
-
-    return _saved(draw_pairs(platform), path, suffix)
 
 
 def plot_blocks(
@@ -111,7 +57,7 @@ def plot_blocks(
         raise OutputError("nothing to draw: give at least one panel, and a block for each")
     from graphsched.charts.blocks import draw_blocks
 
-    return _saved(draw_blocks(panels, title), path, suffix)
+    return saved(draw_blocks(panels, title), path, suffix)
 
 
 def plot_stages(
@@ -139,7 +85,7 @@ def plot_stages(
         raise OutputError("nothing to draw: give at least one panel, and a stage for each")
     from graphsched.charts.stages import draw_stages
 
-    return _saved(draw_stages(panels, title), path, suffix)
+    return saved(draw_stages(panels, title), path, suffix)
 
 
 def plot_calls(
@@ -172,7 +118,7 @@ def plot_calls(
     _check_calls(panels)
     from graphsched.charts.calls import draw_calls
 
-    return _saved(draw_calls(panels, title, note), path, suffix)
+    return saved(draw_calls(panels, title, note), path, suffix)
 
 
 def _check_calls(panels: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
@@ -214,7 +160,7 @@ def plot_ways(
         raise OutputError("nothing to draw: cases are needed, with times above 0 s")
     from graphsched.charts.ways import draw_ways
 
-    return _saved(draw_ways(bars, title), path, suffix)
+    return saved(draw_ways(bars, title), path, suffix)
 
 
 def plot_graph(
@@ -249,7 +195,7 @@ def plot_graph(
         raise OutputError(f"nothing to draw: the graph has {'a cycle' if len(graph) else 'no nodes'}")
     from graphsched.charts.graphs import draw_graph
 
-    return _saved(draw_graph(graph, title, note), path, suffix)
+    return saved(draw_graph(graph, title, note), path, suffix)
 
 
 def plot_training(
@@ -284,27 +230,4 @@ def plot_training(
         raise OutputError("nothing to draw: there are no variants")
     from graphsched.charts.training import draw_training
 
-    return _saved(draw_training(variants, title, note), path, suffix)
-
-
-def draw_platform(platform: Platform, folder: str | Path) -> tuple[Path, ...]:
-    """Write both pictures of `platform` into `folder`; returns their paths.
-
-    Raises:
-        OutputError: There are no links, or the pictures cannot be written.
-    """
-    paths = Path(folder) / f"{platform.name}-links.png", Path(folder) / f"{platform.name}-pairs.png"
-    plot_links(platform, paths[0])
-    plot_pairs(platform, paths[1])
-    return paths
-
-
-def _check_links(platform: Platform) -> None:
-    if not platform.links:
-        raise OutputError(f"nothing to draw: platform {platform.name!r} has no links")
-
-
-def _saved(figure: Figure, path: str | Path | None, suffix: str) -> Figure:
-    if path is not None:
-        save_picture(figure, path, suffix)
-    return figure
+    return saved(draw_training(variants, title, note), path, suffix)

@@ -43,3 +43,10 @@ def save_picture(figure: Figure, path: str | Path, suffix: str) -> None:
     with rc_context({"svg.hashsalt": "graphsched"}):  # the same bytes every time
         figure.savefig(content, format=suffix, metadata=_METADATA[suffix])
     write_bytes(path, content.getvalue())
+
+
+def saved(figure: Figure, path: str | Path | None, suffix: str) -> Figure:
+    """`figure`, written to `path` where one is given."""
+    if path is not None:
+        save_picture(figure, path, suffix)
+    return figure
