@@ -12,9 +12,6 @@ Source: d2l.ai 12.6.
 
 from __future__ import annotations
 
-import json
-import tempfile
-import warnings
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -25,13 +22,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.profiler import ProfilerActivity, profile, record_function
+from torch.profiler import record_function
 
 from experiments._shared import called, threads_of, torch_device
 from experiments.training.baselines import Setting, synchronize
 from graphsched.cases.loading import import_paths
 from graphsched.charts.stages import Stage
 from graphsched.errors import ExecutionError
+from graphsched.executors.profiled import trace_of
+from graphsched.explanation.parts import merge, total
 from graphsched.formats.profiler_trace import ProfilerTrace, read_trace
 
 STEP, THREAD = "step", "thread"
@@ -83,19 +82,11 @@ def watched(setting: Setting) -> list[Stage]:
 def watch(setting: Setting) -> list[Stage]:
     """As `watched`, in this process."""
     step = _step_of(setting)
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if torch.cuda.is_available() else [])]
     with threads_of(setting.platform, setting.devices[0]):
         for _ in range(STEPS_BEFORE):
             step()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the profiler
-            with profile(activities=activities) as session, record_function(STEP):
-                step()
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "trace.json"
-        session.export_chrome_trace(str(path))
-        trace = read_trace(json.loads(path.read_text(encoding="utf-8", errors="replace")))
-    return stages_of(trace.during(STEP))
+        trace = trace_of(record_function(STEP)(step))
+    return stages_of(read_trace(trace).during(STEP))
 
 
 def stages_of(trace: ProfilerTrace) -> list[Stage]:
@@ -149,18 +140,9 @@ def seconds_of(stages: Sequence[Stage]) -> dict[str, float]:
     found["watched_step_s"] = step_s
     rows = {stage.row for stage in stages if stage.row != THREAD and not stage.row.endswith(" copies")}
     if rows:
-        busy_s = sum(_busy_s([stage for stage in stages if stage.row == row]) for row in rows)
-        found["watched_busy_share"] = busy_s / len(rows) / step_s
+        busy = [merge((stage.start_s, stage.end_s) for stage in stages if stage.row == row) for row in rows]
+        found["watched_busy_share"] = sum(map(total, busy)) / len(rows) / step_s
     return found
-
-
-def _busy_s(stages: Sequence[Stage]) -> float:
-    """Seconds in which at least one of the stages is under way."""
-    total_s = until_s = 0.0
-    for stage in sorted(stages, key=lambda stage: stage.start_s):
-        total_s += max(0.0, stage.end_s - max(stage.start_s, until_s))
-        until_s = max(until_s, stage.end_s)
-    return total_s
 
 
 def _step_of(setting: Setting) -> Callable[[], None]:

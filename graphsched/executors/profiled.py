@@ -15,7 +15,7 @@ import json
 import tempfile
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -67,29 +67,44 @@ def run_profiled(
     Raises:
         ExecutionError: The profiler cannot work here.
     """
-    from torch.profiler import profile
-
     runs: list[ProfiledRun | ExecutionError] = []
+
+    def run_all() -> None:
+        for number, line in enumerate(measured, 1):
+            runs.append(_attempt(number, line, timeout_s))
+
+    data = trace_of(run_all, **_settings(measured))
+    return runs, data
+
+
+def trace_of(call: Callable[[], object], **settings: Any) -> Any:
+    """What happens on CPU and GPUs while `call` runs, as a trace in Chrome's format.
+
+    Args:
+        call: What to watch.
+        settings: Further ones of `torch.profiler.profile`.
+
+    Raises:
+        ExecutionError: The profiler cannot work here, or `call` failed by PyTorch.
+    """
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if torch.cuda.is_available() else [])]
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")  # of the profiler
         try:
-            with profile(**_settings(measured)) as session:
-                for number, line in enumerate(measured, 1):
-                    runs.append(_attempt(number, line, timeout_s))
+            with profile(activities=activities, **settings) as session:
+                call()
             path = Path(folder) / "trace.json"
             session.export_chrome_trace(str(path))
-            return runs, json.loads(path.read_text(encoding="utf-8", errors="replace"))
+            return json.loads(path.read_text(encoding="utf-8", errors="replace"))
         except (RuntimeError, OSError, ValueError) as error:
             raise ExecutionError(f"torch's profiler failed: {type(error).__name__}: {error}") from error
 
 
 def _settings(measured: Sequence[Timeline]) -> dict[str, Any]:
-    import torch
-    from torch.profiler import ProfilerActivity
-
-    settings: dict[str, Any] = {"activities": [ProfilerActivity.CPU]}
-    if torch.cuda.is_available():
-        settings["activities"].append(ProfilerActivity.CUDA)
+    settings: dict[str, Any] = {}
     if any(_has_threads(line.plan) for line in measured):
         from torch._C._profiler import _ExperimentalConfig
 
