@@ -70,6 +70,7 @@ def test_any_edited_text_is_refused_or_right(plan: Plan, data: st.DataObject) ->
     except PlanError:
         return
     again.check()
+    assert set(plan.work.graph) <= set(again.names)
 
 
 def test_a_round_trip_keeps_the_costs_given() -> None:
