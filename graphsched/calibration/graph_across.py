@@ -139,10 +139,10 @@ def on_each(work: Workload, names: Sequence[str], lanes: int = 1) -> dict[str, s
     return placed
 
 
-def long_on_first(work: Workload, names: Sequence[str]) -> dict[str, str]:
-    """A chain on the first GPU, a task on each other."""
+def long_on_first(work: Workload, names: Sequence[str], tasks: int = LONG) -> dict[str, str]:
+    """A chain of so many tasks on the first GPU, a task on each other."""
     placed: dict[str, str] = {}
-    row_on(work, names[0], [f"{names[0]}/s0"] * LONG, placed)
+    row_on(work, names[0], [f"{names[0]}/s0"] * tasks, placed)
     for name in names[1:]:
         row_on(work, name, [f"{name}/s0"], placed)
     return placed

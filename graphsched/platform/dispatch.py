@@ -78,6 +78,10 @@ class Dispatch:
             edge between them, takes the thread where a graph is on several GPUs; a node starts only once the thread
             has come to it.
         graph_other_device_s: `other_device_s` inside a graph; 0: unknown, as outside.
+        graph_look_s: How often the GPU that a graph over several is launched on looks whether the others are done; 0:
+            unknown, it sees each one's end after `graph_other_device_s`.
+        graph_look_ahead_s: How long before the graph's first node may start it looks for the first time.
+        graph_seen_s: From the look that finds the last of them done to the end of the graph.
         graph_wait_s: An edge of a graph to another lane where the lanes' nodes are one chain.
         graph_fork_s: An edge of a graph where a branch leaves a lane, or comes back to one.
         graph_copy_edge_s, graph_copies_edge_s, graph_peer_edge_s: `copy_edge_s`, `copies_edge_s` and `peer_edge_s`
@@ -161,6 +165,9 @@ class Dispatch:
     graph_across_root_s: float = 0.0
     graph_across_edge_s: float = 0.0
     graph_other_device_s: float = 0.0
+    graph_look_s: float = 0.0
+    graph_look_ahead_s: float = 0.0
+    graph_seen_s: float = 0.0
     graph_copy_join_s: float = 0.0
     graph_peer_join_s: float = 0.0
     graph_wait_s: float = 2e-7

@@ -29,6 +29,8 @@ class Model:
         timing: Timing events cost time in the run that spans are taken from.
         blocking: Pageable copies, and results of CPU lanes that a GPU task needs, hold up the thread.
         joins: Tasks in CUDA graphs start later where they wait for a copy of another engine beside their lane's last.
+        looks: The GPU that a graph over several is launched on sees that the others are done when it looks, now and
+            then. Off: after the latency of an edge between GPUs.
         cache: Tasks in CUDA graphs take longer or shorter where their inputs were just written, or have left the cache.
         company: They take longer behind tasks of other kinds.
         interpreter: Threads of CPU lanes and the one that hands them tasks hold the interpreter's lock in turn, where
@@ -55,6 +57,7 @@ class Model:
     timing: bool = True
     blocking: bool = True
     joins: bool = True
+    looks: bool = True
     cache: bool = True
     company: bool = True
     interpreter: bool = True
@@ -79,6 +82,8 @@ def switched(costs: Dispatch, model: Model) -> Dispatch:
         off += ("wake_s", "told_s", "same_device_s", "other_device_s", "graph_wait_s", "graph_fork_s")
         off += ("copy_edge_s", "copies_edge_s", "graph_copy_edge_s", "graph_copies_edge_s")
         off += ("peer_edge_s", "graph_peer_edge_s", "graph_other_device_s")
+    if not (model.waits and model.looks):
+        off += ("graph_look_s",)
     if not (model.waits and model.joins):
         off += ("graph_copy_join_s", "graph_peer_join_s")
     if not model.timing:

@@ -3,7 +3,8 @@
 A GPU's lanes are asked again and again whether they are done; where a plan has CPU lanes too, the thread lets these run
 between two questions, and so goes on half of that late on average. The end of a CPU lane's work is an event of its own.
 What is over when the thread comes to ask for it, as after a copy that blocks, takes a question and no wait. A CUDA
-graph is over on the GPU that it is launched on: what ends last on another one has an edge to there.
+graph is over on the GPU that it is launched on: what ends last on another one has an edge to there, and is seen when
+that GPU looks (`simulator.looks`).
 
 Not modelled: a CPU lane that ends while the thread lets others run for a GPU's sake, which sees it later.
 """

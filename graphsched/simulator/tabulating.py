@@ -65,7 +65,7 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
     if model.sharing:
         share_cores(columns, plan, model)
     if segments is not None:
-        columns.far_lanes = _far_lanes(plan, segments, columns.lanes.kind)
+        columns.launching, columns.far_lanes = _launched_on(plan, segments, columns.lanes.kind)
         launch_graphs(columns, segments)
     if plan.mode == "distributed":
         columns.orders = orders_of(plan)
@@ -81,11 +81,13 @@ def _dispatch_of(plan: Plan, durations: Durations, segments: Segments | None) ->
     return in_graph(plan.platform.dispatch, whole=whole, stamps=stamped(plan), memory_bytes=max(memory, default=0))
 
 
-def _far_lanes(plan: Plan, segments: Segments, kinds: Sequence[int]) -> frozenset[int]:
-    """Lanes of GPUs that are not on the GPU which graphs are launched on."""
+def _launched_on(plan: Plan, segments: Segments, kinds: Sequence[int]) -> tuple[int, frozenset[int]]:
+    """The lane that graphs are launched on, and lanes of GPUs that are not on its GPU; -1 where there is no GPU."""
     devices = {k: lane.device for k, (lane, kind) in enumerate(zip(plan.lanes, kinds, strict=True)) if kind == CUDA}
-    here = devices[launching_lane(plan, segments)] if devices else ""
-    return frozenset(k for k, device in devices.items() if device != here)
+    if not devices:
+        return -1, frozenset()
+    here = launching_lane(plan, segments)
+    return here, frozenset(k for k, device in devices.items() if device != devices[here])
 
 
 def _fill_runs(columns: Columns, durations: Durations, plan: Plan, model: Model) -> dict[int, TaskCost]:

@@ -1,0 +1,91 @@
+"""How often a GPU looks is found again from graphs that are over at few moments, and measured on real ones."""
+
+from __future__ import annotations
+
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from graphsched.calibration import graph_looks as module
+from graphsched.calibration.cuda_clock import Spinner
+from graphsched.calibration.graph_looks import CHAINS, SPINS_S, beside_a_spin, look_figures, moments
+from graphsched.platform import Dispatch
+from graphsched.simulator.looks import seen_at_s
+from tests.executors.fake_cuda import FakeCuda
+
+PERIOD_S, AHEAD_S, SEEN_S = 9.23e-6, 3.5e-6, 1.7e-6
+START_S, NODE_S, LATER_S = 15e-6, 1.2e-6, 4e-6  # of a graph without nodes; a tiny one; where the second GPU starts
+SPINNERS: Any = [SimpleNamespace(device=device) for device in (3, 5)]
+
+
+def played(noise_s: float = 0.0, period_s: float = PERIOD_S) -> Any:
+    """`_whole_s` of two GPUs of which the first looks once a period; each run is longer or shorter by some noise."""
+    noise = np.random.default_rng(7)
+
+    def whole_s(devices: list[int], build: partial[Any]) -> float:
+        assert devices == [3, 5]
+        if tasks := build.keywords.get("tasks"):
+            assert build.func is module.long_on_first
+            return START_S + float(tasks) * NODE_S
+        begun_s = NODE_S if build.keywords["sent"] else -AHEAD_S
+        seen_s = seen_at_s(begun_s, [LATER_S + build.keywords["spin_s"]], period_s)
+        return START_S + seen_s + SEEN_S + float(noise.normal(0.0, noise_s))
+
+    return whole_s
+
+
+@pytest.mark.parametrize("noise_s", [0.0, 4e-7])
+def test_all_figures_are_found_again(noise_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_whole_s", played(noise_s))
+    found = look_figures(SPINNERS)
+    assert found["graph_look_s"] == pytest.approx(PERIOD_S, abs=2e-7)
+    assert found["graph_look_ahead_s"] == pytest.approx(AHEAD_S, abs=6e-7)
+    assert found["graph_seen_s"] == pytest.approx(SEEN_S, abs=6e-7)
+    Dispatch(**found)
+
+
+def test_a_gpu_that_sees_the_end_at_once_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Graphs are over as much later as the second GPU spins longer."""
+    monkeypatch.setattr(module, "_whole_s", played(period_s=1e-8))
+    assert look_figures(SPINNERS) == {}
+
+
+def test_runs_that_all_take_as_long_tell_no_period() -> None:
+    assert moments([2e-5] * 24) is None
+
+
+def test_one_gpu_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_whole_s", None)
+    assert look_figures(SPINNERS[:1]) == {}
+
+
+@pytest.mark.parametrize("sent", [False, True])
+def test_a_spin_is_one_graph_with_the_tiny_task(sent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """tiny on cuda:0 (──▶ copy to cuda:2); spin on cuda:2."""
+    FakeCuda(3).install(monkeypatch)
+    spun: list[float] = []
+    spinner: Any = SimpleNamespace(spin=spun.append)
+    with module.program_of([0, 2], partial(beside_a_spin, spinner=spinner, spin_s=1e-6, sent=sent)) as row:
+        assert sorted(row.plan.names) == ["spin", "tiny", *(["told"] if sent else [])]
+        assert row.plan.lanes[row.plan.lane_of[0]].device == "cuda:0"
+        assert len(row._compiler.inner.segments) == 1
+        assert row.time_once() > 0
+    assert set(spun) == {1e-6}
+
+
+def test_spins_reach_over_three_periods_and_chains_over_all_else() -> None:
+    assert max(SPINS_S) - min(SPINS_S) > 3 * PERIOD_S
+    assert min(CHAINS) * NODE_S > LATER_S + NODE_S + 2 * PERIOD_S
+
+
+@pytest.mark.gpu
+@pytest.mark.multigpu
+def test_looks_of_these_gpus() -> None:
+    found = look_figures([Spinner(device) for device in range(torch.cuda.device_count())])
+    if found:
+        assert 6e-6 <= found["graph_look_s"] <= 14e-6
+        assert 0 <= found["graph_seen_s"] < found["graph_look_s"]

@@ -1,0 +1,130 @@
+"""A graph over several GPUs is over when the GPU that it is launched on looks and finds the others done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from graphsched.costs import Costs, TaskCost
+from graphsched.plan import Plan
+from graphsched.simulator import Model, predict
+from graphsched.simulator.host_calls import without_events
+from graphsched.simulator.looks import seen_at_s
+from graphsched.simulator.path import chain
+from graphsched.simulator.predict import tabulated
+from graphsched.simulator.repeated import run_again
+from graphsched.workload import TensorSpec, Workload
+from tests.builders import FREE, planned, platform
+
+FIRST_S = 4.0  # from the launch to the first node
+COSTS = replace(FREE, graph_launch_s=3.0, launch_s=1.0, sync_s=0.5, graph_other_device_s=0.25)
+LOOKS = {"graph_look_s": 10.0, "graph_look_ahead_s": 3.0, "graph_seen_s": 2.0}
+BEGUN_S = FIRST_S - 3  # the first look
+UNTIMED = Model(timing=False)
+
+
+def apart(gpus: int = 2, **seconds: float) -> Plan:
+    """a on cuda:0, b on cuda:1, c on cuda:2: independent tasks, each of so many seconds."""
+    return plan_of(gpus, seconds, {name: f"cuda:{k}" for k, name in enumerate("abc"[:gpus])})
+
+
+def plan_of(gpus: int, seconds: dict[str, float], devices: dict[str, str], **dispatch: Any) -> Plan:
+    work, kinds = Workload(), {"a": torch.neg, "b": torch.abs, "c": torch.exp, "d": torch.cos}
+    for name, device in devices.items():
+        work.task(kinds[name], work.input(f"x{name}", TensorSpec((2, 2)), device=device), name=name, device=device)
+    return finished(work, gpus, seconds, {name: f"{device}/s0" for name, device in devices.items()}, **dispatch)
+
+
+def finished(work: Workload, gpus: int, seconds: dict[str, float], lanes: dict[str, str], **dispatch: Any) -> Plan:
+    costs = Costs({(work[name].signature, "GPU"): TaskCost(taken_s) for name, taken_s in seconds.items()})
+    here = platform(gpus=gpus, dispatch=replace(COSTS, **(LOOKS | dispatch)))
+    return replace(planned(work, here, lanes, costs=costs), mode="graph")
+
+
+@pytest.mark.parametrize(
+    ("b_s", "look"),
+    [
+        (1.0, 1),  # b ends at 5 s; the GPU looked at 1 s, and looks again at 11 and 21
+        (6.9, 1),
+        (7.0, 1),  # over right when it looks
+        (7.1, 2),
+        (17.1, 3),
+    ],
+)
+def test_the_end_on_another_gpu_is_seen_at_a_look(b_s: float, look: int) -> None:
+    """a ends long before b; the graph is over 2 s behind a look, and the thread sees that after 0.5."""
+    line = predict(apart(a=0.5, b=b_s), model=UNTIMED)
+    assert line.makespan_s == pytest.approx(BEGUN_S + 10 * look + 2.0 + 0.5)
+
+
+def test_the_gpu_may_end_later_than_it_has_seen_the_other() -> None:
+    assert predict(apart(a=30.0, b=1.0), model=UNTIMED).makespan_s == FIRST_S + 30.0 + 0.5
+
+
+def test_gpus_are_seen_one_after_the_other() -> None:
+    """b is over at the look at 11 s; c ends at 25 s, between those at 21 and 31."""
+    assert predict(apart(3, a=0.5, b=1.0, c=21.0), model=UNTIMED).makespan_s == BEGUN_S + 30 + 2.0 + 0.5
+    assert seen_at_s(1.0, [5.0, 25.0], 10.0) == 31.0
+
+
+def test_without_looks_an_end_is_seen_after_an_edge() -> None:
+    """On a platform that does not know them, and in a model without them or without waits."""
+    plan = apart(a=0.5, b=7.5)
+    seen_s = FIRST_S + 7.5 + 0.25 + 0.5
+    unknown = replace(plan.platform, dispatch=replace(plan.platform.dispatch, graph_look_s=0.0))
+    assert predict(replace(plan, platform=unknown), model=UNTIMED).makespan_s == seen_s
+    assert predict(plan, model=replace(UNTIMED, looks=False)).makespan_s == seen_s
+    assert predict(plan, model=replace(UNTIMED, waits=False)).makespan_s == seen_s - 0.25
+
+
+def test_one_gpu_has_nobody_to_look_for() -> None:
+    assert predict(apart(1, a=7.5), model=UNTIMED).makespan_s == FIRST_S + 7.5 + 0.5
+
+
+def sent(work: Workload, seconds: dict[str, float], **dispatch: Any) -> Plan:
+    """a on cuda:0 ──▶ copy ──▶ b on cuda:1; d on cuda:0 behind a"""
+    a = work.task(torch.neg, work.input("x", TensorSpec((2, 2)), device="cuda:0"), name="a")
+    work.task(torch.abs, a, name="b", device="cuda:1")
+    work.task(torch.cos, work.input("y", TensorSpec((2, 2)), device="cuda:0"), name="d", device="cuda:0")
+    return finished(work, 2, seconds, {"a": "cuda:0/s0", "d": "cuda:0/s0", "b": "cuda:1/s0"}, **dispatch)
+
+
+def test_what_another_lane_waits_for_holds_the_looks_up() -> None:
+    """The lane tells the copy that a is over, at 9 s: it looks then, and at 19 s, when b has ended."""
+    plan = sent(Workload(), {"a": 5.0, "b": 1.0, "d": 1.0})
+    line = predict(plan, model=UNTIMED)
+    assert 9.0 < float(line.end_s.max()) < 19.0
+    assert line.makespan_s == pytest.approx(19.0 + 2.0 + 0.5)
+
+
+def test_what_waits_for_another_gpu_holds_the_looks_up() -> None:
+    """d on cuda:0, which launches; b on cuda:1 ──▶ copy ──▶ a on cuda:0; c on cuda:1, behind b, ends last.
+
+    The next look is 10 s behind the start of a.
+    """
+    work = Workload()
+    work.task(torch.cos, work.input("z", TensorSpec((2, 2)), device="cuda:0"), name="d", device="cuda:0")
+    b = work.task(torch.abs, work.input("x", TensorSpec((2, 2)), device="cuda:1"), name="b")
+    work.task(torch.neg, b, name="a", device="cuda:0")
+    work.task(torch.exp, work.input("y", TensorSpec((2, 2)), device="cuda:1"), name="c", device="cuda:1")
+    lanes = {"a": "cuda:0/s0", "d": "cuda:0/s0", "b": "cuda:1/s0", "c": "cuda:1/s0"}
+    line = predict(finished(work, 2, {"a": 0.5, "b": 1.0, "c": 6.0, "d": 0.5}, lanes), model=UNTIMED)
+    start_s = dict(zip(line.plan.names, map(float, line.start_s), strict=True))["a"]
+    assert start_s < float(line.end_s.max()) == FIRST_S + 7.0 < start_s + 10.0
+    assert line.makespan_s == pytest.approx(start_s + 10.0 + 2.0 + 0.5)
+
+
+def test_steps_that_follow_each_other_are_not_known() -> None:
+    """Two runs in flight: as without looks."""
+    plan = apart(a=0.5, b=7.5)
+    without = replace(UNTIMED, looks=False)
+    assert predict(plan, steps=2, model=UNTIMED).makespan_s == predict(plan, steps=2, model=without).makespan_s
+
+
+def test_the_chain_of_causes_adds_up_to_the_makespan() -> None:
+    columns, _ = tabulated(apart(a=0.5, b=7.1), 1, UNTIMED)
+    engine, makespan_s = run_again(without_events(columns))
+    assert sum(stretch.seconds for stretch in chain(columns, engine)) == pytest.approx(makespan_s)
