@@ -199,16 +199,17 @@ def _cuda_capacities(bench: Any, links: list[Link], rounds: int) -> tuple[Capaci
     from graphsched.calibration.survey import Survey
 
     gpus = bench.gpus
-    fitted, new = fitted_patterns(gpus, links), new_patterns(gpus, links)
-    survey = Survey(Together(bench, repeats=1), [*asked_patterns(gpus, links), *new], rounds)
+    patterns = [*fitted_patterns(gpus, links), *new_patterns(gpus, links)]
+    survey = Survey(Together(bench, repeats=1), [*asked_patterns(gpus, links), *patterns], rounds)
     found = fit_capacities(gpus, links, survey)
+    fitted = fitted_patterns(gpus, links, survey)
     ends = dict.fromkeys(name for link in links for name in (link.source, link.target))
     kinds: dict[str, DeviceKind] = {name: "cuda" if name.startswith("cuda") else "cpu" for name in ends}
     devices = tuple(Device(name, kind, peer_engines=found.peer_engines) for name, kind in kinds.items())
     here = reconciled(Platform("here", devices, tuple(links), found.rates, tables=found.tables))
     rates = corrected(survey, rates_alone(links))
     found.patterns.extend(pattern_rows(here, fitted, rates, fitted=True))
-    found.patterns.extend(pattern_rows(here, new, rates, fitted=False))
+    found.patterns.extend(pattern_rows(here, [flows for flows in patterns if flows not in fitted], rates, fitted=False))
     return found, survey.spreads
 
 

@@ -39,10 +39,11 @@ def sampled_patterns(platform: Platform) -> list[list[Flow]]:
     return [flows for flows in known if len(flows) > 1]
 
 
-def asked_patterns(gpus: int, links: Sequence[Link]) -> list[list[Flow]]:
-    """All that `fit_capacities` asks for: one flow of each link, and those together that capacities are fitted on.
+def asked_patterns(gpus: int, links: Sequence[Link], rates: Rates | None = None) -> list[list[Flow]]:
+    """What `fit_capacities` asks for: one flow of each link, and those together that capacities are fitted on.
 
-    Found by a fit to the links' rates alone, so the two cannot come apart; each stands once.
+    Found by a fit to `rates`, so the two cannot come apart; default those of the links alone, for which it asks for all
+    that it ever does. Each stands once.
 
     Example:
         >>> here = Platform.load("h200-x2")
@@ -51,24 +52,24 @@ def asked_patterns(gpus: int, links: Sequence[Link]) -> list[list[Flow]]:
     """
     alone, asked = rates_alone(links), dict[tuple[Flow, ...], list[Flow]]()
 
-    def note(flows: Sequence[Flow]) -> list[float]:
+    def note(flows: Sequence[Flow]) -> Sequence[float]:
         asked.setdefault(tuple(sorted(flows)), list(flows))
-        return [alone[flow] for flow in flows]
+        return [alone[flow] for flow in flows] if rates is None else rates(flows)
 
     fit_capacities(gpus, links, note)
     return list(asked.values())
 
 
-def fitted_patterns(gpus: int, links: Sequence[Link]) -> list[list[Flow]]:
+def fitted_patterns(gpus: int, links: Sequence[Link], rates: Rates | None = None) -> list[list[Flow]]:
     """Patterns of two flows and more that capacities are fitted on: both ways on each GPU, loads of the host's memory,
-    all to all, each port out, in, both, and with one the other way, and what tells GPUs that make one copy
-    at a time.
+    each port out, in, both, and with one the other way, what tells GPUs that make one copy at a time, and all to
+    all but for these.
 
     Example:
         >>> fitted_patterns(2, Platform.load("h200-x2").links)[-1]
         [('cuda:0', 'cuda:1'), ('cuda:1', 'cuda:0')]
     """
-    return [flows for flows in asked_patterns(gpus, links) if len(flows) > 1]
+    return [flows for flows in asked_patterns(gpus, links, rates) if len(flows) > 1]
 
 
 def new_patterns(gpus: int, links: Sequence[Link]) -> list[list[Flow]]:

@@ -108,6 +108,16 @@ def test_new_patterns_are_none_of_those_fitted_on() -> None:
         assert all(len(flows) > 1 for flows in fitted_patterns(gpus, links))
 
 
+@pytest.mark.parametrize("one_at_a_time", [True, False])
+def test_all_to_all_is_fitted_on_where_copies_go_side_by_side(one_at_a_time: bool) -> None:
+    """Where a GPU makes one copy at a time it says nothing of ports: it is measured, and predicted."""
+    host = SimulatedHost(4, one_at_a_time=one_at_a_time)
+    links = host.links()
+    everyone = [(link.source, link.target) for link in links if link.memory == "peer"]
+    assert everyone in fitted_patterns(4, links)
+    assert (everyone in fitted_patterns(4, links, host.measure)) is not one_at_a_time
+
+
 def test_labels_of_a_pattern_do_not_depend_on_its_order() -> None:
     assert pattern_label([OUT, IN]) == pattern_label([IN, OUT])
     many = [("cpu", f"cuda:{i}") for i in range(5)]
