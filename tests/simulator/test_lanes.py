@@ -10,7 +10,7 @@ import torch
 from graphsched.costs import Costs, TaskCost
 from graphsched.errors import DeadlockError, ScheduleError
 from graphsched.plan import Plan
-from graphsched.platform import Dispatch, Link, Platform
+from graphsched.platform import Link, Platform
 from graphsched.simulator import Model, predict
 from graphsched.workload import TensorSpec, Workload
 from tests.builders import FREE, chain, diamond, planned, platform, workload
@@ -73,7 +73,7 @@ def test_transfer_alone_takes_what_was_measured(nbytes: int, seconds: float):
 
 def test_latency_of_waits_on_same_and_other_device():
     """a -> b (other stream, 0.25 s) and a -> c (other device, 4 s); none on the lane of a itself."""
-    costs = Dispatch(**{f: getattr(FREE, f) for f in FREE.__slots__} | {"same_device_s": 0.25, "other_device_s": 4.0})
+    costs = replace(FREE, same_device_s=0.25, other_device_s=4.0)
     work = workload(dict.fromkeys("abcd", 1.0), [("a", x, 0) for x in "bcd"])
     lanes = {"a": "cuda:0/s0", "b": "cuda:0/s1", "c": "cuda:1/s0", "d": "cuda:0/s0"}
     plan = planned(work, platform(dispatch=costs), lanes)
@@ -83,7 +83,7 @@ def test_latency_of_waits_on_same_and_other_device():
 
 def test_a_copy_between_gpus_is_on_a_stream_of_its_source():
     """a on cuda:0 -> copy -> b on cuda:1: the copy waits for its own device, b for another."""
-    costs = Dispatch(**{f: getattr(FREE, f) for f in FREE.__slots__} | {"same_device_s": 0.25, "other_device_s": 4.0})
+    costs = replace(FREE, same_device_s=0.25, other_device_s=4.0)
     work = workload({"a": 1.0, "b": 1.0}, [("a", "b", 100)])
     plan = planned(work, platform(dispatch=costs), {"a": "cuda:0/s0", "b": "cuda:1/s0"})
     assert ends(plan) == {"a": 1, "a>cuda:1": 2.25, "b": 7.25}
