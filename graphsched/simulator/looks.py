@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from graphsched.simulator.engine import Engine
 
 
-def late_s(columns: Columns, engine: Engine, last: int) -> float:
+def look_s(columns: Columns, engine: Engine, last: int) -> float:
     """How much later the end of `last`, which ends last, is seen than if each GPU's end were seen alike; or sooner.
 
     0 where it is not known how often a GPU looks, and for all but a single graph over several GPUs.

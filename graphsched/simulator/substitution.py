@@ -26,8 +26,10 @@ from graphsched.simulator.graph_mode import inside
 from graphsched.simulator.interpreter_lock import without_lock
 from graphsched.simulator.lane_costs import CUDA
 from graphsched.simulator.locked_engine import engine_of
+from graphsched.simulator.looks import look_s
 from graphsched.simulator.model import EVERYTHING, Model
 from graphsched.simulator.readings import Readings
+from graphsched.simulator.returns import last_over
 from graphsched.simulator.tabulating import finish, tabulate
 from graphsched.simulator.timing_events import run_with_events
 from graphsched.timeline import Timeline
@@ -64,8 +66,9 @@ class Substitution:
         """
         columns, _ = tabulate(measured.plan, model)
         finish(columns, {}, model)
-        self.columns, _, _ = run_with_events(columns, measured.plan)
+        self.columns, engine, _ = run_with_events(columns, measured.plan)
         self._found = Readings(measured.plan, self.columns, measured)
+        self._look_s = look_s(self.columns, engine, last_over(engine.end_s, engine.thread.time))
 
     def makespan_s(self, terms: Collection[Term]) -> float:
         """Simulated makespan, timing events included, with what was measured of `terms`."""
@@ -83,6 +86,7 @@ class Substitution:
         if "waits" not in terms:
             return engine_of(columns, timed=True).run()
         columns = _with_pauses(columns, found.pause_s)
+        columns = replace(columns, dispatch=replace(columns.dispatch, graph_look_s=0.0))  # in the measured return
         return engine_of(columns, timed=True, late_s=found.late_s).run() + found.return_s
 
     def issue_s(self) -> dict[int, float]:
@@ -99,7 +103,7 @@ class Substitution:
 
     def return_s(self) -> float:
         """What the thread took to go on after all its waits, measured less modelled."""
-        return self._found.return_s + sum(self._found.pause_s.values())
+        return self._found.return_s - self._look_s + sum(self._found.pause_s.values())
 
     def loaded(self, predicted: Timeline) -> frozenset[int]:
         """Actions that are predicted to take longer than alone, because of what runs beside them."""

@@ -16,8 +16,10 @@ from graphsched.simulator.looks import seen_at_s
 from graphsched.simulator.path import chain
 from graphsched.simulator.predict import tabulated
 from graphsched.simulator.repeated import run_again
+from graphsched.simulator.substitution import TERMS, Substitution
 from graphsched.workload import TensorSpec, Workload
 from tests.builders import FREE, planned, platform
+from tests.simulator.measured import as_measured, twin
 
 FIRST_S = 4.0  # from the launch to the first node
 COSTS = replace(FREE, graph_launch_s=3.0, launch_s=1.0, sync_s=0.5, graph_other_device_s=0.25)
@@ -128,3 +130,18 @@ def test_the_chain_of_causes_adds_up_to_the_makespan() -> None:
     columns, _ = tabulated(apart(a=0.5, b=7.1), 1, UNTIMED)
     engine, makespan_s = run_again(without_events(columns))
     assert sum(stretch.seconds for stretch in chain(columns, engine)) == pytest.approx(makespan_s)
+
+
+@pytest.mark.parametrize("b_s", [0.5, 7.1, 17.5])
+def test_the_look_is_a_wait_when_errors_are_told_apart(b_s: float) -> None:
+    """A perfect prediction is changed by nothing; of a GPU that looks more often the classes add up to its run."""
+    plan = apart(a=0.5, b=b_s)
+    line = predict(plan)
+    swap = Substitution(as_measured(line, plan))
+    for terms in ((), ("waits",), ("compute", "dispatch"), TERMS):
+        assert swap.makespan_s(terms) == pytest.approx(line.timed_makespan_s)
+    assert swap.return_s() == pytest.approx(0.0)
+    often = twin(plan, dispatch=replace(plan.platform.dispatch, graph_look_s=3.0))
+    swap = Substitution(often)
+    assert swap.makespan_s(TERMS) == swap.makespan_s(("waits",)) == pytest.approx(often.timed_makespan_s)
+    assert swap.return_s() == pytest.approx(often.timed_makespan_s - line.timed_makespan_s)
