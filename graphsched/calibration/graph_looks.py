@@ -24,7 +24,7 @@ from graphsched.calibration.graph_replays import each_s
 from graphsched.calibration.graph_rows import TINY_ELEMENTS, replay_of
 from graphsched.workload import TensorSpec, Workload
 
-SPINS_S = tuple(float(k) * 1e-6 for k in np.arange(3.0, 33.0, 1.25))  # three periods of a bit over 9 µs
+SPINS_S = tuple(float(k) * 1e-6 for k in np.arange(3.0, 33.0, 1.75))  # three periods of a bit over 9 µs
 CHAINS = 30, 90  # tasks of the chains on the first GPU, long after the only one on the second
 PERIODS_S = tuple(float(k) * 1e-6 for k in np.arange(6.0, 14.0, 0.01))  # that are tried; none is half of another
 SURE = 0.6  # concentration of moments from which on they are a period's: 1 if all fall together, 0 if evenly spread
