@@ -10,7 +10,7 @@ from graphsched.platform.pace import at_pace
 from graphsched.platform.points import between, checked_points
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Dispatch(GraphCosts):
     """What the dispatching thread and the waits between lanes cost, in seconds; also what `GraphCosts` says.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from graphsched.platform.points import at_lanes, between
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphCosts:
     """The part of `Dispatch` that is about CUDA graphs, in seconds; measured by `calibration.cuda_graphs` and its kin.
 
@@ -27,7 +27,7 @@ class GraphCosts:
         graph_other_device_s: `Dispatch.other_device_s` inside a graph; 0: unknown, as outside.
         graph_look_s: How often the GPU that a graph over several is launched on looks whether the others are done; 0:
             unknown, it sees each one's end after `graph_other_device_s`.
-        graph_look_ahead_s: How long before the graph's first node may start it looks for the first time.
+        graph_look_ahead_s: How long before its own first node may start it looks for the first time.
         graph_seen_s: From the look that finds the last of them done to the end of the graph.
         graph_wait_s: An edge of a graph to another lane where the lanes' nodes are one chain.
         graph_fork_s: An edge of a graph where a branch leaves a lane, or comes back to one.

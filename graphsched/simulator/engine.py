@@ -20,9 +20,8 @@ from graphsched.simulator.fluid import Resource
 from graphsched.simulator.graph_mode import inside, latencies_s
 from graphsched.simulator.host_calls import queries_s
 from graphsched.simulator.lane_costs import CUDA, WAIT
-from graphsched.simulator.looks import look_s
 from graphsched.simulator.rank_threads import RankThreads
-from graphsched.simulator.returns import NOTHING, last_over, return_s
+from graphsched.simulator.returns import finished_s
 from graphsched.simulator.shared_resources import SharedResources
 from graphsched.simulator.straight import Straight
 
@@ -92,10 +91,7 @@ class Engine:
         if not self.thread.done or self._missing:
             stuck = next(iter(self._missing), self.thread.needs)
             raise DeadlockError(f"action number {stuck} never ends: plan.check() says why")
-        last = last_over(self.end_s, self.thread.time)
-        over_s = self.thread.time if last == NOTHING else self.end_s[last]
-        over_s += look_s(self._columns, self, last)
-        return over_s + return_s(self._columns, last) + queries_s(self._columns, self.end_s)
+        return sum(finished_s(self._columns, self)) + queries_s(self._columns, self.end_s)
 
     # -- what is known at once -----------------------------------------------------------------
 

@@ -42,10 +42,11 @@ def _workspaces(plan: Plan) -> dict[tuple[int, int], int]:
     """Bytes of each workspace of a size on a lane, by lane and size; those of tasks whose costs are known."""
     if not plan.costs:
         return {}
-    models = [plan.platform.device(lane.device).model if lane.kind == "compute" else "" for lane in plan.lanes]
+    models = [plan.platform.device(lane.device).model if lane.kind == "compute" else None for lane in plan.lanes]
     found: dict[tuple[int, int], int] = {}
     for lane, task in zip(plan.lane_of, plan.tasks, strict=True):
-        cost = plan.costs.get(task.signature, models[lane]) if task is not None and models[lane] else None
+        model = models[lane]
+        cost = plan.costs.get(task.signature, model) if task is not None and model is not None else None
         if cost is not None and cost.workspace_bytes:
             found[lane, cost.workspace_bytes] = cost.workspace_bytes
     return found

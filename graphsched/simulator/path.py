@@ -18,8 +18,7 @@ from graphsched.simulator.engine import Engine
 from graphsched.simulator.graph_mode import inside, latencies_s
 from graphsched.simulator.host_calls import queries_s
 from graphsched.simulator.lane_costs import CPU, CUDA, WAIT
-from graphsched.simulator.looks import look_s
-from graphsched.simulator.returns import last_over, return_s
+from graphsched.simulator.returns import finished_s
 
 Cost = Literal["work", "host", "latency"]
 
@@ -60,8 +59,7 @@ class _Walk:
         self._ends: dict[int, list[tuple[float, int]]] = {}
         self._from_lane = -1  # the action whose own issue the walk came to from its lane
         last = max(range(len(columns)), key=lambda i: (engine.end_s[i], columns.kind[i] != WAIT))
-        over = last_over(engine.end_s, engine.thread.time)
-        returned_s = return_s(columns, over) + look_s(columns, engine, over)
+        returned_s = sum(finished_s(columns, engine)) - max(engine.end_s[last], engine.thread.time)
         self.found = [Stretch("host", last, returned_s + queries_s(columns, engine.end_s))]
         self.last = Place(last, engine.end_s[last], False)
         if engine.thread.time > engine.end_s[last] or columns.kind[last] == WAIT:

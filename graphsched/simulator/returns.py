@@ -12,11 +12,26 @@ Not modelled: a CPU lane that ends while the thread lets others run for a GPU's 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from graphsched.simulator import looks
 from graphsched.simulator.columns import Columns
 from graphsched.simulator.lane_costs import CPU
 
+if TYPE_CHECKING:
+    from graphsched.simulator.engine import Engine
+
 NOTHING = -1  # all was over before the thread asked
+
+
+def finished_s(columns: Columns, engine: Engine) -> tuple[float, float]:
+    """When all that a run waits for is over, no sooner than the thread waits, and what the thread takes to go on."""
+    issued_s, known_s = engine.thread.time, looks.over_s(columns, engine)
+    if known_s is None:
+        last = last_over(engine.end_s, issued_s)
+        return issued_s if last == NOTHING else engine.end_s[last], return_s(columns, last)
+    waited_s = columns.dispatch.sync_s + columns.dispatch.yield_s / 2
+    return max(known_s, issued_s), waited_s if known_s > issued_s else return_s(columns, NOTHING)
 
 
 def return_s(columns: Columns, last: int) -> float:

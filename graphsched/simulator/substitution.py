@@ -26,10 +26,9 @@ from graphsched.simulator.graph_mode import inside
 from graphsched.simulator.interpreter_lock import without_lock
 from graphsched.simulator.lane_costs import CUDA
 from graphsched.simulator.locked_engine import engine_of
-from graphsched.simulator.looks import look_s
 from graphsched.simulator.model import EVERYTHING, Model
 from graphsched.simulator.readings import Readings
-from graphsched.simulator.returns import last_over
+from graphsched.simulator.returns import finished_s
 from graphsched.simulator.tabulating import finish, tabulate
 from graphsched.simulator.timing_events import run_with_events
 from graphsched.timeline import Timeline
@@ -68,7 +67,7 @@ class Substitution:
         finish(columns, {}, model)
         self.columns, engine, _ = run_with_events(columns, measured.plan)
         self._found = Readings(measured.plan, self.columns, measured)
-        self._look_s = look_s(self.columns, engine, last_over(engine.end_s, engine.thread.time))
+        self._look_s = sum(finished_s(self.columns, engine)) - sum(finished_s(_without_looks(self.columns), engine))
 
     def makespan_s(self, terms: Collection[Term]) -> float:
         """Simulated makespan, timing events included, with what was measured of `terms`."""
@@ -85,8 +84,7 @@ class Substitution:
                 )
         if "waits" not in terms:
             return engine_of(columns, timed=True).run()
-        columns = _with_pauses(columns, found.pause_s)
-        columns = replace(columns, dispatch=replace(columns.dispatch, graph_look_s=0.0))  # in the measured return
+        columns = _without_looks(_with_pauses(columns, found.pause_s))  # they are in the measured return
         return engine_of(columns, timed=True, late_s=found.late_s).run() + found.return_s
 
     def issue_s(self) -> dict[int, float]:
@@ -122,6 +120,10 @@ def _with_work(columns: Columns, found: Readings, terms: Collection[Term]) -> Co
             work_s[i], resource[i] = found.work_s[i], ALONE
             known.add(i)
     return replace(columns, work_s=work_s, resource=resource, events_known=frozenset(known))
+
+
+def _without_looks(columns: Columns) -> Columns:
+    return replace(columns, dispatch=replace(columns.dispatch, graph_look_s=0.0))
 
 
 def _with_pauses(columns: Columns, pause_s: dict[int, float]) -> Columns:

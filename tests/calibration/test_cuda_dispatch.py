@@ -62,3 +62,16 @@ def test_events_beside_copies_take_longer_on_this_gpu() -> None:
     found = chain_figures([Spinner(0)])
     assert 0.0 < found["timed_gap_s"] < 2e-5
     assert 0.0 <= found["timed_beside_s"] < 5e-5
+
+
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_figures_of_all_parts_are_put_together(gpus: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = ["call", "chain", "idle", "single", "graph", "copy_edge", "company", "across", "look"]
+    for part in parts:
+        monkeypatch.setattr(module, f"{part}_figures", lambda *_, part=part: {f"{part}_s": 1.0, "call_s": 2.0})
+    for name in ("chain_s", "peer_join_s", "new_stream"):
+        monkeypatch.setattr(module, name, lambda *_: 3.0)
+    monkeypatch.setattr(module, "queue_depth", lambda spinner: 1000)
+    found = module.cuda_dispatch([SimpleNamespace(device=k) for k in range(gpus)])  # type: ignore[misc]
+    several = {"graph_peer_join_s", "look_s"} if gpus > 1 else set()
+    assert set(found) == {f"{part}_s" for part in parts if part != "look"} | {"queue_depth"} | several

@@ -14,7 +14,7 @@ from graphsched.calibration import graph_looks as module
 from graphsched.calibration.cuda_clock import Spinner
 from graphsched.calibration.graph_looks import CHAINS, SPINS_S, look_figures, moments, with_a_spin
 from graphsched.platform import Dispatch
-from graphsched.simulator.looks import seen_at_s
+from graphsched.simulator.looks import look_at_s
 from tests.executors.fake_cuda import FakeCuda
 
 PERIOD_S, AHEAD_S, SEEN_S = 9.23e-6, 3.5e-6, 1.7e-6
@@ -22,9 +22,9 @@ START_S, NODE_S, LATER_S = 15e-6, 1.2e-6, 4e-6  # of a graph without nodes; a ti
 SPINNERS: Any = [SimpleNamespace(device=device) for device in (3, 5)]
 
 
-def played(noise_s: float = 0.0, period_s: float = PERIOD_S) -> Any:
+def played(noise_s: float = 0.0, period_s: float = PERIOD_S, seen_s: float = SEEN_S, seed: int = 7) -> Any:
     """`_whole_s` of two GPUs of which the first looks once a period; each run is longer or shorter by some noise."""
-    noise = np.random.default_rng(7)
+    noise = np.random.default_rng(seed)
 
     def whole_s(devices: list[int], build: partial[Any]) -> float:
         assert devices == [3, 5]
@@ -32,8 +32,8 @@ def played(noise_s: float = 0.0, period_s: float = PERIOD_S) -> Any:
             assert build.func is module.long_on_first
             return START_S + float(tasks) * NODE_S
         begun_s = NODE_S if build.keywords["told"] else -AHEAD_S
-        seen_s = seen_at_s(begun_s, [LATER_S + build.keywords["spin_s"]], period_s)
-        return START_S + seen_s + SEEN_S + float(noise.normal(0.0, noise_s))
+        look_s = look_at_s(begun_s, LATER_S + build.keywords["spin_s"], period_s)
+        return START_S + look_s + seen_s + float(noise.normal(0.0, noise_s))
 
     return whole_s
 
@@ -52,6 +52,16 @@ def test_a_gpu_that_sees_the_end_at_once_has_none(monkeypatch: pytest.MonkeyPatc
     """Graphs are over as much later as the second GPU spins longer."""
     monkeypatch.setattr(module, "_whole_s", played(period_s=1e-8))
     assert look_figures(SPINNERS) == {}
+
+
+@pytest.mark.parametrize("seen_us", [0.0, 0.3, 9.0])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_an_end_that_is_seen_at_once_is_not_a_period_late(
+    seen_us: float, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """9.0 µs of 9.23 are what noise makes of less than nothing."""
+    monkeypatch.setattr(module, "_whole_s", played(4e-7, seen_s=seen_us * 1e-6, seed=seed))
+    assert look_figures(SPINNERS)["graph_seen_s"] < 1e-6
 
 
 def test_runs_that_all_take_as_long_tell_no_period() -> None:

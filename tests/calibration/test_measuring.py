@@ -96,12 +96,15 @@ def test_worker_hosts_are_told_by_their_gpus() -> None:
     assert host_facts().cores == usable_cores()
 
 
-@pytest.mark.parametrize(("gpus", "fitted", "new"), [(1, 1, 2), (2, 9, 2), (4, 41, 7)])
+@pytest.mark.parametrize(
+    ("gpus", "one_at_a_time", "fitted", "new"),
+    [(1, False, 1, 2), (2, False, 9, 2), (4, False, 41, 7), (4, True, 40, 8)],  # all to all tells nothing then
+)
 def test_patterns_are_fitted_to_the_rates_that_they_are_held_against(
-    gpus: int, fitted: int, new: int, monkeypatch: pytest.MonkeyPatch
+    gpus: int, one_at_a_time: bool, fitted: int, new: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each pattern is measured once a round, in the same order, and never again for the rows."""
-    host = SimulatedHost(gpus, noise=0.02)
+    host = SimulatedHost(gpus, noise=0.02, one_at_a_time=one_at_a_time)
     monkeypatch.setattr("graphsched.calibration.cuda_together.Together", lambda bench, repeats: host.measure)
     found, spreads = module._cuda_capacities(SimpleNamespace(gpus=gpus), host.links(), 3)
     single = len(host.asked) // 3 - fitted - new

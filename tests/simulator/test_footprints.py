@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from graphsched.costs import Costs, TaskCost
@@ -41,16 +42,17 @@ def test_a_copy_that_was_asked_for_counts_once() -> None:
     assert memory_of(plan) == {"cuda:0": 16, "cuda:1": 16}
 
 
-def test_a_workspace_of_a_size_counts_once_on_each_lane() -> None:
+@pytest.mark.parametrize("model", ["GPU", ""])
+def test_a_workspace_of_a_size_counts_once_on_each_lane(model: str) -> None:
     """x on cuda:0 ──▶ a (1,000 bytes), b, c (as b's: 200), d on another lane (200); e's cost is not known."""
     work = Workload()
     x = work.input("x", TensorSpec((2, 2)), device="cuda:0")
     for name, function in {"a": torch.neg, "b": torch.abs, "c": torch.abs, "d": torch.abs, "e": torch.exp}.items():
         work.task(function, x, name=name)
     costs = Costs(
-        {(work[name].signature, "GPU"): TaskCost(1.0, workspace_bytes=n) for name, n in (("a", 1000), ("b", 200))}
+        {(work[name].signature, model): TaskCost(1.0, workspace_bytes=n) for name, n in (("a", 1000), ("b", 200))}
     )
-    here = Platform("here", (HOST, Device("cuda:0", "cuda", "GPU")))
+    here = Platform("here", (HOST, Device("cuda:0", "cuda", model)))
     lanes = {name: f"cuda:0/s{int(name == 'd')}" for name in work.graph}
     placement = Placement(list(work.graph), lanes)
     plan = build_plan(work, here, costs, placement, scheduler="here")

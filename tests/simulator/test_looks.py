@@ -12,7 +12,7 @@ from graphsched.costs import Costs, TaskCost
 from graphsched.plan import Plan
 from graphsched.simulator import Model, predict
 from graphsched.simulator.host_calls import without_events
-from graphsched.simulator.looks import seen_at_s
+from graphsched.simulator.looks import look_at_s
 from graphsched.simulator.path import chain
 from graphsched.simulator.predict import tabulated
 from graphsched.simulator.repeated import run_again
@@ -66,10 +66,56 @@ def test_the_gpu_may_end_later_than_it_has_seen_the_other() -> None:
     assert predict(apart(a=30.0, b=1.0), model=UNTIMED).makespan_s == FIRST_S + 30.0 + 0.5
 
 
-def test_gpus_are_seen_one_after_the_other() -> None:
+def test_the_last_of_the_others_counts() -> None:
     """b is over at the look at 11 s; c ends at 25 s, between those at 21 and 31."""
     assert predict(apart(3, a=0.5, b=1.0, c=21.0), model=UNTIMED).makespan_s == BEGUN_S + 30 + 2.0 + 0.5
-    assert seen_at_s(1.0, [5.0, 25.0], 10.0) == 31.0
+
+
+def test_what_is_over_at_the_first_look_costs_nothing() -> None:
+    """a on cuda:0 ──▶ copy to cuda:1, and looks then, at 34 s; b on cuda:1 is over at 5: all is over with the copy."""
+    work = Workload()
+    a = work.task(torch.neg, work.input("x", TensorSpec((2, 2)), device="cuda:0"), name="a", device="cuda:0")
+    work.copy(a, to="cuda:1", name="told")
+    work.task(torch.abs, work.input("y", TensorSpec((2, 2)), device="cuda:1"), name="b", device="cuda:1")
+    lanes = {"a": "cuda:0/s0", "b": "cuda:1/s0"}
+    line = predict(finished(work, 2, {"a": 30.0, "b": 1.0}, lanes), model=UNTIMED)
+    assert float(line.end_s.max()) >= FIRST_S + 30.0
+    assert line.makespan_s == float(line.end_s.max()) + 0.5
+
+
+def test_what_ends_right_at_a_look_is_seen_by_it() -> None:
+    """Fifteen periods of 0.7 s do not add up to 15 x 0.7."""
+    assert look_at_s(0.1, 0.1 + 15 * 0.7, 0.7) == pytest.approx(0.1 + 15 * 0.7)
+
+
+def empty(work: Workload, b_s: float) -> Plan:
+    """a on cuda:0; b on cuda:1, which launches nothing"""
+    work.task(torch.neg, work.input("x", TensorSpec((2, 2)), device="cuda:0"), name="a", device="cuda:0")
+    y = work.input("y", TensorSpec((2, 2)), device="cuda:1")
+    work.task(torch.abs, y, name="b", device="cuda:1", duration_s=b_s)
+    return finished(work, 2, {"a": 1.0}, {"a": "cuda:0/s0", "b": "cuda:1/s0"})
+
+
+def test_a_task_that_launches_nothing_is_no_node_to_look_for() -> None:
+    assert predict(empty(Workload(), 0.0), model=UNTIMED).makespan_s == FIRST_S + 1.0 + 0.5
+    assert predict(empty(Workload(), 0.25), model=UNTIMED).makespan_s == BEGUN_S + 10 + 2.0 + 0.5
+
+
+@pytest.mark.parametrize(("across_s", "makespan_s"), [(0.0, 13.5), (5.0, 13.5), (9.5, 13.5), (12.0, 15.5)])
+def test_a_thread_that_is_busy_launching_waits_for_the_look_too(across_s: float, makespan_s: float) -> None:
+    """b ends at 5.5 s and is seen at 11, which is known at 13; a launch of 3 + 12 s is over later."""
+    plan = plan_of(2, {"a": 0.5, "b": 1.5}, {"a": "cuda:0", "b": "cuda:1"}, graph_across_s=across_s)
+    assert predict(plan, model=UNTIMED).makespan_s == makespan_s
+
+
+def test_graphs_between_tasks_of_a_cpu_are_not_known() -> None:
+    """a on cuda:0 and b on cuda:1 ──▶ c on the CPU: as without looks."""
+    work = Workload()
+    a = work.task(torch.neg, work.input("x", TensorSpec((2, 2)), device="cuda:0"), name="a", device="cuda:0")
+    b = work.task(torch.abs, work.input("y", TensorSpec((2, 2)), device="cuda:1"), name="b", device="cuda:1")
+    work.task(torch.add, a, b, name="c", device="cpu", duration_s=1.0)
+    plan = finished(work, 2, {"a": 0.5, "b": 7.5}, {"a": "cuda:0/s0", "b": "cuda:1/s0", "c": "cpu/w0"})
+    assert predict(plan, model=UNTIMED).makespan_s == predict(plan, model=replace(UNTIMED, looks=False)).makespan_s
 
 
 def test_without_looks_an_end_is_seen_after_an_edge() -> None:
