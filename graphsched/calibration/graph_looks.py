@@ -26,7 +26,7 @@ from graphsched.workload import TensorSpec, Workload
 
 SPINS_S = tuple(float(k) * 1e-6 for k in np.arange(3.0, 33.0, 1.75))  # three periods of a bit over 9 µs
 CHAINS = 30, 90  # tasks of the chains on the first GPU, long after the only one on the second
-PERIODS_S = tuple(float(k) * 1e-6 for k in np.arange(6.0, 14.0, 0.01))  # that are tried; none is half of another
+PERIODS_S = tuple(float(k) * 1e-6 for k in np.arange(7.0, 14.0, 0.01))  # that are tried; none is half of another
 SURE = 0.6  # concentration of moments from which on they are a period's: 1 if all fall together, 0 if evenly spread
 NONE_S = 1e-6  # before the end of a period: as good as at its start
 RUNS = 20  # of a graph at least: a few of them take half a period longer than the others

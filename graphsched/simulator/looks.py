@@ -5,8 +5,8 @@ far ahead of what they carry out; only what waits for another lane, or what anot
 another GPU is not done then, it looks again after a fixed time, and again. So a graph over several GPUs is over at one
 of few moments, whenever its last task ends.
 
-On an H100 a graph whose second GPU spins longer and longer was over 22.2, 31.5, 41.3 or 50.5 µs after its launch and at
-no other time (`calibration.graph_looks` measures the period on each host).
+On an H100 a graph whose second GPU spins longer and longer was over 22.2, 31.5, 41.3 or 50.5 µs after its launch,
+hardly ever at another time (`calibration.graph_looks` measures the period on each host).
 
 Not modelled: the same inside a graph, where one GPU waits for a copy of another. There some GPUs look as rarely, others
 see the end at once, and what decides is not known (docs/graph-mode.md); all wait as long as on average. Graphs that
