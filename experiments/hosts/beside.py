@@ -18,7 +18,7 @@ from experiments.hosts.measuring import MEET_S, WITHIN_S
 from graphsched.calibration.lane_pace import product_s, small_product
 from graphsched.errors import ScheduleError
 from graphsched.executors.distributed import World, join
-from graphsched.executors.distributed.world import FIRST_LANE_TAG
+from graphsched.executors.distributed.tags import FIRST_LANE_TAG
 
 SECONDS, NBYTES = 3.0, 4_000_000
 COMPUTING = (2, 3)

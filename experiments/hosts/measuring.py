@@ -29,7 +29,7 @@ from typing import Any
 import torch
 
 from graphsched.executors.distributed import World, join
-from graphsched.executors.distributed.world import FIRST_LANE_TAG
+from graphsched.executors.distributed.tags import FIRST_LANE_TAG
 from graphsched.files import read_json, write_text
 
 SIZES_BYTES = (1, 1 << 12, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24)

@@ -12,7 +12,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from graphsched.executors.distributed.world import CLOCK_TAG, World
+from graphsched.executors.distributed.tags import CLOCK_TAG
+from graphsched.executors.distributed.world import World
 
 EXCHANGES = 60
 

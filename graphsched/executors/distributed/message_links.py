@@ -15,7 +15,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from graphsched.executors.distributed.world import CLOCK_TAG, PATIENCE_S, World
+from graphsched.executors.distributed.tags import CLOCK_TAG
+from graphsched.executors.distributed.world import PATIENCE_S, World
 from graphsched.executors.lanes import is_cuda
 from graphsched.plan.ranks import rank_of_devices
 from graphsched.platform import Link, Platform

@@ -16,7 +16,8 @@ from graphsched.executors.calls import Call
 from graphsched.executors.distributed.local_plans import LocalPlan
 from graphsched.executors.distributed.meeting import span
 from graphsched.executors.distributed.rank_watch import GRACE_S, RankWatch
-from graphsched.executors.distributed.world import PATIENCE_S, World, lane_tags
+from graphsched.executors.distributed.tags import lane_tags
+from graphsched.executors.distributed.world import PATIENCE_S, World
 from graphsched.executors.lanes import is_cuda
 from graphsched.plan import Copy
 from graphsched.plan.ranks import Part, RankLists

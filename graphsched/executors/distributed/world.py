@@ -16,8 +16,8 @@ from graphsched.executors.distributed.gloo_groups import end_messages, token, tw
 from graphsched.executors.distributed.lost import LostRankError, ended_by, is_late, reason_of, silent
 from graphsched.executors.distributed.meeting import Address, meet, read_address, span
 from graphsched.executors.distributed.pulses import Pulses
+from graphsched.executors.distributed.tags import ABORT_TAG, BARRIER_TAG, OBJECT_TAG
 
-BARRIER_TAG, CLOCK_TAG, ABORT_TAG, OBJECT_TAG, FIRST_LANE_TAG = 1, 2, 3, 4, 16
 ALL_HEARD_S = 3 * LOOK_S  # until all ranks have heard of a failure, and none takes another's end for its cause
 PATIENCE_S = 3600.0  # for what rank 0 does alone, as measuring; one that ends or stops is noticed long before
 
@@ -295,8 +295,3 @@ def join(timeout_s: float) -> World:
     if world.failure is not None:
         raise RankError(f"rank {world.rank}: the ranks cannot run again after: {world.failure}: start them anew")
     return world
-
-
-def lane_tags(lanes: Sequence[str]) -> dict[str, int]:
-    """A tag for the messages of each lane; the same on all ranks, which know the same lanes."""
-    return {lane: FIRST_LANE_TAG + k for k, lane in enumerate(sorted(set(lanes)))}
