@@ -3,7 +3,7 @@
 ``<experiment>.json`` holds the setup of the last run (environment, platform, seed, parameters, costs),
 ``cases``, and the tables ``workloads`` and ``plans`` that cases refer to by digest, so that what several
 cases share is there once. Cases kept from a run with another setup refer to an entry of ``earlier``.
-The columns of a plan with more than 1,000 actions, its text and its workload are in
+The columns of a plan with more than 200 actions, its text and its workload are in
 ``<experiment>.<digest>.spans.npz``.
 """
 
@@ -31,7 +31,7 @@ from graphsched.records.entries import check_case, check_plan, check_run
 from graphsched.records.model import COLUMNS, CaseRecord, RunRecord, Setup
 
 SCHEMA = 1
-INLINE_ACTIONS = 1000
+INLINE_ACTIONS = 200
 
 
 def run_file(folder: str | Path, experiment: str) -> Path:
