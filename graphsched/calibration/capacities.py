@@ -24,6 +24,7 @@ TOLD = 0.9  # of a fair share: a copy that gets less waits for another's end; 0 
 
 Flow = tuple[str, str]
 Rates = Callable[[Sequence[Flow]], Sequence[float]]
+Loads = Mapping[tuple[int, int], float]
 
 
 @dataclass(frozen=True)
@@ -141,8 +142,8 @@ def _fit_host(found: Capacities, gpus: int, rates: Rates) -> None:
         got = rates(flows)
         into[a, b], out[b, a] = _total(found, flows, flows[:a], got[:a]), _total(found, flows, flows[a:], got[a:])
     numbers = host_counts(gpus)
-    for name, other, total in (("host/h2d", "host/d2h", into), ("host/d2h", "host/h2d", out)):
-        table = tuple(_between(total, numbers, mine, theirs) for mine in numbers for theirs in (0, *numbers))
+    for name, other, total, others in (("host/h2d", "host/d2h", into, out), ("host/d2h", "host/h2d", out, into)):
+        table = tuple(between(total, others, numbers, mine, theirs) for mine in numbers for theirs in (0, *numbers))
         found.add(name, CapacityTable((name, other), (numbers, (0, *numbers)), table))
 
 
@@ -155,15 +156,35 @@ def _total(found: Capacities, flows: Sequence[Flow], one_way: Sequence[Flow], go
     return sum(got)
 
 
-def _between(total: Mapping[tuple[int, int], float], numbers: Sequence[int], mine: int, theirs: int) -> float:
-    """The measured total of a load, else what lies between its neighbours: of one's own numbers, or of the others'."""
+def between(total: Loads, others: Loads, numbers: Sequence[int], mine: int, theirs: int) -> float:
+    """The measured total of a load, else one from its neighbours: of one's own numbers, or of the others'.
+
+    What the others take away goes with how much there is without them, not with how many: three GPUs may be given
+    nearly all that four are.
+
+    Args:
+        total: Bytes per second one way, by the numbers of GPUs (this way, the other way).
+        others: The same for the other way.
+        numbers: Of GPUs, measured alone.
+        mine, theirs: The load.
+
+    Example:
+        >>> alone = {(1, 0): 50.0, (2, 0): 96.0, (3, 0): 100.0}
+        >>> between(alone | {(1, 1): 45.0, (3, 1): 85.0}, {}, (1, 2, 3), 2, 1)  # 5 of 50 and 15 of 100: 14.2 of 96
+        81.8
+    """
     if (mine, theirs) in total:
         return total[mine, theirs]
-    own = {k: total[k, theirs] for k in numbers if (k, theirs) in total}
-    if min(own) < mine < max(own):
-        return float(np.interp(mine, list(own), list(own.values())))
-    other = {k: total[mine, k] for k in (0, *numbers) if (mine, k) in total}
-    return float(np.interp(theirs, list(other), list(other.values())))
+    lost = {k: total[k, 0] - total[k, theirs] for k in numbers if (k, theirs) in total}
+    if min(lost) < mine < max(lost):
+        return total[mine, 0] - _at(total[mine, 0], {total[k, 0]: less for k, less in lost.items()})
+    got = {(others[k, 0] if k else 0.0): total[mine, k] for k in (0, *numbers) if (mine, k) in total}
+    return _at(others[theirs, 0], got)
+
+
+def _at(x: float, points: Mapping[float, float]) -> float:
+    xs = sorted(points)
+    return float(np.interp(x, xs, [points[k] for k in xs]))
 
 
 # -- ports between GPUs ---------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import pytest
 from graphsched.calibration.capacities import (
     Capacities,
     Flow,
+    between,
     corrected,
     fit_capacities,
     host_counts,
@@ -22,6 +23,7 @@ from graphsched.calibration.fitting import link_of, measure_points
 from graphsched.calibration.patterns import fitted_patterns, new_patterns, pattern_rows, predicted_rates
 from graphsched.platform import Device, Platform
 from graphsched.platform.consistency import reconciled
+from graphsched.records import find_runs, load_run
 from graphsched.simulator import predict
 from tests.builders import FREE, planned, workload
 from tests.calibration.simulated_host import SimulatedHost
@@ -107,6 +109,32 @@ def test_a_link_alone_keeps_its_rate_where_a_port_gives_several_less(gpus: int, 
 )
 def test_patterns_that_were_not_measured_are_predicted(flows: list[Flow]) -> None:
     assert_predicted(SimulatedHost(), flows, 0.03)
+
+
+def recorded_hosts() -> list[Platform]:
+    """Hosts of four GPUs in the recorded runs, but for one where four were given less than three: it was disturbed."""
+    root = Path(__file__).parents[2] / "experiments" / "results"
+    runs = map(load_run, find_runs(root.glob("*-x4")))
+    known = {repr(p.tables): p for run in runs for p in (case.setup.platform for case in run.cases)}
+    into = [(p, p.tables["host/h2d"]) for p in known.values() if "patterns" in p.provenance]
+    return [p for p, table in into if table.rate((4, 0)) > table.rate((3, 0))]
+
+
+def test_three_ways_in_and_one_out_lie_between_what_real_hosts_were_measured_with() -> None:
+    """cpu ─▶ 3 GPUs, the fourth ─▶ cpu; and one ─▶, three ◀─: of the recorded loads that a calibration measures."""
+    errors = []
+    for where in recorded_hosts():
+        ways = [where.tables["host/h2d"], where.tables["host/d2h"]]
+        into, out = ({(n, m): table.rate((n, m)) for n in (1, 2, 3, 4) for m in range(5)} for table in ways)
+        into, out = ({k: into[k] for k in host_loads(4) if k[0]}, {k[::-1]: out[k[::-1]] for k in host_loads(4) if k[1]})
+        for row in where.provenance["patterns"]:
+            load = tuple(sum(flow[end] == "cpu" for flow in row["flows"]) for end in (0, 1))
+            if not row["fitted"] and load in ((3, 1), (1, 3)):
+                both = between(into, out, host_counts(4), *load) + between(out, into, host_counts(4), *load[::-1])
+                errors.append(abs(both / row["measured_bytes_per_s"] - 1))
+    assert len(errors) >= 12
+    assert sum(errors) / len(errors) < 0.025
+    assert max(errors) < 0.05
 
 
 def test_the_figures_of_the_host_are_found() -> None:
