@@ -5,7 +5,9 @@ Such a graph is not handed over as a whole: the thread launches it piece after p
 
 - a node on each GPU, beside one on a single GPU: a further GPU
 - nodes on several lanes of each GPU, beside one on each: a node that waits for nothing
-- a chain that goes round the GPUs, of two lengths: a copy, and as much an edge, between GPUs for the thread
+- tasks on one GPU, each of which sends to another, of two numbers: a copy between GPUs for the thread
+- rounds in which each GPU sends to all others and adds up what comes, of two numbers, on the first two GPUs and on all:
+  an edge between GPUs for the thread, and how much longer each further GPU makes it
 - a long chain on one GPU with a node on each other, beside the chain alone: how much later the first node starts
 - a chain that goes round the GPUs in stages of different lengths, beside its nodes on one GPU: an edge between GPUs. A
   GPU sees the end of what it waits for on another after 3 to 12 µs, for it looks every 9.25; a chain of equal stages
@@ -33,11 +35,11 @@ from graphsched.workload import Workload
 
 TURNS = 5
 LANES = 4
-ROUND = 4, 36  # tasks of the two chains that go round the GPUs
+SENT = 8, 44  # copies of one GPU's results
+ROUNDS = 36  # pairs of a copy and an edge that the longer of two rows of exchanges has more, or nearly so many
 LONG = 60  # nodes of the chain on one GPU
 STRIDE = 5  # of the stages' lengths
 STAGES, LONGEST_STAGE = 37, 7  # the last of them on the first of two, three or four GPUs; nodes
-EDGES = 2  # from one task of a chain that goes round to the next: the copy, and the edge behind it
 
 Build = Callable[[Workload, Sequence[str]], dict[str, str]]
 
@@ -48,8 +50,12 @@ class Rows(NamedTuple):
     one: Replay
     each: Replay
     lanes: Replay
-    short_round: Replay
-    long_round: Replay
+    few_sent: Replay
+    many_sent: Replay
+    pair_once: Replay
+    pair_often: Replay
+    all_once: Replay
+    all_often: Replay
     long: Replay
     long_beside: Replay
     stages: Replay
@@ -81,8 +87,12 @@ def measured_turns(devices: Sequence[int], call_s: float) -> list[Rows]:
         "one": (first, on_each),
         "each": (devices, on_each),
         "lanes": (devices, partial(on_each, lanes=LANES)),
-        "short_round": (devices, partial(going_round, tasks=ROUND[0])),
-        "long_round": (devices, partial(going_round, tasks=ROUND[1])),
+        "few_sent": (devices, partial(sent, copies=SENT[0])),
+        "many_sent": (devices, partial(sent, copies=SENT[1])),
+        "pair_once": (devices[:2], partial(exchanged, rounds=1)),
+        "pair_often": (devices[:2], partial(exchanged, rounds=1 + further_rounds(2))),
+        "all_once": (devices, partial(exchanged, rounds=1)),
+        "all_often": (devices, partial(exchanged, rounds=1 + further_rounds(len(devices)))),
         "long": (first, long_on_first),
         "long_beside": (devices, long_on_first),
         "stages": (first, partial(going_round, tasks=STAGES, longest=LONGEST_STAGE)),
@@ -105,7 +115,11 @@ def _turn(rows: Sequence[Program], yardstick: Yardstick, call_s: float) -> list[
 
 def figures_of(rows: Rows, gpus: int, known: Mapping[str, float]) -> dict[str, float]:
     """What the rows of a turn on so many GPUs say; nothing is below 0."""
-    more = ROUND[1] - ROUND[0]
+    copy_s = each_s(rows.few_sent.host_s, rows.many_sent.host_s, SENT[1] - SENT[0])
+    pair_s, all_s = (
+        each_s(once.host_s, often.host_s, further_rounds(n) * n * (n - 1)) - copy_s
+        for n, once, often in ((2, rows.pair_once, rows.pair_often), (gpus, rows.all_once, rows.all_often))
+    )
     root_s = each_s(rows.each.host_s, rows.lanes.host_s, (LANES - 1) * gpus)
     start_s = each_s(rows.long.whole_s, rows.long_beside.whole_s, gpus - 1)
     alone_s = rows.stages.whole_s + start_s * (gpus - 1)
@@ -114,7 +128,9 @@ def figures_of(rows: Rows, gpus: int, known: Mapping[str, float]) -> dict[str, f
         "graph_across_s": max(0.0, each_s(rows.one.host_s, rows.each.host_s, gpus - 1) - root_s),
         "graph_across_start_s": start_s,
         "graph_across_root_s": root_s,
-        "graph_across_edge_s": each_s(rows.short_round.host_s, rows.long_round.host_s, more) / EDGES,
+        "graph_across_edge_s": max(0.0, pair_s),
+        "graph_across_copy_s": copy_s,
+        "graph_across_more_s": max(0.0, all_s - pair_s) / (gpus - 2) if gpus > 2 else 0.0,
         "graph_other_device_s": max(0.0, hop_s - known["graph_peer_copy_s"] - known["graph_peer_edge_s"]),
     }
 
@@ -145,6 +161,41 @@ def long_on_first(work: Workload, names: Sequence[str], tasks: int = LONG) -> di
     row_on(work, names[0], [f"{names[0]}/s0"] * tasks, placed)
     for name in names[1:]:
         row_on(work, name, [f"{name}/s0"], placed)
+    return placed
+
+
+def further_rounds(gpus: int) -> int:
+    """Rounds that the longer row of exchanges between so many GPUs has more: `ROUNDS` pairs, two rounds at least."""
+    return max(2, ROUNDS // (gpus * (gpus - 1)))
+
+
+def sent(work: Workload, names: Sequence[str], copies: int) -> dict[str, str]:
+    """Tasks on the first GPU, each of which sends to another, to one after the other."""
+    import torch
+
+    value, placed = work.input("x", torch.zeros(TINY_ELEMENTS), device=names[0]), {}
+    for k in range(copies):
+        made = work.task(torch.neg, value, name=f"t{k}", device=names[0])
+        placed[f"t{k}"] = f"{names[0]}/s0"
+        work.copy(made, to=names[1 + k % (len(names) - 1)], name=f"c{k}")
+    return placed
+
+
+def exchanged(work: Workload, names: Sequence[str], rounds: int) -> dict[str, str]:
+    """In each round every GPU makes a value, sends it to all others, and adds up its own and theirs."""
+    import torch
+
+    values = {name: work.input(f"x/{name}", torch.zeros(TINY_ELEMENTS), device=name) for name in names}
+    placed: dict[str, str] = {}
+    for k in range(rounds):
+        made = {name: work.task(torch.neg, value, name=f"{k}/{name}", device=name) for name, value in values.items()}
+        for name in names:
+            others = [work.copy(made[a], to=name, name=f"{k}/{a}/{name}") for a in names if a != name]
+            values[name] = made[name]
+            for n, other in enumerate(others):
+                values[name] = work.task(torch.add, values[name], other, name=f"{k}/{name}/{n}", device=name)
+                placed[f"{k}/{name}/{n}"] = f"{name}/s0"
+            placed[f"{k}/{name}"] = f"{name}/s0"
     return placed
 
 

@@ -21,9 +21,10 @@ class GraphCosts:
         graph_node_s: What a tiny node in a row adds to a replay on the device.
         graph_across_s: What launching a graph takes the thread longer for each of its GPUs beyond the first.
         graph_across_start_s: How much later its first node starts for that.
-        graph_across_root_s, graph_across_edge_s: What each node that waits for nothing, and each copy between GPUs and
-            edge between them, takes the thread where a graph is on several GPUs; a node starts only once the thread
-            has come to it.
+        graph_across_root_s, graph_across_edge_s: What each node that waits for nothing, and each edge between GPUs,
+            takes the thread where a graph is on two GPUs; a node starts only once the thread has come to it.
+        graph_across_copy_s: What each copy between GPUs takes it there; 0: unknown, as long as an edge.
+        graph_across_more_s: What an edge takes it longer with each GPU of the graph beyond two.
         graph_other_device_s: `Dispatch.other_device_s` inside a graph; 0: unknown, as outside.
         graph_look_s: How often the GPU that a graph over several is launched on looks whether the others are done; 0:
             unknown, it sees each one's end after `graph_other_device_s`.
@@ -60,6 +61,8 @@ class GraphCosts:
     graph_across_start_s: float = 0.0
     graph_across_root_s: float = 0.0
     graph_across_edge_s: float = 0.0
+    graph_across_copy_s: float = 0.0
+    graph_across_more_s: float = 0.0
     graph_other_device_s: float = 0.0
     graph_look_s: float = 0.0
     graph_look_ahead_s: float = 0.0

@@ -18,7 +18,7 @@ HOST_CALLS = (
 
 GRAPH_LAUNCHES = (
     "graph_launch_s", "graph_launch_node_s", "graph_across_s", "graph_across_start_s", "graph_across_root_s",
-    "graph_across_edge_s", "graph_launch_event_s",
+    "graph_across_edge_s", "graph_across_copy_s", "graph_across_more_s", "graph_launch_event_s",
 )  # fmt: skip
 """Fields of `Dispatch` that are the thread's time for launching a CUDA graph."""
 

@@ -6,9 +6,9 @@ one GPU to another takes it some time, in the order of the actions. What follows
 together with them, on whatever lanes they are. A node starts no sooner than the thread has come to it. A further GPU
 takes the thread some time of its own, a part of it before the first node.
 
-A copy and the edge behind it were measured together, and count half of that each. That edges between lanes of one GPU
-take nothing was read from the launches of 44 plans on two GPUs (2.35 µs an edge between GPUs, 0.5 a copy, 0.13 a node;
-docs/graph-mode.md); how to split the step of a copy and its edge makes no difference in recorded runs.
+A copy takes less than an edge, and an edge the longer the more GPUs the graph is on: 1.2 and 2.2 µs over two H200s,
+1.1 and 3.6 over four. Where copies were not measured apart, a copy and the edge behind it count half of both each. That
+edges between lanes of one GPU take nothing was read from the launches of 44 plans on two GPUs (docs/graph-mode.md).
 
 What a node waits for is taken without what follows from the rest, as in `simulator.graph_edges`. A timing event is a
 node that counts as an edge.
@@ -56,19 +56,20 @@ def spread(columns: Columns, graphs: Replays, events: Collection[int] = (), each
     queue = columns.lanes.queue  # one of each GPU
     before = needed(columns.waits, columns.lane, columns.kind)
     roots = [0] * len(graphs.first)
-    timed = frozenset(events)
+    copy_s, timed = costs.graph_across_copy_s or costs.graph_across_edge_s, frozenset(events)
     for i, k in enumerate(graphs.of):
         if k == OUTSIDE or columns.kind[i] != CUDA or not further[k]:
             continue
         inside = [j for j in before[i] if graphs.of[j] == k]
         gpu = queue[columns.lane[i]]
-        edges = sum(queue[columns.lane[j]] != gpu for j in inside) + (columns.lane[i] in columns.lanes.peers)
-        edges += each if i in timed else 0
-        longer_s[k] += edges * costs.graph_across_edge_s
+        edges, copies = sum(queue[columns.lane[j]] != gpu for j in inside), columns.lane[i] in columns.lanes.peers
+        stamped = each if i in timed else 0
+        longer_s[k] += edges * (costs.graph_across_edge_s + costs.graph_across_more_s * (further[k] - 1))
+        longer_s[k] += stamped * costs.graph_across_edge_s + copies * copy_s
         if not inside:
             roots[k] += 1
             longer_s[k] += costs.graph_across_root_s * (roots[k] > 1)  # the first is in what any graph takes
-        together = bool(inside) and not edges
+        together = bool(inside) and not (edges or copies or stamped)
         spread_s[i] = max(spread_s[j] for j in inside) if together else longer_s[k]
     longer_s = [seconds + costs.graph_across_s * gpus for seconds, gpus in zip(longer_s, further, strict=True)]
     return replace(graphs, spread_s=spread_s, longer_s=longer_s)

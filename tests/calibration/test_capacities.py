@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -125,8 +126,9 @@ def test_three_ways_in_and_one_out_lie_between_what_real_hosts_were_measured_wit
     errors = []
     for where in recorded_hosts():
         ways = [where.tables["host/h2d"], where.tables["host/d2h"]]
-        into, out = ({(n, m): table.rate((n, m)) for n in (1, 2, 3, 4) for m in range(5)} for table in ways)
-        into, out = ({k: into[k] for k in host_loads(4) if k[0]}, {k[::-1]: out[k[::-1]] for k in host_loads(4) if k[1]})
+        into, out = ({load: table.rate(load) for load in product((1, 2, 3, 4), range(5))} for table in ways)
+        into = {(a, b): into[a, b] for a, b in host_loads(4) if a}
+        out = {(b, a): out[b, a] for a, b in host_loads(4) if b}
         for row in where.provenance["patterns"]:
             load = tuple(sum(flow[end] == "cpu" for flow in row["flows"]) for end in (0, 1))
             if not row["fitted"] and load in ((3, 1), (1, 3)):

@@ -68,6 +68,33 @@ def test_runs_that_all_take_as_long_tell_no_period() -> None:
     assert moments([[2e-5] * 24]) is None
 
 
+@pytest.mark.parametrize(
+    ("launched", "told"),
+    [
+        (
+            "28.7 28.7 28.8 28.8 38.0 40.8 38.1 38.0 38.3 38.6 47.5 57.1 47.4 47.5 47.8 56.3 57.2 63.6",
+            "34.3 28.2 32.5 33.8 35.8 37.1 37.3 37.4 37.9 45.8 52.8 47.0 46.3 53.4 48.4 55.6 55.3 55.4",
+        ),
+        (
+            "28.9 29.5 37.2 37.0 33.0 41.0 47.5 46.6 44.7 38.7 48.6 53.5 56.3 55.6 50.1 57.3 57.4 57.4",
+            "28.5 27.8 27.4 28.5 37.5 37.4 38.1 37.9 37.9 46.1 56.4 56.3 54.3 47.1 48.6 56.2 63.2 64.7",
+        ),
+    ],
+)
+def test_a_period_is_found_where_one_kind_is_noisy(launched: str, told: str) -> None:
+    """Microseconds that graphs of `SPINS_S` took over two pairs of four H200s; one kind of each is spread."""
+    found = moments([[float(us) * 1e-6 for us in kind.split()] for kind in (launched, told)])
+    assert found is not None
+    assert found[0] == pytest.approx(9.2e-6, abs=1e-7)
+
+
+def test_noise_is_no_period() -> None:
+    """Graphs that are over as much later as the spin is longer, give or take 3 µs."""
+    noise = np.random.default_rng(3)
+    for _ in range(20):
+        assert moments([SPINS_S + noise.normal(2e-5, 3e-6, len(SPINS_S)) for _ in range(2)]) is None
+
+
 def test_a_period_is_found_in_what_two_h100s_took() -> None:
     """Microseconds since the start of the first node, by spins 1.25 µs apart: 9.2 from one moment to the next."""
     took = (

@@ -218,7 +218,7 @@ def test_launches_of_graphs_change_with_the_pace_and_the_gpus_own_time_does_not(
 
     A graph starts later by what its launch takes longer, 1 µs and 2 µs a node here, no more than its start takes.
     """
-    across = [f"graph_across_{what}s" for what in ("", "start_", "root_", "edge_")]
+    across = [f"graph_across_{what}s" for what in ("", "start_", "root_", "edge_", "copy_", "more_")]
     known = {name: 1e-6 * k for k, name in enumerate(["graph_launch_s", "graph_launch_node_s", *across], 1)}
     starts = ((1, 8e-6), (100, 9e-6))
     now = Dispatch(call_s=5e-6, graph_starts=starts, graph_node_s=1e-6, graph_other_device_s=3e-6, **known).at(1e-5)

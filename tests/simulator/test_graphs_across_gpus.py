@@ -114,6 +114,21 @@ def test_a_row_waits_for_the_thread_where_edges_are_slow() -> None:
     assert line.issue_end_s[0] == 3 + 10 + 2 * 50 + 2
 
 
+def test_a_copy_takes_the_thread_its_own_time_where_that_is_known() -> None:
+    """b's edge 0.5 s, its copy 30."""
+    line = predict(plan_of(forth, graph_across_copy_s=30.0))
+    assert starts(line)["b"] == FIRST_S + 6 + 30 + 0.5
+    assert line.issue_end_s[0] == 3 + 10 + 30 + 0.5 + 2
+
+
+def test_an_edge_takes_longer_with_each_further_gpu() -> None:
+    """On two GPUs as ever; on three, where c is on the third, 40 s more, and the copy before it not."""
+    two, three = (predict(plan_of(forth, gpus=gpus, graph_across_more_s=40.0)) for gpus in (2, 3))
+    assert two.issue_end_s[0] == 3 + 10 + 2 * 0.5 + 2
+    assert three.issue_end_s[0] == 3 + 2 * 10 + 2 * 0.5 + 40 + 2
+    assert starts(three)["b"] == FIRST_S + 2 * 6 + 2 * 0.5 + 40
+
+
 def test_an_edge_between_gpus_has_a_latency_of_its_own_in_graphs() -> None:
     slow, quick = (
         starts(predict(plan_of(forth, seconds=100.0, graph_other_device_s=edge_s)))["b"] for edge_s in (7.0, 0.25)
