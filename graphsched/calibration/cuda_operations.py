@@ -24,6 +24,7 @@ from graphsched.calibration.cuda_kernels import launched
 from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_company import code_of
 from graphsched.calibration.graph_operations import in_graph
+from graphsched.calibration.graph_pushes import pushed_bytes
 from graphsched.calibration.graph_states import cache_states, writing
 from graphsched.calibration.host_costs import Company, host_costs
 from graphsched.calibration.kernels import multiprocessors
@@ -65,7 +66,8 @@ def measure_on_cuda(
         returned_bytes = sum(value.nbytes for value in step.task.outputs)
         host = _host_figures(step, calls, company, alone_s, returned_bytes)
         in_graphs = in_graph(calls, spinner.device, alone_s, returned_bytes)
-        cache = _states(step, len(calls), spinner.device, alone_s, returned_bytes) if in_graphs else None
+        states = (step, len(calls), spinner.device, alone_s, returned_bytes, workspace_bytes)
+        cache = _states(*states) if in_graphs else None
         wanted = concurrency and alone_s < CURVE_BELOW_S
         curve = _curve(step, spinner, alone_s, host_s, seen.launches) if wanted else ()
         kernels, processors = seen.kernels, multiprocessors(spinner.device) if seen.kernels else None
@@ -90,7 +92,9 @@ def with_curve(cost: TaskCost, step: Step, spinner: Spinner) -> TaskCost:
     return replace(cost, curve_left_out=False)
 
 
-def _states(step: Step, sets: int, device: int, alone_s: float, returned_bytes: int) -> CacheStates | None:
+def _states(
+    step: Step, sets: int, device: int, alone_s: float, returned_bytes: int, workspace_bytes: int
+) -> CacheStates | None:
     found = cache_states(step, device, alone_s, returned_bytes, sets)
     if found is None:
         return None
@@ -98,9 +102,11 @@ def _states(step: Step, sets: int, device: int, alone_s: float, returned_bytes: 
         tensors = [clone(tensor) for tensor in step.tensors]
         nbytes = _input_bytes(step) + returned_bytes
         code = code_of(bind(step.task, tensors), writing(tensors), device, alone_s, nbytes)
+        found = replace(found, **code._asdict())
+        worked_on = nbytes + workspace_bytes
+        return replace(found, pushed_bytes=pushed_bytes(bind(step.task, tensors), device, alone_s, worked_on))
     except Exception:  # it has run in graphs: what it raises is about memory
         return found
-    return replace(found, **code._asdict())
 
 
 def _host_figures(

@@ -52,9 +52,9 @@ def in_graph(calls: Calls, device: int, alone_s: float, returned_bytes: int) -> 
     found: list[tuple[int, float]] = []
     try:
         if held >= SHORTEST_ROW:
-            found.append((int(HELD * cache), _one_s(calls, held, device)))
+            found.append((int(HELD * cache), one_s(calls, held, device)))
         if cache:
-            seconds = _one_s(calls, longest, device, spilling(device))
+            seconds = one_s(calls, longest, device, spilling(device))
             found.append((int(LOST * cache), max([seconds, *(held_s for _, held_s in found)])))
     except Exception:  # it has run in a stream: what it raises is about the capture, or about memory
         return tuple(found)
@@ -75,7 +75,7 @@ def spilling(device: int) -> Callable[[], Any]:
     return partial(torch.full, (int(SPILL * cache_bytes(device)),), 1, dtype=torch.uint8, device=f"cuda:{device}")
 
 
-def _one_s(calls: Calls, many: int, device: int, before: Callable[[], Any] | None = None, lanes: int = 1) -> float:
+def one_s(calls: Calls, many: int, device: int, before: Callable[[], Any] | None = None, lanes: int = 1) -> float:
     """Seconds of one more in each of the lanes, which then have `many`, from a longer and a shorter row.
 
     The launch and the return of both are the same, and what they begin with.
@@ -134,7 +134,7 @@ def curve_in_graph(calls: Calls, device: int, alone_s: float) -> tuple[tuple[int
         spills = 0 < HELD * cache_bytes(device) < outputs * _bytes_of(calls[0]())
         before = spilling(device) if spills else None
         for k, many in longest.items():
-            steps_s.append((k, _one_s(calls, many, device, before, lanes=k)))
+            steps_s.append((k, one_s(calls, many, device, before, lanes=k)))
     except Exception:  # it has run in a stream: what it raises is about the capture, or about memory
         return ()
     return slowdowns(steps_s) if all(step_s for _, step_s in steps_s) else ()

@@ -21,6 +21,8 @@ class CacheStates:
         company_s: Behind kernels of `COMPANY_KINDS` other kinds, so that its code must be fetched again.
         footprint: Part of the instruction cache that its code takes, and that others lose to it; None: not known.
         code_lost_s: Beyond `company_s`, where the cache of data has lost its code too, so that it comes from memory.
+        pushed_bytes: As a fill of how many bytes it pushes others' lines out of the cache of data; 0: as much as it
+            works on.
     """
 
     written_s: float = 0.0
@@ -28,9 +30,10 @@ class CacheStates:
     company_s: float = 0.0
     footprint: float | None = None
     code_lost_s: float = 0.0
+    pushed_bytes: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("company_s", "code_lost_s"):
+        for name in ("company_s", "code_lost_s", "pushed_bytes"):
             check_figure(getattr(self, name), f"{name} of cache states")
         if self.footprint is not None:
             check_figure(self.footprint, "footprint of cache states")

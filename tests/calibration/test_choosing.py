@@ -223,17 +223,20 @@ def test_a_long_operation_has_no_curve_to_measure(monkeypatch: pytest.MonkeyPatc
     assert cuda_operations.with_curve(long, step, step) == replace(long, curve_left_out=False)
 
 
-def test_code_is_measured_of_what_an_operation_reads_and_returns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """8 bytes are read and 32 returned, on GPU 3, in 10 µs."""
+def test_code_and_what_is_pushed_out_are_measured_of_what_an_operation_works_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """8 bytes are read, 32 returned and 100 needed, on GPU 3, in 10 µs."""
     asked: list[tuple[Any, ...]] = []
     for name, figure in {"cache_states": CacheStates(), "_input_bytes": 8, "bind": print, "writing": []}.items():
         monkeypatch.setattr(cuda_operations, name, lambda *_, figure=figure: figure)
     monkeypatch.setattr(cuda_operations, "code_of", lambda *given: asked.append(given) or Code(5e-7, 0.25, 1e-7))
+    monkeypatch.setattr(cuda_operations, "pushed_bytes", lambda *given: asked.append(given) or 5000)
     step: Any = SimpleNamespace(task=None, tensors=())
-    assert cuda_operations._states(step, 1, 3, 1e-5, 32) == CacheStates(
-        company_s=5e-7, footprint=0.25, code_lost_s=1e-7
+    assert cuda_operations._states(step, 1, 3, 1e-5, 32, 100) == CacheStates(
+        company_s=5e-7, footprint=0.25, code_lost_s=1e-7, pushed_bytes=5000
     )
-    assert asked == [(print, [], 3, 1e-5, 40)]
+    assert asked == [(print, [], 3, 1e-5, 40), (print, 3, 1e-5, 140)]
 
 
 def test_code_that_cannot_be_measured_leaves_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,6 +247,10 @@ def test_code_that_cannot_be_measured_leaves_what_was_found(monkeypatch: pytest.
         monkeypatch.setattr(cuda_operations, name, lambda *_, figure=figure: figure)
     monkeypatch.setattr(cuda_operations, "code_of", fails)
     step: Any = SimpleNamespace(task=None, tensors=())
-    assert cuda_operations._states(step, 1, 0, 1e-5, 8) == CacheStates(1e-6, 2e-6)
+    assert cuda_operations._states(step, 1, 0, 1e-5, 8, 0) == CacheStates(1e-6, 2e-6)
+    monkeypatch.setattr(cuda_operations, "code_of", lambda *_: Code(5e-7, 0.25, 1e-7))
+    monkeypatch.setattr(cuda_operations, "pushed_bytes", fails)
+    found = CacheStates(1e-6, 2e-6, company_s=5e-7, footprint=0.25, code_lost_s=1e-7)
+    assert cuda_operations._states(step, 1, 0, 1e-5, 8, 0) == found
     monkeypatch.setattr(cuda_operations, "cache_states", lambda *_: None)
-    assert cuda_operations._states(step, 1, 0, 1e-5, 8) is None
+    assert cuda_operations._states(step, 1, 0, 1e-5, 8, 0) is None

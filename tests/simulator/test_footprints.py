@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from graphsched.costs import Costs, TaskCost
+from graphsched.costs import CacheStates, Costs, TaskCost
 from graphsched.plan import Placement, build_plan
 from graphsched.platform import Device, Link, Platform
 from graphsched.simulator.footprints import memory_of
@@ -58,3 +58,20 @@ def test_a_workspace_of_a_size_counts_once_on_each_lane(model: str) -> None:
     plan = build_plan(work, here, costs, placement, scheduler="here")
     assert memory_of(plan) == {"cuda:0": 6 * 16 + 1000 + 200 + 200}
     assert memory_of(build_plan(work, here, None, placement, scheduler="here")) == {"cuda:0": 6 * 16}
+
+
+def test_what_an_operation_pushes_out_counts_beyond_what_it_works_on() -> None:
+    """x on cuda:0 ──▶ a, a again: each as a fill of 1,000 bytes does, of which its workspace, x and result are 232."""
+    work = Workload()
+    x = work.input("x", TensorSpec((2, 2)), device="cuda:0")
+    for name in ("a", "again"):
+        work.task(torch.neg, x, name=name)
+    lanes = dict.fromkeys(work.graph, "cuda:0/s0")
+    here = Platform("here", (HOST, Device("cuda:0", "cuda", "GPU")))
+    found = []
+    for pushed in (1000, 100, 0):
+        cost = TaskCost(1.0, workspace_bytes=200, cache=CacheStates(pushed_bytes=pushed))
+        costs = Costs({(work["a"].signature, "GPU"): cost})
+        plan = build_plan(work, here, costs, Placement(list(work.graph), lanes), scheduler="here")
+        found.append(memory_of(plan)["cuda:0"])
+    assert found == [3 * 16 + 200 + 2 * (1000 - 232), 3 * 16 + 200, 3 * 16 + 200]

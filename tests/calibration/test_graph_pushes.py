@@ -1,0 +1,80 @@
+"""What an operation pushes out of a cache is found again from nodes that are played, and measured on a real GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+
+from graphsched.calibration import graph_pushes as module
+from graphsched.calibration.graph_operations import cache_bytes
+from graphsched.calibration.graph_pushes import LEAST_S, pushed_bytes
+from tests.executors.fake_cuda import FakeCuda
+
+CACHE = 1000
+HELD_S, LOST_S = 1.1e-6, 1.3e-6
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    module._levels_s.cache_clear()
+    yield
+    module._levels_s.cache_clear()
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """A GPU with a cache of 1,000 bytes, whose nodes take what the call before them is; what stood before rows."""
+    found: list[Any] = []
+
+    def node_s(device: int, before: Callable[[], Any] | None = None) -> float:
+        found.append(before)
+        return HELD_S if before is None else before()
+
+    monkeypatch.setattr(module, "cache_bytes", lambda device: CACHE)
+    monkeypatch.setattr(module, "spilling", lambda device: lambda: LOST_S)
+    monkeypatch.setattr(module, "_node_s", node_s)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("node_s", "pushed"),
+    [(HELD_S, 0), (1.12e-6, 0), (1.2e-6, 625), (LOST_S, 750), (1.4e-6, 750), (1.0e-6, 0)],
+)
+def test_nodes_tell_how_much_was_filled(node_s: float, pushed: int, asked: list[Any]) -> None:
+    """Half of the cache at the one level, three quarters at the other and beyond, in proportion between."""
+    assert pushed_bytes(lambda: node_s, 0, 1e-5, 100) == pytest.approx(pushed, abs=1)
+
+
+@pytest.mark.parametrize(("alone_s", "nbytes"), [(LEAST_S / 2, 100), (1e-3, 100), (1e-5, CACHE // 2)])
+def test_quick_long_and_large_operations_are_not_measured(alone_s: float, nbytes: int, asked: list[Any]) -> None:
+    assert pushed_bytes(lambda: LOST_S, 0, alone_s, nbytes) == 0
+    assert asked == []
+
+
+def test_levels_are_measured_once_for_each_gpu(asked: list[Any]) -> None:
+    for device in (0, 1, 0, 1):
+        pushed_bytes(lambda: LOST_S, device, 1e-5, 100)
+    assert len(asked) == 2 * 2 + 4
+
+
+def test_nodes_behind_a_call_are_rows_in_one_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    """call ──▶ tiny ──▶ tiny ──▶ …, rows of two lengths."""
+    FakeCuda(1).install(monkeypatch)
+    zeros = torch.zeros
+    monkeypatch.setattr(torch, "zeros", lambda *size, device="cpu", **options: zeros(*size, **options))
+    called: list[int] = []
+    assert module._node_s(0, partial(called.append, 1)) >= 0
+    assert len(called) >= 2
+
+
+@pytest.mark.gpu
+def test_convolutions_push_out_more_than_they_work_on() -> None:
+    """64 images work on 4 MB; a product of small matrices pushes out nothing."""
+    x, w = torch.randn(64, 20, 13, 13, device="cuda:0"), torch.randn(50, 20, 5, 5, device="cuda:0")
+    a = torch.randn(512, 512, device="cuda:0")
+    assert pushed_bytes(partial(torch.mm, a, a), 0, 1e-5, 3 << 20) == 0
+    assert 0 <= pushed_bytes(partial(torch.conv2d, x, w), 0, 3e-5, 4 << 20) <= cache_bytes(0)
