@@ -6,8 +6,8 @@ one GPU to another takes it some time, in the order of the actions. What follows
 together with them, on whatever lanes they are. A node starts no sooner than the thread has come to it. A further GPU
 takes the thread some time of its own, a part of it before the first node.
 
-A copy takes less than an edge, and an edge the longer the more GPUs the graph is on: 1.2 and 2.2 µs over two H200s,
-1.1 and 3.6 over four. Where copies were not measured apart, a copy and the edge behind it count half of both each. That
+A copy takes less than an edge, and an edge the longer the more GPUs the graph is on: 1.3 and 2.2 µs over two H200s,
+1.0 and 3.6 over four. Where copies were not measured apart, a copy and the edge behind it count half of both each. That
 edges between lanes of one GPU take nothing was read from the launches of 44 plans on two GPUs (docs/graph-mode.md).
 
 What a node waits for is taken without what follows from the rest, as in `simulator.graph_edges`. A timing event is a

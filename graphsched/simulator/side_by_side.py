@@ -55,17 +55,21 @@ def ends_s(
         now, token = heapq.heappop(timers)
         over = resource.due(token, now)
         for action in over:
-            chain = chain_of[action]
-            left[chain] -= 1
-            if left[chain]:
-                resource.enter(action + 1, now)
-            else:
-                found[chain] = now
+            _follow(resource, action, chain_of[action], left, found, now)
         if until is not None and found[until] < float("inf"):
             return found
         if over:
             resource.refresh(now)
     return found
+
+
+def _follow(resource: Resource, action: int, chain: int, left: list[int], found: list[float], now: float) -> None:
+    """The next of a chain enters when `action` is over, or the chain is."""
+    left[chain] -= 1
+    if left[chain]:
+        resource.enter(action + 1, now)
+    else:
+        found[chain] = now
 
 
 def _enter(resource: Resource, actions: Sequence[int], now: float) -> None:
