@@ -6,7 +6,7 @@ import ctypes
 import functools
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from graphsched.errors import SignatureError, WorkloadError
@@ -161,8 +161,11 @@ class Buffers:
         """Two host buffers for copies of such a tensor, to be used in turn."""
         return itertools.cycle([new_tensor(copied(spec), "cpu", pinned=pinned and self.pins) for _ in range(2)])
 
-    def load(self, inputs: Mapping[str, Any]) -> None:
+    def load(self, inputs: Mapping[str, Any]) -> set[int]:
         """Put the inputs of a run in place; those not given get their default.
+
+        Returns:
+            Numbers of the CUDA devices whose current streams copy them.
 
         Raises:
             WorkloadError: A name is no input, one without default is missing, a tensor is not dense, its shape or type
@@ -183,6 +186,17 @@ class Buffers:
         for name in changing:
             put(self.slots[self.slot_of[name]], inputs.get(name, work.tensors.get(name)))
         self._changed = set(inputs)
+        return self.gpus(changing)
+
+    def gpus(self, names: Iterable[str]) -> set[int]:
+        """Numbers of the CUDA devices that these values are on."""
+        return {self._gpu_of[name] for name in names if name in self._gpu_of}
+
+    @functools.cached_property
+    def _gpu_of(self) -> dict[str, int]:
+        import torch
+
+        return {name: torch.device(home).index for name, home in self.plan.homes.items() if is_cuda(home)}
 
     def states(self) -> dict[str, Any]:
         """Clones of the states as they are now."""

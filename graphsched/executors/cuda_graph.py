@@ -85,6 +85,10 @@ class GraphCompiler:
         outside = {self.plan.lane_of[i] for i, s in enumerate(self.inner.segments.of) if s == OUTSIDE}
         return [lane for n, lane in self.cuda.items() if lane.stream is self.origin or n in outside]
 
+    def used_lanes(self) -> list[CudaLane]:
+        """Lanes whose streams the calls of a run make current: those of the others are in the graphs."""
+        return self.final_lanes()
+
     def compile(self, stamps: Stamps | None = None) -> Calls:
         """Capture the plan, with timing events if `stamps` are given; the calls of a run.
 

@@ -230,6 +230,10 @@ class EagerCompiler:
         waited = {j for waits in self.plan.waits for j in waits}
         return [lane for number, lane in self.cuda.items() if last.get(number, -1) not in waited]
 
+    def used_lanes(self) -> list[CudaLane]:
+        """CUDA lanes whose streams the calls of a run make current."""
+        return list(self.cuda.values())
+
     def unfinished(self, issued: int) -> list[str]:
         """What a stuck run hangs on: tasks of CPU lanes that are under way, and CUDA lanes with work left.
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from queue import SimpleQueue
 from typing import Any
 
@@ -237,25 +237,25 @@ def stream_pool(device: int) -> list[Any]:
 
 
 @contextlib.contextmanager
-def streams_as_they_were(devices: list[int]) -> Iterator[None]:
-    """Put the thread's current device, and its streams on `devices`, back afterwards."""
+def streams_as_they_were(devices: list[int]) -> Iterator[dict[int, Any]]:
+    """Put the thread's current device, and its streams on `devices`, back afterwards; yields these, by device."""
     if not devices:
-        yield
+        yield {}
         return
     import torch
 
     device = torch.cuda.current_device()
-    before = [torch.cuda.current_stream(i) for i in devices]
+    before = {i: torch.cuda.current_stream(i) for i in devices}
     try:
-        yield
+        yield before
     except BaseException:
         with contextlib.suppress(RuntimeError):  # CUDA repeats the error that ended the run
-            _make_current(before, device)
+            _make_current(before.values(), device)
         raise
-    _make_current(before, device)
+    _make_current(before.values(), device)
 
 
-def _make_current(streams: list[Any], device: int) -> None:
+def _make_current(streams: Iterable[Any], device: int) -> None:
     import torch
 
     for stream in streams:

@@ -2,10 +2,11 @@
 
 A step waits for what the one before does to states, as `plan.steps` says, and the thread for all of the step before
 that one, so that it may fill, set and record again what that used. Inputs are copied by the thread, or by the
-caller's current stream where they live on a GPU; what these streams hold when a step is submitted comes before it. So
+caller's current stream where they live on a GPU; what such streams hold when a step is submitted comes before it. So
 the given tensors may be changed as soon as `submit` returns, those on a GPU by work of the same stream.
 
-In eager mode all else overlaps. In graph mode there is a graph of each side, so that the memory of results is taken
+In eager mode all else overlaps, and the caller's current streams on all GPUs come before a step, for results are the
+tensors themselves. In graph mode there is a graph of each side, so that the memory of results is taken
 twice; graphs follow one another on one stream. While one runs, the inputs of the next are copied, it is launched, and
 tasks on CPU lanes run that need nothing of it. No step begins before the last one is over where the plan returns a
 state, which must be read before it changes, or where graphs draw random numbers on several GPUs.
@@ -23,6 +24,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections import deque
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from graphsched.errors import ExecutionError
@@ -52,7 +54,10 @@ class Steps:
         self.plan, self.watch, self.flights = program.plan, program.watch, deque[Flight]()
         self._program: Any = weakref.proxy(program)
         self._devices = program._devices
-        self._streams = [s for lane in program._cuda.values() for s in (lane.stream, *lane.targets.values())]
+        used = program._compiler.used_lanes()
+        self._streams = [stream for lane in used for stream in (lane.stream, *lane.targets.values())]
+        self._changing = sorted({stream.device.index for stream in self._streams})
+        self._gives_clones = program.mode == "graph"
         self._asked = {device: new_event() for device in self._devices}
         self._read: list[Any] = []  # events after which results are read
         self._carry = program._compiler.carry()
@@ -104,20 +109,21 @@ class Steps:
             StuckError: The step before the last did not end, or the thread waited too long.
         """
         side = self._free_side()
-        if inputs is not None:
-            side.buffers.load(inputs)
+        loading = set[int]() if inputs is None else side.buffers.load(inputs)
         flight = Flight(side, _nobody if handle is None else weakref.ref(handle))
-        self._issue(flight)
+        self._issue(flight, loading)
 
-    def _issue(self, flight: Flight) -> None:
+    def _issue(self, flight: Flight, loading: set[int]) -> None:
         import torch
 
         calls, position = flight.side.calls, 0
-        with streams_as_they_were(self._devices), torch.no_grad():
+        with streams_as_they_were(self._changing) as current, torch.no_grad():
             try:
                 if self.watch.failure is not None:
                     raise self.watch.failure
+                devices = self._read_and_written(loading)
                 self._begin(flight)
+                self._follow_caller(devices, current)
                 for position, call in enumerate(calls.calls):  # noqa: B007
                     call()
                 flight.issued, position = len(self.plan), len(calls.calls)
@@ -136,15 +142,21 @@ class Steps:
             self.watch.begin()
         self.flights.append(flight)
         self._program._at_rest = False
-        self._follow_caller()
 
-    def _follow_caller(self) -> None:
-        """Let all lanes begin after what the caller's current streams still do with inputs, results and states."""
+    def _read_and_written(self, loading: set[int]) -> Iterable[int]:
+        """GPUs whose current streams may do something with inputs, results or states, where inputs go to `loading`.
+
+        What a graph computes nobody but the program reads while steps are under way.
+        """
+        return loading if self._gives_clones and self.flights else self._devices
+
+    def _follow_caller(self, devices: Iterable[int], current: dict[int, Any]) -> None:
+        """Let all lanes begin after what the current streams of `devices`, of which some are known, still do there."""
         import torch
 
         before, self._read = [event for event in self._read if not event.query()], []
-        for device, event in self._asked.items():
-            stream = torch.cuda.current_stream(device)
+        for device in devices:
+            stream, event = current.get(device) or torch.cuda.current_stream(device), self._asked[device]
             if not stream.query():
                 event.record(stream)
                 before.append(event)
@@ -206,7 +218,7 @@ class Steps:
         found = side.compiler.results()
         if for_long:
             found = {name: t.clone() if t.device.type == "cpu" else t for name, t in found.items()}
-        for device in self._devices:
+        for device in side.buffers.gpus(found):
             self._read.append(new_event())
             self._read[-1].record(torch.cuda.current_stream(device))
         return found

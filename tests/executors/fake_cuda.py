@@ -245,6 +245,8 @@ class FakeCuda:
         twin, load = buffers.Buffers.twin, buffers.Buffers.load
         patch.setattr(buffers.Buffers, "twin", lambda made: traced(self, untold(made, twin)))
         patch.setattr(buffers.Buffers, "load", lambda made, inputs: self.loaded(made, inputs, load))
+        clone = buffers.Buffers.copies_of_results
+        patch.setattr(buffers.Buffers, "copies_of_results", lambda made, fixed: self.cloned(made, fixed, clone))
         self.install_graphs(patch)
         staged_calls = eager.staged_calls
         patch.setattr(eager, "staged_calls", lambda *given: self.through_host(staged_calls(*given)))
@@ -389,13 +391,24 @@ class FakeCuda:
             self.stamps += 1
             ctypes.c_int64.from_address(address).value = self.stamps * STAMP_NS
 
-    def loaded(self, made: buffers.Buffers, inputs: dict[str, torch.Tensor], load: Any) -> None:
-        """Inputs are written by the thread's current stream; the thread waits for what goes to the host."""
-        untold(made, partial(load, inputs=inputs))
+    def loaded(self, made: buffers.Buffers, inputs: dict[str, torch.Tensor], load: Any) -> set[int]:
+        """Inputs are written by the current streams of their GPUs; the thread waits for what goes to the host."""
+        used: set[int] = untold(made, partial(load, inputs=inputs))
         for name in inputs:
-            self.write(self.live[address(list.__getitem__(made.slots, made.slot_of[name]))], self.here())
-            if not is_cuda(made.plan.homes[name]):
-                merge(self.host, self.here().clock)
+            _, _, gpu = made.plan.homes[name].partition("cuda:")
+            stream = self.current[int(gpu)] if gpu else self.here()
+            self.write(self.live[address(list.__getitem__(made.slots, made.slot_of[name]))], stream)
+            if not gpu:
+                merge(self.host, stream.clock)
+        return used
+
+    def cloned(self, made: buffers.Buffers, fixed: list[Any], clone: Any) -> Any:
+        """What graphs computed is read by the current streams of its GPUs."""
+        for name, slot in made._returned.items():
+            _, _, gpu = made.plan.homes[name].partition("cuda:")
+            if gpu and fixed[slot] is not None:
+                self.read(fixed[slot], self.current[int(gpu)])
+        return clone(made, fixed)
 
     # -- what actions do to memory -----------------------------------------------------------------
 
@@ -435,10 +448,10 @@ class FakeCuda:
 
         return staged
 
-    def read(self, tensor: torch.Tensor) -> None:
+    def read(self, tensor: torch.Tensor, by: Stream | None = None) -> None:
         block = self.live.get(address(tensor))
         if block is not None:
-            stream, tick = self.here().step()
+            stream, tick = (by or self.here()).step()
             self.ordered(stream, block.wrote, "reads what is not yet written by")
             block.reads[stream] = tick
 

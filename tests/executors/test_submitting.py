@@ -424,9 +424,67 @@ def test_lanes_begin_after_the_callers_streams(
     fake = cuda(1)
     fake.busy = True
     assert_steps_of(trained(), mode)
-    monkeypatch.setattr(Steps, "_follow_caller", lambda steps: None)
+    monkeypatch.setattr(Steps, "_follow_caller", lambda steps, devices, current: None)
     with pytest.raises(TaskFailedError, match="not yet written by"):
         assert_steps_of(trained(), mode)
+
+
+def test_a_step_in_graph_mode_begins_after_clones_of_states(
+    cuda: Callable[[int], FakeCuda], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step, the state w is cloned by the caller's stream, a step changes it: a race if no stream is followed."""
+    cuda(1).busy = True
+
+    def look_between() -> None:
+        with Program(trained(), mode="graph") as program:
+            program.submit()
+            assert program.state()["w"].tolist() == [2.0, 2.0]
+            program.submit()
+            program.wait()
+
+    look_between()
+    monkeypatch.setattr(Steps, "_read_and_written", lambda steps, loading: loading)
+    with pytest.raises(TaskFailedError, match="still read by"):
+        look_between()
+
+
+def test_a_step_in_graph_mode_begins_after_clones_of_results(
+    cuda: Callable[[int], FakeCuda], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps that are held: the third writes where the first's results are still cloned from."""
+    cuda(1)
+
+    def hold() -> None:
+        with Program(trained(), mode="graph") as program:
+            held = [program.submit() for _ in range(4)]
+            program.wait()
+            assert [step.result()["use"].tolist() for step in held] == [[k + 2.0] * 2 for k in range(4)]
+
+    hold()
+    monkeypatch.setattr(Buffers, "gpus", lambda buffers, names: set())
+    with pytest.raises(TaskFailedError, match="still read by"):
+        hold()
+
+
+def test_a_step_in_graph_mode_asks_only_for_streams_that_matter(
+    cuda: Callable[[int], FakeCuda], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """x on the host; y (cuda:0), z (cuda:1): while steps are under way the caller's streams have no part in them."""
+    fake = cuda(2)
+    work = Workload()
+    for device in ("cuda:0", "cuda:1"):
+        work.task(torch.neg, work.input(f"x{device[-1]}", torch.ones(2), device=device), name=f"y{device[-1]}")
+    plan = by_hand(work, machine("cuda:0", "cuda:1"), {"y0": "cuda:0/s0", "y1": "cuda:1/s0"})
+    asked: list[int] = []
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: asked.append(device) or fake.current[device])
+    with Program(plan, mode="graph") as program:
+        for _ in range(3):
+            program.submit()
+        asked.clear()
+        program.submit()
+        without, _ = list(asked), asked.clear()
+        program.submit(x1=torch.zeros(2))
+        assert (without, asked) == ([0], [0, 1])  # that which graphs are launched on; and that of the input
 
 
 def test_a_step_waits_first_and_tells_last(cuda: Callable[[int], FakeCuda]) -> None:
