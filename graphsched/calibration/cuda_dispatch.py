@@ -24,6 +24,7 @@ from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_across import across_figures
 from graphsched.calibration.graph_joins import peer_join_s
 from graphsched.calibration.graph_looks import look_figures
+from graphsched.calibration.step_times import step_figures
 from graphsched.executors.clocks import new_event
 
 CHAIN = 50
@@ -41,7 +42,7 @@ def cuda_dispatch(spinners: Sequence[Spinner]) -> dict[str, float]:
     figures |= single_figures(spinners, figures | {"tiny_s": chain_s(first, [new_stream(first.device)])})
     figures |= graph_figures(first, figures["call_s"]) | copy_edge_figures(spinners)
     figures |= company_figures(devices, figures["call_s"])
-    figures |= across_figures(devices, figures)
+    figures |= across_figures(devices, figures) | step_figures(devices, figures)
     if len(devices) > 1:
         figures |= {"graph_peer_join_s": peer_join_s(devices)} | look_figures(spinners)
     depth = queue_depth(first)

@@ -135,8 +135,8 @@ def figures_of(rows: Rows, gpus: int, known: Mapping[str, float]) -> dict[str, f
     }
 
 
-def program_of(devices: Sequence[int], build: Build) -> Program:
-    """One graph over these GPUs."""
+def program_of(devices: Sequence[int], build: Build, mode: str = "graph") -> Program:
+    """What `build` adds, over these GPUs; by default one graph."""
     work, names = Workload("across"), [f"cuda:{device}" for device in devices]
     lanes = build(work, names)
     ends = [(a, b) for a in names for b in names if a != b]
@@ -144,7 +144,7 @@ def program_of(devices: Sequence[int], build: Build) -> Program:
     links += tuple(Link("cpu", name, "pinned", 1e-5, 1e10) for name in names)
     here = Platform("here", (Device("cpu", "cpu"), *map(partial(Device, kind="cuda"), names)), links)
     placement = Placement([task.name for task in work.tasks], lanes)
-    return waking.awake(Program(build_plan(work, here, None, placement, scheduler="calibration"), mode="graph"))
+    return waking.awake(Program(build_plan(work, here, None, placement, scheduler="calibration"), mode=mode))
 
 
 def on_each(work: Workload, names: Sequence[str], lanes: int = 1) -> dict[str, str]:

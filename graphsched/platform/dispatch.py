@@ -65,6 +65,8 @@ class Dispatch(GraphCosts):
             seconds), ascending; empty: unknown.
         query_s: Asking once whether a lane is done, when it is.
         asked_s: The thread's return from waiting for what is over already; 0: unknown, as `sync_s`.
+        step_s, step_gpu_s: What a step takes the thread beyond the calls of its plan where steps follow one another;
+            what each GPU of the plan after the first adds to that.
         item_s: Host time of one launch inside a task of several.
     """
 
@@ -118,6 +120,8 @@ class Dispatch(GraphCosts):
     colds: tuple[tuple[int, float], ...] = ()
     query_s: float = 0.0
     asked_s: float = 0.0
+    step_s: float = 0.0
+    step_gpu_s: float = 0.0
     item_s: float = 4e-6
 
     def __post_init__(self) -> None:

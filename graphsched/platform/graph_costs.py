@@ -25,6 +25,7 @@ class GraphCosts:
             takes the thread where a graph is on two GPUs; a node starts only once the thread has come to it.
         graph_across_copy_s: What each copy between GPUs takes it there; 0: unknown, as long as an edge.
         graph_across_more_s: What an edge takes it longer with each GPU of the graph beyond two.
+        graph_step_s: `Dispatch.step_s` in graph mode, on however many GPUs.
         graph_other_device_s: `Dispatch.other_device_s` inside a graph; 0: unknown, as outside.
         graph_look_s: How often the GPU that a graph over several is launched on looks whether the others are done; 0:
             unknown, it sees each one's end after `graph_other_device_s`.
@@ -63,6 +64,7 @@ class GraphCosts:
     graph_across_edge_s: float = 0.0
     graph_across_copy_s: float = 0.0
     graph_across_more_s: float = 0.0
+    graph_step_s: float = 0.0
     graph_other_device_s: float = 0.0
     graph_look_s: float = 0.0
     graph_look_ahead_s: float = 0.0

@@ -12,13 +12,14 @@ HOST_CALLS = (
     "run_s", "copy_s", "copy_out_s", "peer_copy_s", "change_s", "free_s", "record_s", "wait_s", "device_wait_s",
     "switch_s", "device_switch_s", "timed_record_s", "handoff_s", "start_s", "first_s", "cold_s", "query_s", "asked_s",
     "blocking_in_s", "blocking_out_s", "fresh_out_s", "first_in_s", "first_out_s", "first_peer_s",
-    "copy_company_s", "copy_out_company_s", "peer_company_s", "put_s",
+    "copy_company_s", "copy_out_company_s", "peer_company_s", "put_s", "step_s", "step_gpu_s",
 )  # fmt: skip
 """Fields of `Dispatch` that are host time of the dispatching thread's calls."""
 
 GRAPH_LAUNCHES = (
     "graph_launch_s", "graph_launch_node_s", "graph_across_s", "graph_across_start_s", "graph_across_root_s",
     "graph_across_edge_s", "graph_across_copy_s", "graph_across_more_s", "graph_launch_event_s",
+    "graph_step_s",
 )  # fmt: skip
 """Fields of `Dispatch` that are the thread's time for launching a CUDA graph."""
 

@@ -1,6 +1,7 @@
 """Several runs of one plan, submitted one after another: what the next waits for in those before.
 
-The thread issues step k + 1 right after step k. A state that step k updated is read after its last
+The thread issues step k + 1 right after step k, and each takes it some time beyond its calls: `Dispatch.step_s`, in
+graph mode `graph_step_s`. A state that step k updated is read after its last
 update, and updated after step k's reads of it. Inputs and outputs have two buffers: on every lane, step
 k waits for all of step k - 2, at no cost to the thread. The first graph of step k + 1 starts when the last one of step
 k is over.
@@ -13,7 +14,7 @@ from __future__ import annotations
 from graphsched.plan import OUTSIDE, Plan
 from graphsched.plan.steps import carried_waits
 from graphsched.simulator.columns import Columns
-from graphsched.simulator.lane_costs import CUDA
+from graphsched.simulator.lane_costs import CUDA, WAIT
 
 
 def repeat(columns: Columns, plan: Plan, steps: int) -> dict[int, tuple[int, ...]]:
@@ -23,6 +24,7 @@ def repeat(columns: Columns, plan: Plan, steps: int) -> dict[int, tuple[int, ...
         Waits on the step before the last, which cost the thread nothing, by action.
     """
     n = len(plan)
+    _take_longer(columns, plan.mode)
     _carry(columns, _with_graphs_in_turn(carried_waits(plan), columns), n, steps)
     for name in ("lane", "kind", "call", "own_s", "call_s", "after_s", "launches", "work_s", "flags", "resource"):
         setattr(columns, name, getattr(columns, name) * steps)
@@ -43,6 +45,22 @@ def repeat(columns: Columns, plan: Plan, steps: int) -> dict[int, tuple[int, ...
         for k in range(2, steps)
         for first in firsts.values()
     }
+
+
+def _take_longer(columns: Columns, mode: str) -> None:
+    """Let the first call of a step take the thread what a step takes it beyond its calls, where GPUs are in use."""
+    costs, queues = columns.dispatch, columns.lanes.queue
+    gpus = {queues[lane] for lane in columns.lane if queues[lane] >= 0}
+    if not gpus:
+        return
+    longer_s = costs.graph_step_s if mode == "graph" else costs.step_s + costs.step_gpu_s * (len(gpus) - 1)
+    first = next(i for i, kind in enumerate(columns.kind) if kind != WAIT)
+    if columns.graphs is not None and (graph := columns.graphs.of[first]) != OUTSIDE:
+        columns.own_s[columns.graphs.first[graph]] += longer_s
+    elif columns.kind[first] == CUDA:
+        columns.own_s[first] += longer_s
+    else:
+        columns.call_s[first] += longer_s
 
 
 def _with_graphs_in_turn(carried: dict[int, tuple[int, ...]], columns: Columns) -> dict[int, tuple[int, ...]]:

@@ -97,6 +97,32 @@ def test_graphs_follow_each_other():
     assert graphs == pytest.approx([14, 28, 42], rel=1e-5)
 
 
+@pytest.mark.parametrize("first", ["run", "cpu"])
+def test_a_step_takes_the_thread_more_than_its_calls(first: str):
+    """Steps bound by the thread, t0 ──▶ t1: on two GPUs or, t0, on a lane of the CPU; a single run has none of it."""
+    lanes = {"t0": "cpu/w0" if first == "cpu" else "cuda:1/s0", "t1": "cuda:0/s0"}
+    costs = {"step_s": 100.0, "step_gpu_s": 7.0}
+    without, plan = (planned(chain(2, 0.0), platform(dispatch=replace(FREE, **c)), lanes) for c in ({}, costs))
+    each = 100 if first == "cpu" else 107
+    more = [predict(plan, steps=n).makespan_s - predict(without, steps=n).makespan_s for n in (1, 2, 5)]
+    assert more == [0, 2 * each, 5 * each]
+    off = [predict(p, steps=3, model=Model(dispatch=False)).makespan_s for p in (plan, without)]
+    assert off[0] == off[1]
+
+
+@pytest.mark.parametrize("on_cpu", [False, True])
+def test_a_step_takes_the_thread_more_than_its_graphs(on_cpu: bool):
+    """t0 ──▶ t1 ──▶ t2 on two GPUs, or t1 on a lane of the CPU between two graphs: as much on one GPU as on two."""
+    lanes = {"t0": "cuda:0/s0", "t1": "cpu/w0" if on_cpu else "cuda:1/s0", "t2": "cuda:0/s0"}
+    costs = {"graph_step_s": 100.0, "step_s": 3.0, "step_gpu_s": 7.0}
+    without, plan = (planned(chain(3, 0.0), platform(dispatch=replace(FREE, **c)), lanes) for c in ({}, costs))
+    more = [
+        predict(plan, mode="graph", steps=n).makespan_s - predict(without, mode="graph", steps=n).makespan_s
+        for n in (1, 2, 5)
+    ]
+    assert more == pytest.approx([0, 200, 500])
+
+
 @pytest.mark.parametrize("steps", [1, 2, 5])
 def test_the_thread_goes_on_without_a_pause(steps: int):
     """A host-bound chain: one issue after another, over all steps, and one wait at the end."""

@@ -37,10 +37,10 @@ class RankBuffers(Buffers):
         """Whether it is this rank that gives the value of a state or a result."""
         return self._holder[name] == self._rank or (self._holder[name] == EVERYWHERE and self._rank == 0)
 
-    def load(self, inputs: Mapping[str, Any]) -> None:
+    def load(self, inputs: Mapping[str, Any]) -> set[int]:
         """As `Buffers.load`; inputs of other ranks are checked, and left to these."""
         self._check_elsewhere(inputs, "input")
-        super().load(self._of_this_rank(inputs))
+        return super().load(self._of_this_rank(inputs))
 
     def states(self) -> dict[str, Any]:
         """Clones of the states that lie here as they are now."""
