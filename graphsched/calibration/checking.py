@@ -8,7 +8,8 @@ differ by.
 
 Not modelled: costs of a workload's operations, whose code a platform does not hold; `profile` measures them again.
 Other calls' host time, which is measured in units of the tiny operation's, is not measured again, nor are edges to
-copies; what dispatch has as tables (`Dispatch.colds`, `graph_starts`, …) is not compared.
+copies, joins with them, graphs of several lanes or GPUs, and steps; what dispatch has as tables (`Dispatch.colds`,
+`graph_starts`, …) is not compared.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from graphsched.calibration.cpu_links import copy_points, shared_memory
 from graphsched.calibration.cuda_calls import tiny_call_s
 from graphsched.calibration.cuda_clock import Spinner
 from graphsched.calibration.cuda_dispatch import chain_figures, idle_figures
-from graphsched.calibration.cuda_graphs import graph_figures
+from graphsched.calibration.cuda_graphs import sampled_figures
 from graphsched.calibration.cuda_together import Together
 from graphsched.calibration.cuda_ways import Bench, warm_all, way_of_link, way_s
 from graphsched.calibration.patterns import pattern_bytes_per_s, pattern_label, sampled_patterns
@@ -185,7 +186,7 @@ def sampled_dispatch(spinners: Sequence[Spinner]) -> dict[str, float]:
     """Fields of `Dispatch`, in seconds: a tiny operation's call, waits on the device, returns, replays of graphs."""
     first = spinners[0]
     figures = {"call_s": tiny_call_s(first.device)} | chain_figures(spinners)
-    return figures | idle_figures(first, IDLE_REPEATS) | graph_figures(first, figures["call_s"])
+    return figures | idle_figures(first, IDLE_REPEATS) | sampled_figures(first, figures["call_s"])
 
 
 def _link_rows(platform: Platform, bench: Bench, link: Link) -> Iterator[Drift]:

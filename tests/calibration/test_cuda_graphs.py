@@ -14,7 +14,7 @@ from graphsched.calibration import cuda_graphs as module
 from graphsched.calibration import graph_copies
 from graphsched.calibration.cuda_calls import tiny_call_s
 from graphsched.calibration.cuda_clock import Spinner
-from graphsched.calibration.cuda_graphs import LANES, SIZES, graph_figures
+from graphsched.calibration.cuda_graphs import LANES, SIZES, graph_figures, sampled_figures
 from graphsched.calibration.graph_replays import Replay
 from graphsched.errors import ExecutionError
 from graphsched.platform import Dispatch
@@ -150,11 +150,11 @@ class FakeGraphs:
         return (plain + t.back) * 1e-6, (stamped + t.back) * 1e-6
 
 
-def found(patch: pytest.MonkeyPatch, **times: Any) -> dict[str, Any]:
-    """Microseconds of all figures where graphs take these times."""
+def found(patch: pytest.MonkeyPatch, *, everything: bool = True, **times: Any) -> dict[str, Any]:
+    """Seconds of all figures, or of a sample, where graphs take these times."""
     FakeGraphs(patch, Played(**times))
     spinner: Spinner = SimpleNamespace(device=0)  # type: ignore[assignment]
-    return graph_figures(spinner, 6e-6)
+    return (graph_figures if everything else sampled_figures)(spinner, 6e-6)
 
 
 def us(figures: dict[str, Any], *names: str) -> list[float]:
@@ -272,6 +272,20 @@ def test_copies_in_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     assert copies.allowed == [("cuda:0", "cuda:1")]
     assert set(copies.made) == {("peer", 4096)}
+
+
+def test_a_sample_says_the_same_of_one_lane(monkeypatch: pytest.MonkeyPatch) -> None:
+    played = []
+    wanted: dict[str, Any]
+    for wanted in ({}, {"everything": False}, {"everything": False, "stamp": -1.0}):
+        with monkeypatch.context() as patch:
+            played.append(found(patch, **wanted))
+    everything, sampled, without_stamps = played
+    left_out = {"graph_lane_s", "graph_rates", "graph_stamps", "graph_event_rates"}
+    assert set(everything) - set(sampled) == left_out | {"graph_copy_join_s"}
+    same = set(sampled) - {"graph_starts"}
+    assert {name: sampled[name] for name in same} == {name: pytest.approx(everything[name], rel=0.05) for name in same}
+    assert without_stamps["graph_stamp_s"] == 0.0
 
 
 @pytest.mark.parametrize("host", [{"gpus": 1}, {"gpus": 2, "linked": False}])
