@@ -243,7 +243,8 @@ class Thread:
                     self.needs = j
                     return False
                 time = max(time, self._end_s[j])
-            first_s = time + self._own_s[i]
+            cold_s = max(self.cold_s, self._columns.dispatch.cold_after_s(time - begun))
+            first_s = time + cold_s + self._own_s[i]
             self.time = first_s + (graphs.longer_s[k] if graphs.longer_s else 0.0)
             self.stream, self.cold_s = -1, 0.0
             self._replays[k] = begun, self.time, first_s + self._launch_s + graphs.later_s[k]

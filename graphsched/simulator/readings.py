@@ -131,14 +131,15 @@ class Readings:
         graphs = self._columns.graphs
         assert graphs is not None
         k, pause_s = graphs.of[first], self.pause_s.get(first, 0.0)
-        self._cold_s = 0.0
         begun_s = max([time - pause_s, *(self._end_s[j] for j in graphs.needs[k])])
+        cold_s = max(self._cold_s, self._dispatch.cold_after_s(begun_s - (time - pause_s)))
+        self._cold_s = 0.0
         first_s = self._issued_s[first]
         if self.longer_s:
             self.longer_s[k] = min(self.longer_s[k], max(0.0, first_s - begun_s - pause_s))
             first_s -= self.longer_s[k]
         ready_s = first_s + self._dispatch.launch_s + graphs.later_s[k]
-        self.own_s[first] = first_s - begun_s - pause_s
+        self.own_s[first] = first_s - begun_s - pause_s - cold_s
         modelled_s = ready_s
         ready_s = min(modelled_s, *(self._start_s[i] for i in self._held[k]))
         ready_s = max(ready_s, begun_s + pause_s)  # its events were launched sooner than the model has it

@@ -1,15 +1,18 @@
-"""Runs without timing events, as repeats of a plan follow each other.
+"""Runs of a plan as repeats follow each other.
 
-The first call of a run comes behind the wait that ended the run before, and finds the processor's caches as cold as
-any call behind such a wait. A run that begins with a call to a stream is as much later as a whole; one that begins
-otherwise is simulated again.
+The first call of a run, or the launch of its first CUDA graph, comes behind the wait that ended the run before, and
+finds the processor's caches as cold as any call behind such a wait. A run that begins with a call to a stream is as
+much later as a whole; one that begins otherwise is simulated again. Where CUDA graphs hold actions this is so with
+timing events, too; in streams the first calls of a run with events have a figure of their own (`Dispatch.start_s`).
 
-Not modelled: first launches of CUDA graphs behind long waits; ranks of several processes; what a look at the yardstick
-between two runs leaves of the caches.
+Not modelled: ranks of several processes; what a look at the yardstick between two runs leaves of the caches.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from graphsched.plan import OUTSIDE
 from graphsched.simulator.columns import Columns
 from graphsched.simulator.dispatch import Thread
 from graphsched.simulator.engine import Engine
@@ -42,8 +45,17 @@ def run_again(columns: Columns) -> tuple[Engine, float]:
 def first_cold_s(columns: Columns, engine: Engine) -> float:
     """What the first call of a run takes longer for the wait at the end of the one before, which `engine` has run."""
     thread, costs = engine.thread, columns.dispatch
-    if not isinstance(thread, Thread) or columns.graphs is not None or CUDA not in columns.kind:
+    if not isinstance(thread, Thread) or CUDA not in columns.kind:
         return 0.0
     waited_s = max(engine.end_s) - thread.time
     known_s = costs.cold_after_s(costs.launch_s + TINY_S)
     return max(0.0, max(thread.cold_s, costs.cold_after_s(waited_s)) - known_s)
+
+
+def with_cold_launch(columns: Columns, cold_s: float) -> Columns:
+    """`columns` whose first launch of a CUDA graph, or call to a stream, takes the thread so much longer."""
+    first, own_s = columns.kind.index(CUDA), list(columns.own_s)
+    if columns.graphs is not None and (graph := columns.graphs.of[first]) != OUTSIDE:
+        first = columns.graphs.first[graph]
+    own_s[first] += cold_s
+    return replace(columns, own_s=own_s)

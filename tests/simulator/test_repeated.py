@@ -1,4 +1,4 @@
-"""Repeats without timing events: the first call comes behind the wait that ended the run before."""
+"""Repeats: the first call, or launch, comes behind the wait that ended the run before."""
 
 from __future__ import annotations
 
@@ -60,10 +60,31 @@ def test_a_task_of_the_cpu_at_the_end_does_not_warm_the_thread(last_us: float) -
     assert predict(plan).makespan_s * 1e6 == pytest.approx(9000 + last_us + COLD_US[9000] - KNOWN_US)
 
 
-def test_launches_of_graphs_are_measured_behind_waits() -> None:
-    plan = {c: planned(workload({"a": 1e-3}), platform(dispatch=c), {"a": "cuda:0/s0"}) for c in (COLD, FREE)}
-    cold, free = (predict(plan[costs], mode="graph").makespan_s for costs in (COLD, FREE))
-    assert cold == free
+@pytest.mark.parametrize("work_us", COLD_US)
+def test_the_launch_of_a_graph_is_as_cold_as_a_call(work_us: float) -> None:
+    """a -> b in one graph: the thread waits for both; with timing events, too."""
+    work = workload({"a": work_us * 1e-6, "b": 0.0}, [("a", "b", 0)])
+    plans = [planned(work, platform(dispatch=c), dict.fromkeys("ab", "cuda:0/s0")) for c in (COLD, FREE)]
+    cold, free = (predict(plan, mode="graph") for plan in plans)
+    waited_us = free.makespan_s * 1e6 - FREE.graph_launch_s * 1e6
+    more_us = COLD.cold_after_s(waited_us * 1e-6) * 1e6 - KNOWN_US
+    assert (cold.makespan_s - free.makespan_s) * 1e6 == pytest.approx(more_us)
+    assert (cold.timed_makespan_s - free.timed_makespan_s) * 1e6 == pytest.approx(more_us)
+    assert (cold.start_s - free.start_s) * 1e6 == pytest.approx([more_us, more_us])
+    assert more_us > 0
+    off = [predict(plan, mode="graph", model=Model(dispatch=False)).makespan_s for plan in plans]
+    assert off[0] == off[1]
+
+
+def test_the_launch_of_a_graph_behind_a_task_of_the_cpu_is_cold() -> None:
+    """g (1 µs) ──▶ c on the CPU for 200 µs ──▶ h (1 µs): the thread waits for c, and at the end hardly at all."""
+    work = workload({"g": 1e-6, "c": 2e-4, "h": 1e-6}, [("g", "c", 0), ("c", "h", 0)])
+    lanes = {"g": "cuda:0/s0", "c": "cpu/w0", "h": "cuda:0/s0"}
+    cold, free = (predict(planned(work, platform(dispatch=c), lanes), mode="graph") for c in (COLD, FREE))
+    waited_s = free.end_s[cold.plan.index_of["c"]] - free.issue_end_s[cold.plan.index_of["g"]]
+    more_s = COLD.cold_after_s(waited_s)
+    assert cold.makespan_s - free.makespan_s == pytest.approx(more_s, rel=0.05)
+    assert more_s > 1e-5
 
 
 def test_without_gpus_nothing_is_cold() -> None:
