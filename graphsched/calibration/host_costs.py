@@ -14,7 +14,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from graphsched.calibration.cold_calls import ColdCalls
+from graphsched.calibration.cold_calls import SHORT_WAITS_US, ColdCalls
 from graphsched.calibration.cuda_calls import Yardstick
 from graphsched.calibration.cuda_clock import new_stream
 from graphsched.calibration.fitting import median
@@ -144,7 +144,7 @@ def in_company(calls: Calls, others: Program, company: Company) -> tuple[float, 
     """
     stream, ratios = new_stream(company.device), []
     for number in range(COMPANY_SAMPLES + 1):
-        cold_s = company.cold_calls.sample_s()[-1]
+        cold_s = company.cold_calls.sample_s(SHORT_WAITS_US)[-1]
         unit_s, call = company.yardstick.sample_s(), calls[number % len(calls)]
         far_s, near_s = (_behind_s(others, call, stream, company.device) for _ in range(2))
         ratios.append([seconds / unit_s for seconds in (far_s, near_s, cold_s)])

@@ -200,5 +200,8 @@ LONG_WAIT_S = 2e-5
 COLDEST_S = 1e-3
 """Length of wait beyond which no call is taken to be colder: none was seen after longer ones."""
 
+COMPANY_WAIT_S = 2e-4
+"""Length of the wait that `TaskCost.cold_s` was measured after."""
+
 BLOCKING_BYTES = 4096
 """What the copies of `Dispatch.blocking_in_s` and its like carry."""

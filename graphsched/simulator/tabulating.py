@@ -9,6 +9,7 @@ from graphsched.costs import TaskCost
 from graphsched.errors import PlanError
 from graphsched.plan import OUTSIDE, Plan, Segments, launching_lane, segments_of, stamped
 from graphsched.platform import Dispatch
+from graphsched.platform.dispatch import COMPANY_WAIT_S
 from graphsched.simulator.cache_states import inputs_longer_s
 from graphsched.simulator.columns import ALONE, NEEDS_CPU, SEVERAL, CallCompany, Columns
 from graphsched.simulator.copying import fill_copies
@@ -159,11 +160,11 @@ def _fill_launches(columns: Columns, costs: Mapping[int, TaskCost], *, calls: bo
 def _fill_company(columns: Columns, costs: Mapping[int, TaskCost], known: Sequence[int]) -> None:
     """What calls of `known` take longer beside others: the more, the longer a run is, and the colder calls are now."""
     dispatch, call_s = columns.dispatch, columns.dispatch.call_s
-    row_s = sum(columns.call_s[i] + columns.own_s[i] for i in costs)
+    row_s, cold_s = sum(columns.call_s[i] + columns.own_s[i] for i in costs), dispatch.cold_after_s(COMPANY_WAIT_S)
     for i in known:
         cost = costs[i]
         pace = cost.pace_at(call_s) if call_s else 1.0
-        cold_pace = cost.cold_pace_at(call_s, dispatch.colds[-1][1]) if dispatch.colds else pace
+        cold_pace = cost.cold_pace_at(call_s, cold_s) if dispatch.colds else pace
         company_s = cost.company_after(row_s / call_s if call_s else math.inf)
         columns.company[i] = CallCompany(company_s * cold_pace, cost.switching_s * pace, own_code=True)
 

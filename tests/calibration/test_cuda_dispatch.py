@@ -66,7 +66,7 @@ def test_events_beside_copies_take_longer_on_this_gpu() -> None:
 
 @pytest.mark.parametrize("gpus", [1, 2])
 def test_figures_of_all_parts_are_put_together(gpus: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = ["call", "chain", "idle", "single", "graph", "copy_edge", "company", "across", "look"]
+    parts = ["call", "chain", "idle", "single", "graph", "copy_edge", "company", "across", "step", "look"]
     for part in parts:
         monkeypatch.setattr(module, f"{part}_figures", lambda *_, part=part: {f"{part}_s": 1.0, "call_s": 2.0})
     for name in ("chain_s", "peer_join_s", "new_stream"):

@@ -39,7 +39,7 @@ class Host:
         self.streams = 0
         for name, thing in (
             ("Yardstick", lambda device: SimpleNamespace(sample_s=self.yardstick, close=lambda: None)),
-            ("ColdCalls", lambda device: SimpleNamespace(sample_s=lambda: (0.0, self.pace * COLD_S))),
+            ("ColdCalls", lambda device: SimpleNamespace(sample_s=lambda waits_us: (0.0, self.pace * COLD_S))),
             ("program_of", self.program_of),
             ("new_stream", self.new_stream),
         ):

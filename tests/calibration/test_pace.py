@@ -42,7 +42,7 @@ def test_calls_after_waits_are_those_measured_now() -> None:
 def test_a_meter_takes_the_yardstick_and_calls_after_waits_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A core that slows down while something runs: the middle of what was seen counts."""
     seen = iter([1.0, 4.0, 2.0])
-    colder = iter([(1.0, 8.0), (3.0, 5.0), (2.0, 7.0)])
+    colder = iter([(1.0, 8.0, 9.0), (3.0, 5.0, 6.0), (2.0, 7.0, 8.0)])
     closed: list[int] = []
     asked: list[int] = []
 
@@ -70,7 +70,7 @@ def test_a_meter_takes_the_yardstick_and_calls_after_waits_again_and_again(monke
         meter.take()
     meter.close()
     assert (meter.call_s, closed) == (2.0, [1])
-    assert (meter.colds, asked) == (((20, 2.0), (200, 7.0)), [1])
+    assert (meter.colds, asked) == (((20, 2.0), (200, 7.0), (1000, 8.0)), [1])
 
 
 def test_without_a_gpu_or_a_yardstick_there_is_no_pace() -> None:
