@@ -15,7 +15,6 @@ RESULTS = Path(__file__).parents[2] / "experiments" / "results"
 HOSTS = [  # all of four GPUs, by a run that was recorded on each; how much predictions may be off, and how many
     ("h100-80gb-hbm3-x4/ring", 0.01, 3),
     ("h100-80gb-hbm3-x4/lenet_data_parallel", 0.01, 4),
-    ("h100-80gb-hbm3-x4/kvstore", 0.01, 4),
     ("h200-x4/resnet18_data_parallel", 0.01, 4),
     ("h200-x4/kvstore", 0.01, 4),
     ("h200-x4/complex_graph-4-gpus", 0.06, 3),  # the other copies of a GPU move on while the first drains
