@@ -54,6 +54,7 @@ def test_overlap_is_predicted_anywhere_from_measured_costs_and_to_the_byte(platf
 def test_every_recorded_run_is_read_and_predicted_again() -> None:
     paths = find_runs([RESULTS])
     assert {path.parent.name for path in paths} == {
+        "h100-80gb-hbm3-x1",
         "h100-80gb-hbm3-x2",
         "h100-80gb-hbm3-x4",
         "h200-x1",
