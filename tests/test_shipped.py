@@ -51,6 +51,7 @@ def test_overlap_is_predicted_anywhere_from_measured_costs_and_to_the_byte(platf
     assert by_label["overlapped"] < 1.02 * by_label["products alone"]  # the copies hide behind the products
 
 
+@pytest.mark.timeout(600)
 def test_every_recorded_run_is_read_and_predicted_again() -> None:
     paths = find_runs([RESULTS])
     assert {path.parent.name for path in paths} == {

@@ -13,6 +13,8 @@ from graphsched.records import find_runs, load_run
 RESULTS = Path(__file__).resolve().parents[2] / "experiments" / "results"
 MODEST = 3_000  # actions up to which a case is taken
 
+pytestmark = pytest.mark.timeout(600)  # all recorded runs, compared once
+
 
 def comparisons() -> Iterator[Comparison]:
     for path in find_runs([RESULTS]):
