@@ -63,7 +63,7 @@ def graph_figures(spinner: Spinner, call_s: float) -> dict[str, Any]:
 
 
 def sampled_figures(spinner: Spinner, call_s: float) -> dict[str, Any]:
-    """Some of `graph_figures`, in a tenth of the time: launches, nodes, edges, events, stamps and copies of one lane.
+    """Some of `graph_figures`, in a fifth of the time: launches, nodes, edges, events, stamps and copies of one lane.
 
     Its table of starts is coarse.
     """

@@ -38,23 +38,23 @@ def step_figures(devices: Sequence[int], known: Mapping[str, float]) -> dict[str
         known: Has other fields of `Dispatch`: ``call_s``, the pace that times are told at, ``graph_launch_s`` and
             ``graph_launch_node_s``.
     """
-    first, further = devices[:1], len(devices) - 1
     rows = {
-        "once": program_of(first, partial(rounds_over, rounds=1), mode="eager"),
-        "often": program_of(first, partial(rounds_over, rounds=ROUNDS), mode="eager"),
-        "graph": program_of(first, partial(rounds_over, rounds=1)),
+        "once": (devices[:1], 1, "eager"),
+        "often": (devices[:1], ROUNDS, "eager"),
+        "graph": (devices[:1], 1, "graph"),
     }
-    if further:
-        rows["all once"] = program_of(devices, partial(rounds_over, rounds=1), mode="eager")
-        rows["all often"] = program_of(devices, partial(rounds_over, rounds=ROUNDS), mode="eager")
+    if len(devices) > 1:
+        rows |= {"all once": (devices, 1, "eager"), "all often": (devices, ROUNDS, "eager")}
     with ExitStack() as stack:
         yardstick = stack.enter_context(closing(Yardstick(devices[0])))
-        for row in rows.values():
-            stack.enter_context(row)
+        made = {
+            name: stack.enter_context(program_of(gpus, partial(rounds_over, rounds=rounds), mode=mode))
+            for name, (gpus, rounds, mode) in rows.items()
+        }
         stack.enter_context(no_collector())
-        turns = [_turn(rows, yardstick, known["call_s"]) for _ in range(TURNS)]
+        turns = [_turn(made, yardstick, known["call_s"]) for _ in range(TURNS)]
     taken_s = {name: median([turn[name] for turn in turns]) for name in rows}
-    return figures_of(taken_s, further, known)
+    return figures_of(taken_s, len(devices) - 1, known)
 
 
 def figures_of(taken_s: Mapping[str, float], further: int, known: Mapping[str, float]) -> dict[str, float]:
