@@ -19,7 +19,7 @@ from graphsched.calibration.graph_rows import TINY_ELEMENTS
 
 NODES = 80  # tiny ones, of the longer row
 LEAST_S = 5e-6  # that a kernel takes to write half a cache
-TOLD = 0.3  # of the way from one level to the other: half of what is found below is noise
+TOLD = 0.3  # of the way from one level to the other: less is taken for noise
 
 
 def pushed_bytes(call: Callable[[], Any], device: int, alone_s: float, nbytes: int) -> int:
