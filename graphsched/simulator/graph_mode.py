@@ -100,6 +100,8 @@ def inside(columns: Columns, i: int) -> bool:
 
 def latencies_s(columns: Columns, i: int) -> list[float]:
     """By lane, the latency of a wait of action `i` for an action there."""
+    if i in columns.handovers:
+        return columns.handovers[i]
     lanes, flags = columns.lanes, columns.flags[i]
     if flags & PASSED:
         return [0.0] * len(lanes.kind)

@@ -4,7 +4,7 @@ The thread issues step k + 1 right after step k, and each takes it some time bey
 graph mode `graph_step_s`. A state that step k updated is read after its last
 update, and updated after step k's reads of it. Inputs and outputs have two buffers: on every lane, step
 k waits for all of step k - 2, at no cost to the thread. The first graph of step k + 1 starts when the last one of step
-k is over.
+k is over (`simulator.handover`).
 
 Not modelled: that the thread itself waits for step k - 2; that steps do not overlap where a plan returns a state.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 from graphsched.plan import OUTSIDE, Plan
 from graphsched.plan.steps import carried_waits
 from graphsched.simulator.columns import Columns
+from graphsched.simulator.handover import handovers
 from graphsched.simulator.lane_costs import CUDA, WAIT
 
 
@@ -25,7 +26,11 @@ def repeat(columns: Columns, plan: Plan, steps: int) -> dict[int, tuple[int, ...
     """
     n = len(plan)
     _take_longer(columns, plan.mode)
-    _carry(columns, _with_graphs_in_turn(carried_waits(plan), columns), n, steps)
+    waits, latencies_s = handovers(columns)
+    carried = carried_waits(plan)
+    carried |= {i: tuple(dict.fromkeys((*carried.get(i, ()), *before))) for i, before in waits.items()}
+    columns.handovers = {k * n + i: row for k in range(1, steps) for i, row in latencies_s.items()}
+    _carry(columns, carried, n, steps)
     for name in ("lane", "kind", "call", "own_s", "call_s", "after_s", "launches", "work_s", "flags", "resource"):
         setattr(columns, name, getattr(columns, name) * steps)
     fields = ("company", "curve_of", "threads_of", "moved", "routes", "held", "engine_of", "shares")
@@ -61,26 +66,6 @@ def _take_longer(columns: Columns, mode: str) -> None:
         columns.own_s[first] += longer_s
     else:
         columns.call_s[first] += longer_s
-
-
-def _with_graphs_in_turn(carried: dict[int, tuple[int, ...]], columns: Columns) -> dict[int, tuple[int, ...]]:
-    """`carried`, and what the first actions of the first graph wait for: the last ones of the last, on other lanes."""
-    if columns.graphs is None:
-        return carried
-    firsts: dict[int, int] = {}
-    lasts: dict[int, int] = {}
-    for i, graph in enumerate(columns.graphs.of):
-        if graph == OUTSIDE or columns.kind[i] != CUDA:
-            continue
-        if graph == 0:
-            firsts.setdefault(columns.lane[i], i)
-        if graph == len(columns.graphs.first) - 1:
-            lasts[columns.lane[i]] = i
-    found = dict(carried)
-    for lane, i in firsts.items():
-        others = [j for other, j in lasts.items() if other != lane]
-        found[i] = tuple(dict.fromkeys((*found.get(i, ()), *others)))
-    return found
 
 
 def _carry(columns: Columns, carried: dict[int, tuple[int, ...]], n: int, steps: int) -> None:
