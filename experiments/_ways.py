@@ -27,12 +27,16 @@ cuda: Any = torch.cuda  # parts of it have no type hints
 
 
 def plain_ways(net: Network, platform: gs.Platform, device: str, modes: Sequence[str] = COMPILED) -> list[Way]:
-    """Plain PyTorch; on a GPU also a CUDA graph of it on one stream, and torch.compile in its `modes`."""
+    """Plain PyTorch; on a GPU also torch.compile in its `modes`, and a CUDA graph of it on one stream.
+
+    Ways are made ready in this order. torch.compile's own graphs come first: as they are recorded torch gives back the
+    memory that cuBLAS works in on all streams, and a graph that was captured before would go on to use it.
+    """
     ways = [Way("plain PyTorch", functools.partial(_plain, net, platform, device))]
     if not device.startswith("cuda"):
         return ways
-    ways.append(Way("one-stream CUDA graph", functools.partial(_captured, net, device)))
-    return ways + [Way(f"torch.compile, {mode}", functools.partial(_compiled, net, device, mode)) for mode in modes]
+    ways += [Way(f"torch.compile, {mode}", functools.partial(_compiled, net, device, mode)) for mode in modes]
+    return [*ways, Way("one-stream CUDA graph", functools.partial(_captured, net, device))]
 
 
 def schedulers_there(platform: gs.Platform, device: str, lanes: int) -> dict[str, dict[str, Any]]:

@@ -37,7 +37,8 @@ def measured_peaks(
     """The peak of each GPU from the making of a program of `plan` to the end of its run, as in `Plan.peak_memory`.
 
     That of a second program: with the first one libraries take what they keep. Torch's cache is emptied before each.
-    States and torch's random numbers are as before afterwards.
+    States and torch's random numbers are as before afterwards. Workspaces of cuBLAS are given back first: programs in
+    graph mode that were made before would go on to use them, and must not be run again.
 
     Raises:
         TaskFailedError: A task raised.

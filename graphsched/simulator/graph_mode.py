@@ -105,7 +105,11 @@ def latencies_s(columns: Columns, i: int) -> list[float]:
     lanes, flags = columns.lanes, columns.flags[i]
     if flags & PASSED:
         return [0.0] * len(lanes.kind)
-    return (lanes.chained_s if flags & CHAINED else lanes.latency_s)[columns.lane[i]]
+    found = (lanes.chained_s if flags & CHAINED else lanes.latency_s)[columns.lane[i]]
+    if i in columns.by_chance_s:
+        longer_s = columns.by_chance_s[i]
+        found = [latency_s + longer_s.get(lane, 0.0) for lane, latency_s in enumerate(found)]
+    return found
 
 
 def copy_shift_s(copy: Copy, link: Link, plan: Plan) -> float:

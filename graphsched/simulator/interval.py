@@ -84,18 +84,19 @@ class Figure(NamedTuple):
     deviation: float
 
 
-def interval(plan: Plan, columns: Columns) -> tuple[float, float]:
+def interval(plan: Plan, columns: Columns, chance_s: float = 0.0) -> tuple[float, float]:
     """Bounds of the makespan without timing events, in seconds; 90 % of what is measured lies between.
 
     Args:
         columns: Of `plan`, of several steps of it perhaps.
+        chance_s: Standard deviation of makespans by what hangs on chance (`simulator.chance`).
     """
     columns = without_events(columns)
     engine, makespan_s = run_again(columns)
     other_s = deviation_s(plan, columns, chain(columns, engine))
     faster_s, slower_s = (run_again(_with_host(columns, 1 + way))[1] for way in (-HOST, HOST))
-    below_s = math.hypot(other_s, max(0.0, makespan_s - faster_s))
-    above_s = math.hypot(other_s, max(0.0, slower_s - makespan_s))
+    below_s = math.hypot(other_s, chance_s, max(0.0, makespan_s - faster_s))
+    above_s = math.hypot(other_s, chance_s, max(0.0, slower_s - makespan_s))
     return bounds(makespan_s, below_s, above_s)
 
 

@@ -31,6 +31,8 @@ class Model:
         joins: Tasks in CUDA graphs start later where they wait for a copy of another engine beside their lane's last.
         looks: The GPU that a graph over several is launched on sees that the others are done when it looks, now and
             then. Off: after the latency of an edge between GPUs.
+        chance: What tasks in CUDA graphs wait for on another GPU is seen sooner or later by chance; the median of
+            several simulations stands for all. Off: always as on average.
         cache: Tasks in CUDA graphs take longer or shorter where their inputs were just written, or have left the cache.
         company: They take longer behind tasks of other kinds.
         interpreter: Threads of CPU lanes and the one that hands them tasks hold the interpreter's lock in turn, where
@@ -58,6 +60,7 @@ class Model:
     blocking: bool = True
     joins: bool = True
     looks: bool = True
+    chance: bool = True
     cache: bool = True
     company: bool = True
     interpreter: bool = True

@@ -10,6 +10,7 @@ import numpy as np
 from graphsched.errors import DeadlockError, ScheduleError
 from graphsched.garbage import collector_off
 from graphsched.plan import Plan, check_capturable
+from graphsched.simulator.chance import with_chance
 from graphsched.simulator.columns import Columns
 from graphsched.simulator.host_calls import without_events
 from graphsched.simulator.interval import interval
@@ -87,11 +88,13 @@ def tabulated(plan: Plan, steps: int, model: Model) -> tuple[Columns, tuple[str,
 
 
 def _interval(plan: Plan, steps: int, model: Model) -> tuple[float, float]:
-    return interval(plan, tabulated(plan, steps, model)[0])
+    columns, chance_s = with_chance(tabulated(plan, steps, model)[0], model)
+    return interval(plan, columns, chance_s)
 
 
 def _timeline(plan: Plan, columns: Columns, estimated: tuple[str, ...], model: Model) -> Timeline:
     n = len(plan)
+    columns, _ = with_chance(columns, model)
     timed, makespan_s = run_again(without_events(columns))
     timed_makespan_s = makespan_s
     if model.timing:

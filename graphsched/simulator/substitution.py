@@ -21,6 +21,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Literal
 
+from graphsched.simulator.chance import with_chance
 from graphsched.simulator.columns import ALONE, LOADED, Columns
 from graphsched.simulator.graph_mode import inside
 from graphsched.simulator.interpreter_lock import without_lock
@@ -65,6 +66,7 @@ class Substitution:
         """
         columns, _ = tabulate(measured.plan, model)
         finish(columns, {}, model)
+        columns, _ = with_chance(columns, model)
         self.columns, engine, _ = run_with_events(columns, measured.plan)
         self._found = Readings(measured.plan, self.columns, measured)
         self._look_s = sum(finished_s(self.columns, engine)) - sum(finished_s(_without_looks(self.columns), engine))

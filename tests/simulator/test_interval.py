@@ -112,7 +112,7 @@ def test_latencies_in_graphs_have_a_spread_of_their_own() -> None:
     """a on one GPU → b on another, next to no time but the edge's and that of the join at the end: 1 s each."""
     lanes, where = {"a": "cuda:0/s0", "b": "cuda:1/s0"}, platform(dispatch=replace(FREE, graph_other_device_s=1.0))
     plan = of_durations({"a": 1e-6, "b": 1e-6}, [("a", "b", 0)], where, lanes)
-    line = predict(replace(plan, mode="graph"), mode="graph")
+    line = predict(replace(plan, mode="graph"), mode="graph", model=Model(chance=False))
     assert spread(line) == pytest.approx([LATENCY_IN_GRAPHS / 2] * 2, rel=1e-3)
 
 
