@@ -1,7 +1,7 @@
 """The CUDA graphs of a plan as the simulator sees them: what each holds, and what it and others wait for.
 
-Not modelled: what a graph takes to follow another of its own run (`simulator.handover` is for steps); recording the event
-of its end.
+Not modelled: what a graph takes to follow another of its own run (`simulator.handover` is for steps); recording the
+event of its end.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from graphsched.costs import Costs
 from graphsched.errors import CostError, PlatformError, ScheduleError
-from graphsched.plan import Lane, Placement, build_plan
+from graphsched.plan import Lane, Placement, Plan, build_plan
 from graphsched.platform import Platform
 from graphsched.simulator import Model, predict
 from graphsched.workload import Workload
@@ -19,6 +19,11 @@ REFUSED = (ScheduleError, PlatformError, CostError)
 
 UNTIMED = Model(timing=False)
 """Everything but a second simulation with timing events; `makespan_s` is the same."""
+
+ON_AVERAGE = Model(timing=False, chance=False)
+"""One simulation where `UNTIMED` takes several, see `simulator.chance`."""
+
+WORTH = 1.1  # times the least seconds so far: what takes longer than that on average is simulated no further
 
 WITHOUT_DISPATCH = Model(
     dispatch=False, launch_queue=False, waits=False, timing=False, blocking=False, pace=False
@@ -43,6 +48,8 @@ class Trial:
 class Trials:
     """Simulates placements of one workload, until a number of simulations is used up.
 
+    What hangs on chance counts for those that may be the best (`WORTH`); others have their seconds on average.
+
     Attributes:
         mode: How the plan is to run: ``eager`` or ``graph``.
         left: Simulations left.
@@ -54,6 +61,7 @@ class Trials:
     mode: str
     left: int
     _known: dict[tuple[object, ...], float] = field(default_factory=dict)
+    _least_s: float = math.inf
 
     def makespan_s(self, placement: Placement) -> float:
         """Predicted seconds of `placement`, whatever is left.
@@ -64,8 +72,15 @@ class Trials:
         key = _key(placement)
         if key not in self._known:
             plan = build_plan(self.work, self.platform, self.costs, placement, scheduler="streams", mode=self.mode)
-            self._known[key] = predict(plan, model=UNTIMED).makespan_s
+            self._known[key] = self._predicted_s(plan)
         return self._known[key]
+
+    def _predicted_s(self, plan: Plan) -> float:
+        found_s = predict(plan, model=ON_AVERAGE).makespan_s
+        if found_s < WORTH * self._least_s and _hangs_on_chance(plan):
+            found_s = predict(plan, model=UNTIMED).makespan_s
+        self._least_s = min(self._least_s, found_s)
+        return found_s
 
     def trial(self, placement: Placement) -> Trial:
         """`placement` with its seconds: infinite where it makes no plan, or no simulation is left."""
@@ -78,6 +93,12 @@ class Trials:
             return Trial(placement, self.makespan_s(placement))
         except REFUSED:
             return Trial(placement, self._known.setdefault(_key(placement), math.inf))
+
+
+def _hangs_on_chance(plan: Plan) -> bool:
+    """Whether more than one simulation may be needed: a graph over several GPUs."""
+    tasks = (lane.device for lane in plan.lanes if lane.kind == "compute")
+    return plan.mode == "graph" and len({name for name in tasks if plan.platform.device(name).kind == "cuda"}) > 1
 
 
 def _key(placement: Placement) -> tuple[object, ...]:

@@ -10,6 +10,7 @@ import pytest
 from graphsched.costs import Costs
 from graphsched.errors import ScheduleError
 from graphsched.plan import Placement, build_plan
+from graphsched.platform import Dispatch
 from graphsched.schedulers.searching import trials as module
 from graphsched.schedulers.searching.trials import Trial, Trials, best_of, fewest_lanes
 from graphsched.simulator import predict
@@ -47,6 +48,25 @@ def test_each_is_simulated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for placement in (ONE, TWO, again, replace(ONE, wait_after={"a"}), replace(ONE, copies="compute")):
         assert trials.trial(placement).makespan_s == pytest.approx(3.0)
     assert (len(plans), trials.left) == (4, 0)
+
+
+def test_what_hangs_on_chance_counts_for_what_may_be_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    """a (cuda:0), b (cuda:1) ──▶ c, on three GPUs or on one: chance only where that is not far longer than the best."""
+    models = []
+    monkeypatch.setattr(module, "predict", lambda plan, model: models.append(model) or predict(plan, model=model))
+    here = replace(machine(3), dispatch=replace(Dispatch(), graph_other_device_s=0.25))
+    work = graph([("a", "c"), ("b", "c")], a=1.0, b=1.0, c=1.0)
+    lanes = [("cuda:0/s0", "cuda:1/s0", "cuda:2/s0"), ("cuda:0/s0", "cuda:0/s0", "cuda:1/s0"), ("cuda:0/s0",) * 3]
+    apart, longer, one = (Placement(["a", "b", "c"], dict(zip("abc", names, strict=True))) for names in lanes)
+    for first, others in ((longer, []), (apart, [longer, one])):
+        models.clear()
+        trials = Trials(work, here, Costs(), "graph", 4)
+        plan = build_plan(work, here, Costs(), first, scheduler="by hand", mode="graph")
+        assert trials.makespan_s(first) == predict(plan).makespan_s
+        assert models == [module.ON_AVERAGE, module.UNTIMED]
+        for other in others:
+            assert trials.makespan_s(other) > module.WORTH * trials.makespan_s(first)
+        assert models[2:] == [module.ON_AVERAGE] * len(others)
 
 
 def test_no_simulation_is_left() -> None:
