@@ -17,7 +17,7 @@ from typing import Any
 from graphsched.calibration.graph_operations import HELD, LONG_S, LOST, cache_bytes, one_s, spilling
 from graphsched.calibration.graph_rows import TINY_ELEMENTS
 
-NODES = 80  # tiny ones, of the longer row
+NODES = 200  # tiny ones, of the longer row
 LEAST_S = 5e-6  # that a kernel takes to write half a cache
 TOLD = 0.3  # of the way from one level to the other: less is taken for noise
 

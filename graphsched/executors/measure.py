@@ -27,7 +27,8 @@ from graphsched.timeline import Timeline
 if TYPE_CHECKING:
     from graphsched.executors.distributed import RankProgram
 
-TIMED_RUNS = 3
+TIMED_RUNS, MOST_TIMED_RUNS = 3, 9  # odd numbers
+TIMED_S = 0.1  # more than the least number of runs are timed, while all of them take no longer
 ENOUGH = 5  # samples, where more would take too long
 EVERY = 2  # samples, something else may be done: the speed of a core changes from one run to the next
 SHORT_S = 1e-3  # a run that takes less takes longer after something else, by the caches that this has emptied
@@ -48,7 +49,7 @@ def execute(
     """Run `plan` for real and measure it.
 
     In one process GPUs are woken first (`executors.waking`). After `warmup` runs, `repeats` runs without timing
-    events give the makespan (their median; all samples are kept); three more with timing events, or
+    events give the makespan (their median; all samples are kept); three to nine more with timing events, or
     stamps in their place, give the spans: those of the run whose makespan is the median. In graph mode
     each of these follows one like it, unless `warmup` is 0.
     States and torch's random numbers are as before afterwards. Once the repeats have taken `at_most_s` seconds,
@@ -88,8 +89,7 @@ def execute(
         if warmup:
             program.time_spans()
         warm = warmup > 0 and program.mode == "graph"
-        timelines = [_timed(program, samples, warm=warm) for _ in range(TIMED_RUNS)]
-    timeline = sorted(timelines, key=lambda t: t.timed_makespan_s)[TIMED_RUNS // 2]
+        timeline = _typical(partial(_timed, program, samples, warm=warm))
     check_obedience(timeline)
     return timeline
 
@@ -145,6 +145,14 @@ def _samples(
     if between is not None:
         between()
     return samples
+
+
+def _typical(timed: Callable[[], Timeline]) -> Timeline:
+    """That of the median makespan of several timed runs: one in which the thread was held up is none."""
+    began, found = time.perf_counter(), [timed() for _ in range(TIMED_RUNS)]
+    while len(found) < MOST_TIMED_RUNS and time.perf_counter() - began < TIMED_S:
+        found += [timed(), timed()]
+    return sorted(found, key=lambda timeline: timeline.timed_makespan_s)[len(found) // 2]
 
 
 def _timed(program: Program, samples: list[float], *, warm: bool = False) -> Timeline:

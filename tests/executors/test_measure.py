@@ -15,7 +15,7 @@ import torch
 
 from graphsched.errors import ObedienceError, TaskFailedError, WorkloadError
 from graphsched.executors import execute, measure, time_callable
-from graphsched.executors.measure import TIMED_RUNS
+from graphsched.executors.measure import MOST_TIMED_RUNS, TIMED_RUNS
 from graphsched.executors.obedience import check_obedience
 from graphsched.plan import Plan
 from graphsched.timeline import Timeline
@@ -73,14 +73,27 @@ def test_something_else_may_be_done_between_the_runs(
     assert len(line.samples_s) == repeats
 
 
+@pytest.mark.parametrize(("timed_s", "timed"), [(0.0, TIMED_RUNS), (60.0, MOST_TIMED_RUNS)])
 @pytest.mark.parametrize(("repeats", "warmup"), [(5, 2), (1, 1), (4, 0)])
-def test_runs_are_counted_exactly(repeats: int, warmup: int) -> None:
-    """Warm-up, repeats, the timed runs, and one of those to warm up where warming up is wanted."""
+def test_runs_are_counted_exactly(
+    repeats: int, warmup: int, timed_s: float, timed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Warm-up, repeats, the timed runs, as long as these take no time to speak of, and one of those to warm up."""
+    monkeypatch.setattr(measure, "TIMED_S", timed_s)
     count = Counter()
     timeline = execute(single(count), repeats=repeats, warmup=warmup)
-    assert count.calls == warmup + repeats + bool(warmup) + TIMED_RUNS
+    assert count.calls == warmup + repeats + bool(warmup) + timed
     assert len(timeline.samples_s) == repeats
     assert timeline.makespan_s == statistics.median(timeline.samples_s) > 0
+
+
+def test_the_spans_are_those_of_the_run_of_the_median_makespan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of nine timed runs four are held up: three of the first three, and one of the others."""
+    made = execute(single(Counter()), repeats=1)
+    makespans_s = [9.0, 8.0, 7.0, 1.0, 1.1, 1.2, 1.3, 1.4, 6.0]
+    lines = iter([dataclasses.replace(made, timed_makespan_s=seconds) for seconds in makespans_s])
+    monkeypatch.setattr(measure, "TIMED_S", 60.0)
+    assert measure._typical(lambda: next(lines)).timed_makespan_s == 1.4
 
 
 def test_callables_are_timed_between_idle_devices() -> None:
