@@ -18,7 +18,6 @@ HOSTS = [  # all of four GPUs, by a run that was recorded on each; how much pred
     ("h200-x4/resnet18_data_parallel", 0.01, 4),
     ("h200-x4/kvstore", 0.01, 4),
     ("h200-x4/complex_graph-4-gpus", 0.06, 3),  # the other copies of a GPU move on while the first drains
-    ("h200-x4/ring", 0.06, 3),
 ]
 
 
