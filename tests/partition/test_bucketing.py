@@ -111,7 +111,7 @@ def test_every_size_is_predicted_and_the_fastest_is_taken() -> None:
         for size, seconds in found.seconds.items():
             work = data_parallel(_deep(), devices, reduce=reduce, bucket_bytes=size)
             plan = gs.schedule(work, platform, scheduler="one_stream", mode="graph")
-            assert gs.predict(plan, model=gs.Model(timing=False)).makespan_s == seconds
+            assert gs.predict(plan, model=gs.Model(timing=False, chance=False)).makespan_s == seconds
             assert (work.digest() == found.work.digest()) == (size == found.bucket_bytes)
         assert found.seconds[found.bucket_bytes] == min(found.seconds.values())
         assert 0 < found.exposed_s < min(found.seconds.values())
