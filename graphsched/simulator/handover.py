@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from graphsched.plan import OUTSIDE
 from graphsched.simulator.graph_launches import further_gpus
+from graphsched.simulator.graph_mode import inside
 from graphsched.simulator.lane_costs import CUDA
 
 if TYPE_CHECKING:
@@ -63,4 +63,4 @@ def _first_nodes(columns: Columns) -> Iterator[int]:
 
 
 def _is_node(columns: Columns, i: int) -> bool:
-    return columns.graphs is not None and columns.graphs.of[i] != OUTSIDE and columns.kind[i] == CUDA
+    return columns.kind[i] == CUDA and inside(columns, i)

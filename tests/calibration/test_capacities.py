@@ -136,7 +136,9 @@ def test_three_ways_in_and_one_out_lie_between_what_real_hosts_were_measured_wit
                 errors.append(abs(both / row["measured_bytes_per_s"] - 1))
     assert len(errors) >= 12
     assert sum(errors) / len(errors) < 0.025
-    assert max(errors) < 0.06  # 3 % are aimed at: one host with H100s is at 5.2, one with H200s at 5.6
+    worst, next_worst = sorted(errors)[:-3:-1]  # 3 % are aimed at: one host with H200s is at 5.6, one with H100s at 5.2
+    assert next_worst < 0.055
+    assert worst < 0.057
 
 
 def test_the_figures_of_the_host_are_found() -> None:

@@ -88,7 +88,7 @@ def test_runs_are_counted_exactly(
 
 
 def test_the_spans_are_those_of_the_run_of_the_median_makespan(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of nine timed runs four are held up: three of the first three, and one of the others."""
+    """Of nine timed runs four are held up: all of the first three, and the last."""
     made = execute(single(Counter()), repeats=1)
     makespans_s = [9.0, 8.0, 7.0, 1.0, 1.1, 1.2, 1.3, 1.4, 6.0]
     lines = iter([dataclasses.replace(made, timed_makespan_s=seconds) for seconds in makespans_s])

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from graphsched.plan import Plan
-from graphsched.simulator import Model, predict
+from graphsched.simulator import Model, chance, predict
 from graphsched.simulator.chance import FEW, MANY, with_chance
 from graphsched.simulator.model import EVERYTHING
 from graphsched.simulator.predict import tabulated
@@ -67,20 +67,14 @@ def test_what_is_shown_is_the_run_of_the_makespan():
     assert line.start_s.tolist() == predict(plan, model=Model(timing=False)).start_s.tolist()  # and the same again
 
 
-def test_a_wait_that_does_not_matter_is_tried_a_few_times(monkeypatch: pytest.MonkeyPatch):
-    """b ends ten seconds behind a: one wait counts, and the makespans are alike; else more are simulated."""
+@pytest.mark.parametrize(("second_s", "pairs"), [(1000.0, FEW), (1.0, MANY)])
+def test_a_wait_that_hardly_matters_is_tried_a_few_times(second_s: float, pairs: int, monkeypatch: pytest.MonkeyPatch):
+    """b ends 999 s behind a, and all makespans are alike; or both end at once, and more are simulated."""
     seeds: list[int] = []
-    monkeypatch.setattr("graphsched.simulator.chance._drawn_s", lambda longest_s, seed, way: seeds.append(seed) or {})
-    makespan_s(joined(second_s=1000.0))
-    assert seeds == [seed for seed in range(FEW) for _ in (1, -1)]
-    monkeypatch.undo()
-    counted: list[int] = []
-    from graphsched.simulator import chance
-
     drawn_s = chance._drawn_s
-    monkeypatch.setattr(chance, "_drawn_s", lambda *given: counted.append(given[1]) or drawn_s(*given))
-    makespan_s(joined())
-    assert sorted(set(counted)) == list(range(MANY))
+    monkeypatch.setattr(chance, "_drawn_s", lambda *given: seeds.append(given[1]) or drawn_s(*given))
+    with_chance(tabulated(joined(second_s=second_s), 1, EVERYTHING)[0], EVERYTHING)
+    assert seeds == [seed for seed in range(pairs) for _ in (1, -1)]
 
 
 @pytest.mark.parametrize("model", [ON_AVERAGE, Model(waits=False)])
@@ -90,16 +84,16 @@ def test_it_is_off_where_waits_are_as_on_average(model: Model):
 
 
 def test_neither_streams_nor_one_gpu_nor_copies_have_it():
-    """In eager mode; a and b on two lanes of one GPU; the copies that come from a and b, whose tasks have it."""
+    """In eager mode; a ──▶ b on two lanes of one GPU; the copies that come from a and b, whose reader c has it."""
     eager = tabulated(joined(mode="eager"), 1, EVERYTHING)[0]
     assert with_chance(eager, EVERYTHING)[0] is eager
+    here = platform(dispatch=replace(FREE, same_device_s=MEAN_S, graph_wait_s=MEAN_S, graph_fork_s=MEAN_S))
     lanes = {"a": "cuda:0/s0", "b": "cuda:0/s1"}
-    one = planned(workload({"a": 1.0, "b": 1.0}, [("a", "b", 0)]), platform(dispatch=FREE), lanes)
+    one = planned(workload({"a": 1.0, "b": 1.0}, [("a", "b", 0)]), here, lanes)
     columns = tabulated(replace(one, mode="graph"), 1, EVERYTHING)[0]
     assert with_chance(columns, EVERYTHING)[0] is columns
     plan = joined(edge_bytes=100)
-    found = with_chance(tabulated(plan, 1, EVERYTHING)[0], EVERYTHING)[0].by_chance_s
-    assert set(found) <= {plan.index_of["c"]}
+    assert set(chance._longest_s(tabulated(plan, 1, EVERYTHING)[0])) == {plan.index_of["c"]}
 
 
 def test_the_interval_is_as_wide_as_what_hangs_on_chance():
