@@ -17,6 +17,7 @@ import graphsched as gs
 from experiments._cells import Network, as_module
 from experiments._shared import lanes_that_fit, threads_of, torch_device
 from experiments._side_by_side import Running, Way
+from graphsched.executors.workspaces import graphs_own
 from graphsched.schedulers import schedulers
 
 COMPILED = ("default", "reduce-overhead")
@@ -27,11 +28,7 @@ cuda: Any = torch.cuda  # parts of it have no type hints
 
 
 def plain_ways(net: Network, platform: gs.Platform, device: str, modes: Sequence[str] = COMPILED) -> list[Way]:
-    """Plain PyTorch; on a GPU also torch.compile in its `modes`, and a CUDA graph of it on one stream.
-
-    Ways are made ready in this order. torch.compile's own graphs come first: as they are recorded torch gives back the
-    memory that cuBLAS works in on all streams, and a graph that was captured before would go on to use it.
-    """
+    """Plain PyTorch; on a GPU also torch.compile in its `modes`, and a CUDA graph of it on one stream."""
     ways = [Way("plain PyTorch", functools.partial(_plain, net, platform, device))]
     if not device.startswith("cuda"):
         return ways
@@ -111,7 +108,7 @@ def _captured(net: Network, device: str) -> Iterator[Running]:
                 call(x)
         synchronize(device)
         graph = cuda.CUDAGraph()
-        with cuda.graph(graph, stream=stream):
+        with graphs_own(), cuda.graph(graph, stream=stream):
             results = call(x)
 
     def once() -> Any:

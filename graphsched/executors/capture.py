@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from graphsched.executors.fill_kernel import fills_made_kernels
+from graphsched.executors.workspaces import graphs_own
 from graphsched.garbage import collector_off
 
 ROOM = 0.5  # of a GPU's memory
@@ -20,14 +21,15 @@ def capturing(graph: Any, stream: Any, pool: Any = None) -> Iterator[None]:
     """All that is issued on streams that follow `stream` goes into `graph`; other threads may go on with CUDA.
 
     Its memory comes from `pool` (default: one of its own), which graphs that are replayed one after the other may
-    share. What a capture that fails has of it is given back, which torch leaves to a graph that there is none of.
+    share; what cuBLAS works in does so too. What a capture that fails has of it is given back, which torch leaves to a
+    graph that there is none of.
     The collector rests: a tensor that it found in the middle might record an event that is then never over.
     """
     import torch
 
     pool, device = new_pool() if pool is None else pool, stream.device.index
     try:
-        with torch.cuda.stream(stream), collector_off():
+        with torch.cuda.stream(stream), collector_off(), graphs_own():
             graph.capture_begin(pool, capture_error_mode="relaxed")
             try:
                 yield

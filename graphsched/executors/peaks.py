@@ -15,6 +15,7 @@ from graphsched.executors import capture
 from graphsched.executors.lanes import device_index, is_cuda
 from graphsched.executors.memory import devices_of
 from graphsched.executors.program import Program
+from graphsched.executors.workspaces import give_back, torchs_own
 from graphsched.plan import Plan
 
 
@@ -37,8 +38,7 @@ def measured_peaks(
     """The peak of each GPU from the making of a program of `plan` to the end of its run, as in `Plan.peak_memory`.
 
     That of a second program: with the first one libraries take what they keep. Torch's cache is emptied before each.
-    States and torch's random numbers are as before afterwards. Workspaces of cuBLAS are given back first: programs in
-    graph mode that were made before would go on to use them, and must not be run again.
+    States and torch's random numbers are as before afterwards.
 
     Raises:
         TaskFailedError: A task raised.
@@ -49,8 +49,8 @@ def measured_peaks(
     gpus = {device: device_index(device) for device in devices_of(plan) if is_cuda(device)}
     if not gpus:
         return {}
-    with _numbers_kept(list(gpus.values())):
-        torch._C._cuda_clearCublasWorkspaces()
+    with _numbers_kept(list(gpus.values())), torchs_own():
+        give_back()
         before = _allocated(gpus)
         _run(plan, mode, inputs)
         resting = _allocated(gpus)

@@ -236,6 +236,7 @@ class FakeCuda:
         patch.setattr(waking, "wake", self.woken.extend)
         patch.setattr(stamp_kernel, "stamp_launch", lambda device: partial(self.stamp, device))
         patch.setattr(stamp_kernel, "new_places", lambda device, places: torch.zeros(places, dtype=torch.int64))
+        patch.setattr(torch.cuda, "is_available", lambda: False)  # a real GPU is none of these
         patch.setattr(lanes, "device_index", lambda name: int(name.partition(":")[2]))
         patch.setattr(lanes, "stream_pool", lambda device: self.pools[device])
         patch.setattr(program, "cpu_lanes", self.cpu_lanes)

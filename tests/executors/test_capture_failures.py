@@ -329,6 +329,7 @@ def emptied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     given: list[str] = []
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: contextlib.nullcontext())
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: given.append("cache"))
+    monkeypatch.setattr(torch._C, "_cuda_clearCublasWorkspaces", lambda: None, raising=False)
     for name in ("_cuda_endAllocateToPool", "_cuda_releasePool"):
         monkeypatch.setattr(torch._C, name, lambda device, pool, name=name: given.append(name), raising=False)
     return given

@@ -27,11 +27,11 @@ def test_what_was_there_and_what_libraries_keep_is_taken_off(monkeypatch: pytest
     monkeypatch.setattr(peaks, "_run", lambda *given: runs.append(given))
     monkeypatch.setattr(peaks, "_numbers_kept", lambda devices: torch.no_grad())
     monkeypatch.setattr(peaks, "_allocated", lambda gpus: {"cuda:0": next(at_rest)})
-    monkeypatch.setattr(torch._C, "_cuda_clearCublasWorkspaces", lambda: None, raising=False)
+    monkeypatch.setattr(peaks, "give_back", lambda: runs.append("given back"))
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda index: runs.append("reset"))
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda index: 400)
     assert measured_peaks(plan, mode="graph") == {"cuda:0": MeasuredPeak(260, 40)}
-    assert runs == [(plan, "graph", None), "reset", (plan, "graph", None)]
+    assert runs == ["given back", (plan, "graph", None), "reset", (plan, "graph", None)]
 
 
 # -- on GPUs -----------------------------------------------------------------------------------------
