@@ -40,6 +40,7 @@ from graphsched.simulator.call_distance import call_distances
 from graphsched.simulator.empty_nodes import without_empty
 from graphsched.simulator.event_nodes import with_event_nodes
 from graphsched.simulator.graph_joins import with_joins
+from graphsched.simulator.graph_mode import inside
 from graphsched.simulator.lane_costs import CPU, CUDA
 
 if TYPE_CHECKING:
@@ -112,27 +113,33 @@ def _blocking_s(copy: Copy, costs: Dispatch) -> float:
 
 def add_changes(columns: Columns) -> None:
     """What a call to a stream takes longer as the first of all, for the calls of other kinds before it, and where
-    the call before went to another stream: both in one for an operation that was measured after other kinds."""
+    the call before went to another stream: both in one for an operation that was measured after other kinds.
+
+    It is the call that takes longer: a timing event before it is recorded without that."""
     dispatch = columns.dispatch
     places = [i for i, kind in enumerate(columns.kind) if kind == CUDA] if columns.call else []
     most = min(max([COMPANY_KINDS, *(kinds for kinds, _ in dispatch.changes)]), len(set(columns.call)))
     added_s = [dispatch.change_after_s(others) for others in range(most + 1)]
     shares = [min(1.0, others / COMPANY_KINDS) for others in range(most + 1)]
     before = columns.lane[places[-1]] if places else -1
+    longer_s = dict.fromkeys(places, 0.0)
     called: set[int] = set()
     for i, others in zip(places, call_distances([columns.call[i] for i in places], most), strict=True):
         company, share = columns.company.get(i), shares[others]
         if company is None:
-            columns.before_s[i] += added_s[others]
+            longer_s[i] += added_s[others]
         else:
             if company.own_code and others and columns.call[i] not in called:
                 share = 1.0
-            columns.before_s[i] += company.others_s * share
-            columns.before_s[i] += company.switching_s * (1.0 - share) if columns.lane[i] != before else 0.0
+            longer_s[i] += company.others_s * share
+            longer_s[i] += company.switching_s * (1.0 - share) if columns.lane[i] != before else 0.0
         called.add(columns.call[i])
         before = columns.lane[i]
     if places:
-        columns.before_s[places[0]] += dispatch.start_s
+        longer_s[places[0]] += dispatch.start_s
+    for i, seconds in longer_s.items():
+        in_call = columns.launches[i] == 1 and not inside(columns, i)  # several launches share a call
+        (columns.call_s if in_call else columns.before_s)[i] += seconds
 
 
 def with_cpu_lanes(costs: Dispatch, kinds: Sequence[int]) -> Dispatch:

@@ -263,10 +263,12 @@ def test_wait_for_what_is_over_costs_sync():
 
 
 def test_the_first_calls_of_a_timed_run_take_longer():
-    """Runs that follow one like them, whose times make the makespan, find the caches warm."""
+    """Runs that follow one like them, whose times make the makespan, find the caches warm. The event before the call
+    is recorded without waiting for it: on an idle stream the span holds what the call takes longer."""
     plan = planned(chain(1), platform(dispatch=replace(FREE, start_s=3.0)), {"t0": "cuda:0/s0"})
     timeline = predict(plan)
     assert (timeline.makespan_s, timeline.timed_makespan_s) == (1, 4)
+    assert (timeline.start_s[0], timeline.end_s[0]) == (0, 4)
 
 
 def test_a_run_that_follows_one_like_it_takes_something_longer_too():

@@ -137,7 +137,8 @@ DIAMOND_EDGES = {"b": "a", "c": "a", "d": "bc"}
 def test_a_task_takes_what_it_took_in_a_graph() -> None:
     plan = graph(ROW, cost=TaskCost(8.0, graph_s=6.0))
     assert predict(plan).makespan_s == 4 + 6 + 6 + 0.5
-    assert predict(plan, mode="eager").end_s[0] - predict(plan, mode="eager").start_s[0] == pytest.approx(8.125)
+    eager = predict(plan, mode="eager")
+    assert eager.end_s[1] - eager.start_s[1] == pytest.approx(8.125)
 
 
 def test_a_task_takes_what_it_did_in_a_graph_that_works_on_as_much_memory() -> None:
