@@ -117,7 +117,8 @@ def test_compiled_ways_compile_once_and_forget(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_captured_way_replays_what_it_captured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """CUDA played: three calls before the capture, one inside it on the same stream, and replays."""
+    """CUDA played: three calls before the capture, one inside it on the same stream with workspaces of the graph's own,
+    and replays."""
     log: list[str] = []
 
     class Graph:
@@ -130,11 +131,12 @@ def test_a_captured_way_replays_what_it_captured(monkeypatch: pytest.MonkeyPatch
     stream = SimpleNamespace(wait_stream=played("wait"))
     names = {name: played(name) for name in ("stream", "graph", "device", "current_stream")}
     monkeypatch.setattr(ways, "cuda", SimpleNamespace(CUDAGraph=Graph, Stream=lambda _: stream, **names))
+    monkeypatch.setattr(ways, "graphs_own", played("workspaces"))
     with ways._captured(NETWORKS["inception"](1, 16), "cpu") as running:
-        assert log == ["current_stream", "wait", "device", "stream", "graph"]
+        assert log == ["current_stream", "wait", "device", "stream", "workspaces", "graph"]
         assert running.time_s() > 0
         assert running.results()[0].shape == (1, 16, 4, 4)
-    assert log[5:] == ["replay"]
+    assert log[6:] == ["replay"]
 
 
 def test_ways_on_a_gpu_include_those_of_pytorch() -> None:
