@@ -4,25 +4,48 @@ Nodes of a graph are data themselves. Where the cache holds them when the graph 
 an H200, 1.29 where what ran in between has filled the cache with other lines. Most operations push out what they work
 on. Convolutions push out more: one that reads, writes and needs 4 MB makes nodes as slow as a fill of 37 does.
 
-Not modelled: what of the data of other tasks an operation pushes out.
+What nodes take changes from one second to the next by a third of that, so that small operations seemed to push out 35
+MB. Where an operation seems to push out more than it works on, it is held against both levels once more, in turns.
+
+Not modelled: that lines which are only read push out fewer than lines which are written.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from graphsched.calibration.graph_operations import HELD, LONG_S, LOST, cache_bytes, one_s, spilling
-from graphsched.calibration.graph_rows import TINY_ELEMENTS
+from graphsched.calibration.fitting import median
+from graphsched.calibration.graph_operations import HELD, LONG_S, LOST, PART, cache_bytes, one_s, spilling
+from graphsched.calibration.graph_replays import each_s
+from graphsched.calibration.graph_rows import TINY_ELEMENTS, replay_of, row_of
+from graphsched.executors.program import Program
 
 NODES = 200  # tiny ones, of the longer row
 LEAST_S = 5e-6  # that a kernel takes to write half a cache
 TOLD = 0.3  # of the way from one level to the other: less is taken for noise
+TURNS = 5
+
+Call = Callable[[], Any]
 
 
-def pushed_bytes(call: Callable[[], Any], device: int, alone_s: float, nbytes: int) -> int:
+class Turn(NamedTuple):
+    """Seconds of a tiny node behind nothing, behind the operation, and behind a fill of the cache."""
+
+    held_s: float
+    node_s: float
+    lost_s: float
+
+    @property
+    def share(self) -> float:
+        """Of the way from the one level to the other; 0 where they cannot be told apart."""
+        return (self.node_s - self.held_s) / (self.lost_s - self.held_s) if self.lost_s > self.held_s else 0.0
+
+
+def pushed_bytes(call: Call, device: int, alone_s: float, nbytes: int) -> int:
     """As a fill of how many bytes an operation makes the nodes of its graph; 0: no more than by what it works on.
 
     Args:
@@ -34,22 +57,26 @@ def pushed_bytes(call: Callable[[], Any], device: int, alone_s: float, nbytes: i
     cache = cache_bytes(device)
     if not LEAST_S <= alone_s < LONG_S or nbytes >= HELD * cache:
         return 0
-    return filled_bytes(_node_s(device, call), *_levels_s(device), cache)
+    held_s, lost_s = _levels_s(device)
+    if Turn(held_s, _node_s(device, call), lost_s).share < TOLD:
+        return 0
+    return filled_bytes(_turns(device, call), cache)
 
 
-def filled_bytes(node_s: float, held_s: float, lost_s: float, cache: int) -> int:
-    """The fill that nodes of `node_s` seconds are behind.
+def filled_bytes(turns: Sequence[Turn], cache: int) -> int:
+    """The fill that nodes are behind, by the median of some turns.
 
     Args:
-        held_s: Seconds of one that the cache holds.
-        lost_s: Seconds of one that it has lost.
+        turns: Seconds of nodes.
         cache: Its bytes.
 
     Example:
-        >>> [filled_bytes(seconds, 1.0, 2.0, 400) for seconds in (1.1, 1.5, 3.0)], filled_bytes(3.0, 2.0, 2.0, 400)
-        ([0, 250, 300], 0)
+        >>> [filled_bytes([Turn(1.0, seconds, 2.0)], 400) for seconds in (1.1, 1.5, 3.0)]
+        [0, 250, 300]
+        >>> filled_bytes([Turn(1.0, 1.5, 2.0), Turn(1.0, 1.1, 2.0), Turn(1.5, 1.5, 1.5)], 400)
+        0
     """
-    share = (node_s - held_s) / (lost_s - held_s) if lost_s > held_s else 0.0
+    share = median([turn.share for turn in turns])
     return int((HELD + (LOST - HELD) * min(share, 1.0)) * cache) if share >= TOLD else 0
 
 
@@ -58,8 +85,28 @@ def _levels_s(device: int) -> tuple[float, float]:
     return _node_s(device), _node_s(device, spilling(device))
 
 
-def _node_s(device: int, before: Callable[[], Any] | None = None) -> float:
+def _node_s(device: int, before: Call | None = None) -> float:
+    return one_s([_tiny(device)], NODES, device, before)
+
+
+def _turns(device: int, call: Call) -> list[Turn]:
+    """Nodes behind nothing, `call` and a fill, of rows that are replayed in turn."""
+    few = NODES // PART
+    with ExitStack() as stack:
+
+        def rows(before: Call | None) -> tuple[Program, Program]:
+            made = [stack.enter_context(row_of([_tiny(device)], n, device, before=before)) for n in (few, NODES)]
+            return made[0], made[1]
+
+        pairs = [rows(before) for before in (None, call, spilling(device))]
+        return [Turn(*[_each_s(*pair, NODES - few) for pair in pairs]) for _ in range(TURNS)]
+
+
+def _each_s(short: Program, long: Program, more: int) -> float:
+    return each_s(replay_of(short).whole_s, replay_of(long).whole_s, more)
+
+
+def _tiny(device: int) -> Call:
     import torch
 
-    value = torch.zeros(TINY_ELEMENTS, device=f"cuda:{device}")
-    return one_s([partial(torch.neg, value)], NODES, device, before)
+    return partial(torch.neg, torch.zeros(TINY_ELEMENTS, device=f"cuda:{device}"))

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from graphsched.costs import TaskCost
 from graphsched.plan import Plan
+from graphsched.simulator.footprints import pushed_beyond
 from graphsched.simulator.reuse import Recency
 
 Sizes = Mapping[str, int]
@@ -150,6 +151,8 @@ def uses_by_device(plan: Plan, costs: Mapping[int, TaskCost]) -> dict[str, list[
             made = [values[value.root] for value in (*task.outputs, *task.updates)]
             lane, nbytes = plan.lanes[plan.lane_of[i]].name, costs[i].workspace_bytes
             works_in = {f"workspace of {nbytes} bytes on {lane}": nbytes} if nbytes else {}
+            if beyond := pushed_beyond(task, costs[i]):
+                works_in[f"pushed out by {task.signature} on {lane}"] = beyond
             found[where[i]].append(Use(i, reads, {value.name: value.nbytes for value in made}, works_in))
         elif i in plan.copies and plan.copies[i].target in found:
             value = values[plan.copies[i].read.value.root]

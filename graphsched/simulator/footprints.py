@@ -41,9 +41,26 @@ def memory_of(plan: Plan) -> Counter[str]:
     costs = _costs(plan)
     found.update(_workspaces(plan, costs))
     for i, cost in costs.items():
-        if cost.cache is not None and cost.cache.pushed_bytes:
-            found[_device(plan, i)] += max(0, cost.cache.pushed_bytes - _worked_on(plan.tasks[i], cost))
+        found[_device(plan, i)] += pushed_beyond(plan.tasks[i], cost)
     return found
+
+
+def pushed_beyond(task: Task | None, cost: TaskCost) -> int:
+    """Bytes that a task pushes out of a cache beyond those of its inputs, results and workspace, which count anyway.
+
+    Example:
+        >>> from graphsched import TensorSpec, Workload
+        >>> from graphsched.costs import CacheStates
+        >>> work = Workload()
+        >>> x = work.input("x", TensorSpec((4, 4)), device="cuda:0")
+        >>> _ = work.task(lambda x: x, x, name="y", outputs=[TensorSpec((2, 4))], device="cuda:0", duration_s=1.0)
+        >>> pushed_beyond(work["y"], TaskCost(1.0, cache=CacheStates(pushed_bytes=100), workspace_bytes=3))
+        1
+    """
+    if task is None or cost.cache is None or not cost.cache.pushed_bytes:
+        return 0
+    values = {read.value.name: read.value.nbytes for read in task.reads} | {v.name: v.nbytes for v in task.outputs}
+    return max(0, cost.cache.pushed_bytes - sum(values.values()) - cost.workspace_bytes)
 
 
 def _costs(plan: Plan) -> dict[int, TaskCost]:
@@ -67,13 +84,6 @@ def _workspaces(plan: Plan, costs: Mapping[int, TaskCost]) -> Counter[str]:
     for lane, nbytes in sizes:
         found[plan.lanes[lane].device] += nbytes
     return found
-
-
-def _worked_on(task: Task | None, cost: TaskCost) -> int:
-    """Bytes of a task's inputs, results and workspace, which count anyway."""
-    assert task is not None
-    values = {read.value.name: read.value.nbytes for read in task.reads} | {v.name: v.nbytes for v in task.outputs}
-    return sum(values.values()) + cost.workspace_bytes
 
 
 def _device(plan: Plan, i: int) -> str:

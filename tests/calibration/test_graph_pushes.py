@@ -11,7 +11,7 @@ import torch
 
 from graphsched.calibration import graph_pushes as module
 from graphsched.calibration.graph_operations import cache_bytes
-from graphsched.calibration.graph_pushes import LEAST_S, pushed_bytes
+from graphsched.calibration.graph_pushes import LEAST_S, TURNS, Turn, pushed_bytes
 from tests.executors.fake_cuda import FakeCuda
 
 CACHE = 1000
@@ -37,6 +37,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     monkeypatch.setattr(module, "cache_bytes", lambda device: CACHE)
     monkeypatch.setattr(module, "spilling", lambda device: lambda: LOST_S)
     monkeypatch.setattr(module, "_node_s", node_s)
+    monkeypatch.setattr(module, "_turns", lambda device, call: [Turn(HELD_S, call(), LOST_S)] * 3)
     return found
 
 
@@ -55,6 +56,18 @@ def test_quick_long_and_large_operations_are_not_measured(alone_s: float, nbytes
     assert asked == []
 
 
+def test_what_seems_to_be_pushed_out_is_held_against_both_levels_again(
+    asked: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes behind an operation were slow once; in two of three turns they are no slower than behind nothing."""
+    turns = [Turn(HELD_S, node_s, LOST_S) for node_s in (HELD_S, LOST_S, HELD_S)]
+    monkeypatch.setattr(module, "_turns", lambda device, call: turns)
+    assert pushed_bytes(lambda: LOST_S, 0, 1e-5, 100) == 0
+    turns[0] = Turn(1.0, 1.5, 2.0)
+    assert pushed_bytes(lambda: LOST_S, 0, 1e-5, 100) == 625
+    assert pushed_bytes(lambda: HELD_S, 0, 1e-5, 100) == 0  # as no turns are asked for
+
+
 def test_levels_are_measured_once_for_each_gpu(asked: list[Any]) -> None:
     for device in (0, 1, 0, 1):
         pushed_bytes(lambda: LOST_S, device, 1e-5, 100)
@@ -69,6 +82,10 @@ def test_nodes_behind_a_call_are_rows_in_one_graph(monkeypatch: pytest.MonkeyPat
     called: list[int] = []
     assert module._node_s(0, partial(called.append, 1)) >= 0
     assert len(called) >= 2
+    monkeypatch.setattr(module, "spilling", lambda device: partial(called.append, 2))
+    turns = module._turns(0, partial(called.append, 3))
+    assert len(turns) == TURNS
+    assert {1, 2, 3} == set(called)
 
 
 @pytest.mark.gpu
