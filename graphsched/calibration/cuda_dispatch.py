@@ -22,6 +22,7 @@ from graphsched.calibration.cuda_graphs import graph_figures
 from graphsched.calibration.cuda_single_runs import single_figures
 from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_across import across_figures
+from graphsched.calibration.graph_beside import beside_s
 from graphsched.calibration.graph_joins import peer_join_s
 from graphsched.calibration.graph_looks import look_figures
 from graphsched.calibration.step_times import step_figures
@@ -44,7 +45,8 @@ def cuda_dispatch(spinners: Sequence[Spinner]) -> dict[str, float]:
     figures |= company_figures(devices, figures["call_s"])
     figures |= across_figures(devices, figures) | step_figures(devices, figures)
     if len(devices) > 1:
-        figures |= {"graph_peer_join_s": peer_join_s(devices)} | look_figures(spinners)
+        figures |= {"graph_peer_join_s": peer_join_s(devices), "graph_beside_s": beside_s(devices)}
+        figures |= look_figures(spinners)
     depth = queue_depth(first)
     return figures | ({"queue_depth": depth} if depth else {})
 

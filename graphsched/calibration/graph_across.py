@@ -141,7 +141,7 @@ def program_of(devices: Sequence[int], build: Build, mode: str = "graph") -> Pro
     lanes = build(work, names)
     ends = [(a, b) for a in names for b in names if a != b]
     links = tuple(Link(a, b, "peer", 1e-5, 1e11) for a, b in ends)
-    links += tuple(Link("cpu", name, "pinned", 1e-5, 1e10) for name in names)
+    links += tuple(Link(*way, "pinned", 1e-5, 1e10) for name in names for way in (("cpu", name), (name, "cpu")))
     here = Platform("here", (Device("cpu", "cpu"), *map(partial(Device, kind="cuda"), names)), links)
     placement = Placement([task.name for task in work.tasks], lanes)
     return waking.awake(Program(build_plan(work, here, None, placement, scheduler="calibration"), mode=mode))

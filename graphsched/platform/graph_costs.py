@@ -35,6 +35,8 @@ class GraphCosts:
         graph_fork_s: An edge of a graph where a branch leaves a lane, or comes back to one.
         graph_copy_edge_s, graph_copies_edge_s, graph_peer_edge_s: `copy_edge_s`, `copies_edge_s` and `peer_edge_s`
             inside a graph; 0: unknown, as an edge between tasks.
+        graph_beside_s: What an edge between GPUs, or to or from a copy, takes longer inside a graph while a copy
+            between the host and one of its GPUs is under way.
         graph_copy_join_s, graph_peer_join_s: How much later a task in a graph starts for each copy with the host, or
             between GPUs, that it waits for beside its lane's last task, even if the copy was over before.
         graph_event_s: What a timing event takes in a lane of a graph; 0: unknown, `timed_gap_s` counts for two.
@@ -76,6 +78,7 @@ class GraphCosts:
     graph_copy_edge_s: float = 0.0
     graph_copies_edge_s: float = 0.0
     graph_peer_edge_s: float = 0.0
+    graph_beside_s: float = 0.0
     graph_event_s: float = 0.0
     graph_launch_event_s: float = 0.0
     graph_stamp_s: float = 0.0

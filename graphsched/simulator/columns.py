@@ -78,6 +78,7 @@ class Columns:
         joins_s: How much later tasks in graphs start that wait for copies too, see `simulator.graph_joins`.
         handovers: Of first nodes of graphs behind others, latencies by lane, see `simulator.handover`.
         by_chance_s: By task and lane, what waits for that take longer, or shorter, see `simulator.chance`.
+        loads_s: Likewise, what they take longer beside copies with the host, see `simulator.loaded_edges`.
         launching, far_lanes: In graph mode, the lane that graphs are launched on; lanes of other GPUs than its own.
         event_lanes: Of each graph and device where timing events pass in turn, its lanes; see `simulator.event_nodes`.
         events_of: Place in these of each action whose events do so.
@@ -133,6 +134,7 @@ class Columns:
     joins_s: dict[int, float] = field(default_factory=dict)
     handovers: dict[int, list[float]] = field(default_factory=dict)
     by_chance_s: Mapping[int, Mapping[int, float]] = field(default_factory=dict)
+    loads_s: Mapping[int, Mapping[int, float]] = field(default_factory=dict)
     launching: int = -1
     far_lanes: frozenset[int] = frozenset()
     event_lanes: list[int] = field(default_factory=list)

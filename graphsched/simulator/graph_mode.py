@@ -106,9 +106,9 @@ def latencies_s(columns: Columns, i: int) -> list[float]:
     if flags & PASSED:
         return [0.0] * len(lanes.kind)
     found = (lanes.chained_s if flags & CHAINED else lanes.latency_s)[columns.lane[i]]
-    if i in columns.by_chance_s:
-        longer_s = columns.by_chance_s[i]
-        found = [latency_s + longer_s.get(lane, 0.0) for lane, latency_s in enumerate(found)]
+    for longer_s in (columns.by_chance_s.get(i), columns.loads_s.get(i)):
+        if longer_s:
+            found = [latency_s + longer_s.get(lane, 0.0) for lane, latency_s in enumerate(found)]
     return found
 
 

@@ -29,6 +29,7 @@ class Model:
         timing: Timing events cost time in the run that spans are taken from.
         blocking: Pageable copies, and results of CPU lanes that a GPU task needs, hold up the thread.
         joins: Tasks in CUDA graphs start later where they wait for a copy of another engine beside their lane's last.
+        beside: Edges of CUDA graphs between GPUs, and to and from copies, take longer beside copies with the host.
         looks: The GPU that a graph over several is launched on sees that the others are done when it looks, now and
             then. Off: after the latency of an edge between GPUs.
         chance: What tasks in CUDA graphs wait for on another GPU is seen sooner or later by chance; the median of
@@ -59,6 +60,7 @@ class Model:
     timing: bool = True
     blocking: bool = True
     joins: bool = True
+    beside: bool = True
     looks: bool = True
     chance: bool = True
     cache: bool = True
@@ -86,6 +88,8 @@ def switched(costs: Dispatch, model: Model) -> Dispatch:
         off += ("wake_s", "told_s", "same_device_s", "other_device_s", "graph_wait_s", "graph_fork_s")
         off += ("copy_edge_s", "copies_edge_s", "graph_copy_edge_s", "graph_copies_edge_s")
         off += ("peer_edge_s", "graph_peer_edge_s", "graph_other_device_s")
+    if not (model.waits and model.beside):
+        off += ("graph_beside_s",)
     if not (model.waits and model.looks):
         off += ("graph_look_s",)
     if not (model.waits and model.joins):

@@ -14,6 +14,7 @@ from graphsched.simulator.chance import with_chance
 from graphsched.simulator.columns import Columns
 from graphsched.simulator.host_calls import without_events
 from graphsched.simulator.interval import interval
+from graphsched.simulator.loaded_edges import with_loads
 from graphsched.simulator.model import EVERYTHING, Model
 from graphsched.simulator.repeated import run_again
 from graphsched.simulator.steps import repeat
@@ -88,13 +89,13 @@ def tabulated(plan: Plan, steps: int, model: Model) -> tuple[Columns, tuple[str,
 
 
 def _interval(plan: Plan, steps: int, model: Model) -> tuple[float, float]:
-    columns, chance_s = with_chance(tabulated(plan, steps, model)[0], model)
+    columns, chance_s = with_chance(with_loads(tabulated(plan, steps, model)[0]), model)
     return interval(plan, columns, chance_s)
 
 
 def _timeline(plan: Plan, columns: Columns, estimated: tuple[str, ...], model: Model) -> Timeline:
     n = len(plan)
-    columns, _ = with_chance(columns, model)
+    columns, _ = with_chance(with_loads(columns), model)
     timed, makespan_s = run_again(without_events(columns))
     timed_makespan_s = makespan_s
     if model.timing:

@@ -26,6 +26,7 @@ from graphsched.simulator.columns import ALONE, LOADED, Columns
 from graphsched.simulator.graph_mode import inside
 from graphsched.simulator.interpreter_lock import without_lock
 from graphsched.simulator.lane_costs import CUDA
+from graphsched.simulator.loaded_edges import with_loads
 from graphsched.simulator.locked_engine import engine_of
 from graphsched.simulator.model import EVERYTHING, Model
 from graphsched.simulator.readings import Readings
@@ -66,7 +67,7 @@ class Substitution:
         """
         columns, _ = tabulate(measured.plan, model)
         finish(columns, {}, model)
-        columns, _ = with_chance(columns, model)
+        columns, _ = with_chance(with_loads(columns), model)
         self.columns, engine, _ = run_with_events(columns, measured.plan)
         self._found = Readings(measured.plan, self.columns, measured)
         self._look_s = sum(finished_s(self.columns, engine)) - sum(finished_s(_without_looks(self.columns), engine))

@@ -69,9 +69,9 @@ def test_figures_of_all_parts_are_put_together(gpus: int, monkeypatch: pytest.Mo
     parts = ["call", "chain", "idle", "single", "graph", "copy_edge", "company", "across", "step", "look"]
     for part in parts:
         monkeypatch.setattr(module, f"{part}_figures", lambda *_, part=part: {f"{part}_s": 1.0, "call_s": 2.0})
-    for name in ("chain_s", "peer_join_s", "new_stream"):
+    for name in ("chain_s", "peer_join_s", "beside_s", "new_stream"):
         monkeypatch.setattr(module, name, lambda *_: 3.0)
     monkeypatch.setattr(module, "queue_depth", lambda spinner: 1000)
     found = module.cuda_dispatch([SimpleNamespace(device=k) for k in range(gpus)])  # type: ignore[misc]
-    several = {"graph_peer_join_s", "look_s"} if gpus > 1 else set()
+    several = {"graph_peer_join_s", "graph_beside_s", "look_s"} if gpus > 1 else set()
     assert set(found) == {f"{part}_s" for part in parts if part != "look"} | {"queue_depth"} | several

@@ -1,0 +1,86 @@
+"""What an edge of a CUDA graph between GPUs takes longer beside a copy with the host (`simulator.loaded_edges`).
+
+A chain goes round two GPUs, for longer than a copy between the host and one of them takes; in another graph that copy
+is tiny, and in two more there is no chain. The chain's pace while the copy is under way follows from how much longer
+all takes with it. So for copies into and out of each of the two.
+
+Not modelled: several copies at once; edges between engines of one GPU, taken to be the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import NamedTuple
+
+from graphsched.calibration.fitting import median
+from graphsched.calibration.graph_across import LONGEST_STAGE, going_round, program_of, row_on
+from graphsched.calibration.graph_rows import TURNS, replay_of
+from graphsched.executors.program import Program
+from graphsched.workload import Workload
+
+STAGES = 49  # some 14 µs each on H200s
+LARGE_BYTES, SMALL_BYTES = 2**24, 2**12  # of copies, the larger of which takes some 300 µs
+EDGES = 2  # of a stage: to the copy into the next GPU, and from there
+HOST = "cpu"
+
+
+class Times(NamedTuple):
+    """Seconds of whole runs: a chain beside a tiny copy, beside a large one, and the two copies without it."""
+
+    small: float
+    large: float
+    small_alone: float
+    large_alone: float
+
+
+def beside_s(devices: Sequence[int]) -> float:
+    """`Dispatch.graph_beside_s`, in seconds: the mean of copies into and out of the first two GPUs; 0 for one."""
+    if len(devices) < 2:
+        return 0.0
+    pair = devices[:2]
+    ways = [(into, at) for at in range(2) for into in (True, False)]
+    return sum(_beside_s(pair, into=into, at=at) for into, at in ways) / len(ways)
+
+
+def _beside_s(devices: Sequence[int], *, into: bool, at: int) -> float:
+    """Likewise for copies into or out of the GPU at this place; median of turns."""
+    with ExitStack() as stack:
+
+        def made(nbytes: int, stages: int) -> Program:
+            build = partial(round_beside, nbytes=nbytes, stages=stages, into=into, at=at)
+            return stack.enter_context(program_of(devices, build))
+
+        programs = [made(nbytes, stages) for stages in (STAGES, 0) for nbytes in (SMALL_BYTES, LARGE_BYTES)]
+        turns = [Times(*[replay_of(program).whole_s for program in programs]) for _ in range(TURNS)]
+    return median([edge_longer_s(times) for times in turns])
+
+
+def edge_longer_s(times: Times) -> float:
+    """What an edge takes longer while the copy is under way; not below 0.
+
+    Example:
+        >>> pace_s, longer_s, copy_s = 10.0, 2 * 3.0, 160.0  # ten stages beside the copy, of 16 s each
+        >>> edge_longer_s(Times(STAGES * pace_s, STAGES * pace_s + 10 * longer_s, 5.0, 5.0 + copy_s))
+        3.0
+    """
+    pace_s, longer_s = times.small / STAGES, times.large - times.small
+    beside = (times.large_alone - times.small_alone - longer_s) / pace_s  # stages, were they as quick as without it
+    return max(0.0, longer_s / beside / EDGES) if beside > 0.0 else 0.0
+
+
+def round_beside(
+    work: Workload, names: Sequence[str], *, nbytes: int, stages: int, into: bool, at: int
+) -> dict[str, str]:
+    """A chain of so many stages round the GPUs, or a tiny task on each; a copy with the host waits for nothing."""
+    import torch
+
+    given = work.input("copied", torch.zeros(nbytes, dtype=torch.uint8), device=HOST if into else names[at])
+    work.copy(given, to=names[at] if into else HOST, pinned=True, name="beside")
+    if stages:
+        return going_round(work, names, stages, LONGEST_STAGE)
+    placed: dict[str, str] = {}
+    for name in names:
+        row_on(work, name, [f"{name}/s0"], placed)
+    return placed
