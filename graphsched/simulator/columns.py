@@ -75,7 +75,8 @@ class Columns:
         shares: Memory shares of tasks that copies slow, or that slow copies.
         pressures, slowed: What copies cost tasks, and tasks them, see `simulator.traffic`.
         late_events_s: What timing events take longer beside copies, see `simulator.timing_events`.
-        joins_s: How much later tasks in graphs start that wait for copies too, see `simulator.graph_joins`.
+        joins_s: How much later than behind tasks alone those in graphs start that wait for copies too, see
+            `simulator.graph_joins`.
         handovers: Of first nodes of graphs behind others, latencies by lane, see `simulator.handover`.
         by_chance_s: By task and lane, what waits for that take longer, or shorter, see `simulator.chance`.
         loads_s: Likewise, what they take longer beside copies with the host, see `simulator.loaded_edges`.

@@ -17,6 +17,7 @@ from graphsched.simulator.columns import ALONE, NETWORK, SEVERAL, Columns
 from graphsched.simulator.dispatch import UNKNOWN, Thread
 from graphsched.simulator.doors import Doors
 from graphsched.simulator.fluid import Resource
+from graphsched.simulator.graph_joins import joined_s
 from graphsched.simulator.graph_mode import inside, latencies_s
 from graphsched.simulator.host_calls import queries_s
 from graphsched.simulator.lane_costs import CUDA, WAIT
@@ -37,10 +38,10 @@ class Engine:
     def __init__(self, columns: Columns, timed: bool, late_s: Mapping[int, float] | None = None) -> None:
         """`timed`: with a timing event before and after every action on a stream.
 
-        `late_s`: by action, seconds by which it starts later than what it waits for has it; default: the model's joins.
+        `late_s`: by action, seconds by which it starts later than what it waits for has it, in the place of joins.
         """
         n = len(columns)
-        self._late_s = columns.joins_s if late_s is None else late_s
+        self._late_s, self._joins_s = late_s or {}, columns.joins_s if late_s is None else {}
         self.start_s, self.end_s = [0.0] * n, [UNKNOWN] * n
         self.thread = self._threads(timed, columns)
         self._columns = columns
@@ -117,8 +118,9 @@ class Engine:
     def _earliest(self, i: int) -> float:
         """Time when action `i` may start; all ends that it hangs on are known."""
         ends, start = self.end_s, self._ready_s[i]
-        waits = self._waits[i]
-        if waits:
+        if i in self._joins_s:
+            return joined_s(self._columns, i, start, ends)
+        if waits := self._waits[i]:
             lane_of = self._lane
             latency_s = self._latency_s[lane_of[i]] if self._columns.graphs is None else latencies_s(self._columns, i)
             for j in waits:

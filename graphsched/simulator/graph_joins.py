@@ -1,19 +1,21 @@
 """Joins with copies in a CUDA graph: a task that waits for its lane and for a copy of another engine starts later.
 
 It does so even where the copy was over long before: the GPU has to find that out between two tasks. Where nothing but
-the copy is waited for, that is in the edge. Of copies on one lane, which end in their order, only the last is waited
-for.
+the copy is waited for, or the copy comes last, that is in the edge. Of copies on one lane, which end in their order,
+only the last is waited for.
 
 Not modelled: copies that wait for a task and for other copies; that a copy was over before the graph's first task.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from graphsched.plan import OUTSIDE
 from graphsched.simulator.graph_edges import needed
+from graphsched.simulator.graph_mode import latencies_s
 from graphsched.simulator.lane_costs import CUDA
 
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def with_joins(columns: Columns) -> Columns:
-    """`columns`, their tasks in graphs later by what joins with copies cost."""
+    """`columns`, with what joins with copies cost their tasks in graphs."""
     graphs, costs, lanes = columns.graphs, columns.dispatch, columns.lanes
     each_s = dict.fromkeys(lanes.host_copies, costs.graph_copy_join_s) | dict.fromkeys(
         lanes.peers, costs.graph_peer_join_s
@@ -38,3 +40,16 @@ def with_joins(columns: Columns) -> Columns:
         if later_s := sum(joins_s if len(joins_s) < len(waited) else joins_s[:-1]):
             found[i] = later_s
     return replace(columns, joins_s=found)
+
+
+def joined_s(columns: Columns, i: int, ready_s: float, end_s: Sequence[float]) -> float:
+    """When task `i`, which joins copies, may start: behind all but the copy that comes last by what that costs, too."""
+    lanes, lane, previous = columns.lanes, columns.lane, columns.previous[i]
+    latency_s, join_s = latencies_s(columns, i), columns.joins_s[i]
+    found_s, last_s = ready_s if previous < 0 else max(ready_s, end_s[previous] + join_s), 0.0
+    for j in columns.waits[i]:
+        seen_s = end_s[j] + latency_s[lane[j]]
+        if lane[j] in lanes.peers or lane[j] in lanes.host_copies:
+            seen_s, last_s = min(seen_s, last_s), max(seen_s, last_s)
+        found_s = max(found_s, seen_s + join_s)
+    return max(found_s, last_s)

@@ -19,10 +19,10 @@ GRAPH = replace(FREE, graph_launch_s=1.0, launch_s=1.0, graph_event_s=0.25)
 WORK_S = 64.0
 
 
-def plan_of(reads: str, *, lead: bool = True, gpus: int = 3) -> Plan:
+def plan_of(reads: str, *, lead: bool = True, gpus: int = 3, lead_s: float = WORK_S, size: int = 2) -> Plan:
     """A task on cuda:0 that reads for each letter what a copy brought: h from the host, 1, 2 from another GPU; and the
     result of a long task on its lane if there is a `lead`."""
-    work, x = Workload(), TensorSpec((2, 2))
+    work, x = Workload(), TensorSpec((2, size))
     homes = {"h": "cpu", "1": "cuda:1", "2": "cuda:2"}
     values: list[Value] = []
     for k, letter in enumerate(reads):
@@ -32,6 +32,8 @@ def plan_of(reads: str, *, lead: bool = True, gpus: int = 3) -> Plan:
     work.task(lambda *those: those[0], *values, name="t", device="cuda:0", outputs=[x])
     lanes = dict.fromkeys((["lead"] if lead else []) + ["t"], "cuda:0/s0")
     costs = Costs({(task.signature, "GPU"): TaskCost(WORK_S) for task in work.tasks})
+    if lead:
+        costs = costs.merged(Costs({(work["lead"].signature, "GPU"): TaskCost(lead_s)}))
     here = platform(gpus=gpus, dispatch=replace(GRAPH, graph_copy_join_s=HOST_S, graph_peer_join_s=PEER_S))
     return replace(planned(work, here, lanes, costs=costs), mode="graph")
 
@@ -60,6 +62,13 @@ def test_each_copy_but_the_only_thing_waited_for(reads: str, lead: bool, more_s:
     """c0, c1, [lead] ─▶ t: all copies are over when the lead is."""
     plan, without = plan_of(reads, lead=lead), Model(joins=False, timing=timing)
     assert start_of_t(plan, Model(timing=timing)) - start_of_t(plan, without) == pytest.approx(more_s)
+
+
+@pytest.mark.parametrize(("reads", "more_s"), [("h", 0.0), ("1", 0.0), ("12", 2 * PEER_S)])
+def test_a_copy_that_comes_last_is_seen_as_ever(reads: str, more_s: float) -> None:
+    """c0, [c1], lead ─▶ t: the lead is over long before; of two copies that end together one joins the other."""
+    plan = plan_of(reads, lead_s=0.0, size=2**30)
+    assert start_of_t(plan, Model()) - start_of_t(plan, Model(joins=False)) == pytest.approx(more_s)
 
 
 def test_nothing_is_later_in_streams() -> None:
