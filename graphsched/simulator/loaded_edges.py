@@ -5,7 +5,7 @@ link. Which edges are beside copies follows from the spans, and the spans from t
 agree.
 
 Not modelled: which of the two ends of the edge, and which direction of the copy it is that counts; several copies at
-once; edges between streams that no graph holds.
+once; edges between streams that no graph holds; that other edges may be beside copies in a run with timing events.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ COPY_US, PACE_US, LAUNCH_US = 300.0, 14.0, 20.0
 @pytest.mark.parametrize("edge_us", [3.0, 0.0])
 def test_what_edges_take_longer_is_found_again(edge_us: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stages are slower while the copy is under way; out of a GPU twice as much as into one. One turn is off."""
-    off = iter([0.0] * 8 + [40.0] * 4)  # µs that all rows of the first way's last turn take longer
+    off = iter([0.0] * 9 + [40.0])  # µs that the chain beside the large copy takes longer in the first way's last turn
 
     def replay(build: partial[object]) -> Replay:
         stages, nbytes, into = (build.keywords[name] for name in ("stages", "nbytes", "into"))

@@ -9,7 +9,7 @@ import torch
 from graphsched.costs import CacheStates, Costs, TaskCost
 from graphsched.plan import Plan
 from graphsched.simulator import Model, predict
-from graphsched.simulator.cache_states import Cache, inputs_longer_s
+from graphsched.simulator.cache_states import Cache, codes_lost, inputs_longer_s
 from graphsched.workload import TensorSpec, Workload
 from tests.builders import FREE, planned, platform
 
@@ -94,6 +94,17 @@ def test_workspaces_take_room_each_lane_its_own() -> None:
     assert inputs_longer_s(apart, costs) == {0: 0.0, 1: 0.0}  # t0 has used x since t1 did
     costs = dict.fromkeys(range(2), replace(cost, workspace_bytes=150))
     assert inputs_longer_s(apart, costs) == {0: 3.0, 1: 3.0}
+
+
+def test_what_others_push_out_is_lost() -> None:
+    """x ──▶ t0 ──▶ t1 in a cache of 147 bytes: t1 pushes out 148 where it works on 32, so x and t0's code are lost."""
+    cost = costs_of(SMALL, ((147, 8.0),))
+    for pushed, longer_s in ((0, 0.0), (131, 0.0), (148, 3.0)):
+        pushes = replace(cost, cache=replace(SMALL, pushed_bytes=pushed))
+        costs = {0: cost, 1: pushes}
+        assert inputs_longer_s(chain_of(2, SMALL), costs) == {0: longer_s, 1: SMALL.written_s}
+        lost = codes_lost(chain_of(2, SMALL), costs, {0: ["neg"], 1: ["other"]})
+        assert lost[0] == float(longer_s > 0.0)
 
 
 def test_a_state_is_written_by_its_update() -> None:
