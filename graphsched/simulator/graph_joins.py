@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING
 
 from graphsched.plan import OUTSIDE
@@ -46,7 +47,7 @@ def joined_s(columns: Columns, i: int, ready_s: float, end_s: Sequence[float]) -
     """When task `i`, which joins copies, may start: behind all but the copy that comes last by what that costs, too."""
     lanes, lane, previous = columns.lanes, columns.lane, columns.previous[i]
     latency_s, join_s = latencies_s(columns, i), columns.joins_s[i]
-    found_s, last_s = ready_s if previous < 0 else max(ready_s, end_s[previous] + join_s), 0.0
+    found_s, last_s = ready_s if previous < 0 else max(ready_s, end_s[previous] + join_s), -inf
     for j in columns.waits[i]:
         seen_s = end_s[j] + latency_s[lane[j]]
         if lane[j] in lanes.peers or lane[j] in lanes.host_copies:

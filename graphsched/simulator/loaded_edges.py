@@ -17,6 +17,7 @@ from graphsched.simulator.graph_mode import PASSED, inside
 from graphsched.simulator.host_calls import without_events
 from graphsched.simulator.lane_costs import CUDA
 from graphsched.simulator.repeated import run_again
+from graphsched.simulator.timing_events import is_in_one, spans_of
 
 if TYPE_CHECKING:
     from graphsched.simulator.columns import Columns
@@ -72,13 +73,13 @@ def edges_of(columns: Columns) -> list[Edge]:
 def loads_of(columns: Columns, edges: list[Edge], engine: Engine) -> Loads:
     """What waits take longer whose ends are beside copies between the host and one of their GPUs, in a run."""
     lanes, lane, each_s = columns.lanes, columns.lane, columns.dispatch.graph_beside_s
-    spans: dict[int, list[tuple[float, float, int]]] = {}
+    copies: dict[int, list[int]] = {}
     for k, number in enumerate(lane):
         if number in lanes.host_copies:
-            spans.setdefault(lanes.queue[number], []).append((engine.start_s[k], engine.end_s[k], k))
+            copies.setdefault(lanes.queue[number], []).append(k)
+    spans = {gpu: spans_of(those, engine.start_s, engine.end_s) for gpu, those in copies.items()}
     found: Loads = {}
     for i, j, gpus in edges:
-        over_s = engine.end_s[j]
-        if any(start_s < over_s < end_s and k != j for gpu in gpus for start_s, end_s, k in spans.get(gpu, ())):
+        if any(is_in_one(engine.end_s[j], spans[gpu]) for gpu in gpus if gpu in spans):
             found.setdefault(i, {})[lane[j]] = each_s
     return found

@@ -75,25 +75,25 @@ def late_events_s(
         start_s, end_s: By action.
     """
     each_s, found = columns.dispatch.timed_beside_s, {}
-    spans = {device: _spans(into, start_s, end_s) for device, into in copies.items()}
+    spans = {device: spans_of(into, start_s, end_s) for device, into in copies.items()}
     for i, kind in enumerate(columns.kind):
         place = i % len(plan)
         into = spans.get(plan.lanes[plan.lane_of[place]].device) if kind == CUDA else None
         if into and place not in plan.copies:
             over_s = end_s[i] - columns.late_events_s.get(i, 0.0)
-            events = sum(_is_in_one(time, into) for time in (start_s[i], over_s))
+            events = sum(is_in_one(time, into) for time in (start_s[i], over_s))
             if events:
                 found[i] = events * each_s
     return found
 
 
-def _spans(copies: Sequence[int], start_s: Times, end_s: Times) -> tuple[Times, Times]:
+def spans_of(copies: Sequence[int], start_s: Times, end_s: Times) -> tuple[Times, Times]:
     """Starts of `copies`, ascending, and the latest end of those up to each."""
     starts, ends = zip(*sorted((start_s[i], end_s[i]) for i in copies), strict=True)
     return starts, list(accumulate(ends, max))
 
 
-def _is_in_one(time: float, spans: tuple[Times, Times]) -> bool:
+def is_in_one(time: float, spans: tuple[Times, Times]) -> bool:
     """Whether a copy began before `time` and ends after it."""
     starts, latest = spans
     begun = bisect_left(starts, time)
