@@ -26,6 +26,7 @@ from graphsched.calibration.cuda_dispatch import chain_figures, idle_figures
 from graphsched.calibration.cuda_graphs import sampled_figures
 from graphsched.calibration.cuda_together import Together
 from graphsched.calibration.cuda_ways import Bench, warm_all, way_of_link, way_s
+from graphsched.calibration.launch_pace import launches_on
 from graphsched.calibration.patterns import pattern_bytes_per_s, pattern_label, sampled_patterns
 from graphsched.calibration.profiling import check_is_here
 from graphsched.calibration.rates import cpu_flop_per_s, cuda_flop_per_s
@@ -186,7 +187,7 @@ def sampled_dispatch(spinners: Sequence[Spinner]) -> dict[str, float]:
     """Fields of `Dispatch`, in seconds: a tiny operation's call, waits on the device, returns, replays of graphs."""
     first = spinners[0]
     figures = {"call_s": tiny_call_s(first.device)} | chain_figures(spinners)
-    return figures | idle_figures(first, IDLE_REPEATS) | sampled_figures(first, figures["call_s"])
+    return figures | idle_figures(first, IDLE_REPEATS) | sampled_figures(first, dict(launches_on([first.device]))[1])
 
 
 def _link_rows(platform: Platform, bench: Bench, link: Link) -> Iterator[Drift]:

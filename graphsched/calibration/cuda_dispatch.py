@@ -25,6 +25,7 @@ from graphsched.calibration.graph_across import across_figures
 from graphsched.calibration.graph_beside import beside_s
 from graphsched.calibration.graph_joins import peer_join_s
 from graphsched.calibration.graph_looks import look_figures
+from graphsched.calibration.launch_pace import launches_on
 from graphsched.calibration.step_times import step_figures
 from graphsched.executors.clocks import new_event
 
@@ -41,7 +42,8 @@ def cuda_dispatch(spinners: Sequence[Spinner]) -> dict[str, float]:
     first, devices = spinners[0], [spinner.device for spinner in spinners]
     figures = call_figures(devices) | chain_figures(spinners) | idle_figures(first)
     figures |= single_figures(spinners, figures | {"tiny_s": chain_s(first, [new_stream(first.device)])})
-    figures |= graph_figures(first, figures["call_s"]) | copy_edge_figures(spinners)
+    figures["graph_launches"] = launches = launches_on(devices)
+    figures |= graph_figures(first, dict(launches)[1]) | copy_edge_figures(spinners)
     figures |= company_figures(devices, figures["call_s"])
     figures |= across_figures(devices, figures) | step_figures(devices, figures)
     if len(devices) > 1:

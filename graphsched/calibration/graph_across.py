@@ -21,12 +21,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from graphsched.calibration.cuda_calls import Yardstick
 from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_replays import Replay, each_s
 from graphsched.calibration.graph_rows import TINY_ELEMENTS, replay_of
+from graphsched.calibration.launch_pace import LaunchYardstick
 from graphsched.executors import waking
 from graphsched.executors.program import Program
 from graphsched.plan import Placement, build_plan
@@ -62,21 +62,22 @@ class Rows(NamedTuple):
     stages_round: Replay
 
 
-def across_figures(devices: Sequence[int], known: Mapping[str, float]) -> dict[str, float]:
+def across_figures(devices: Sequence[int], known: Mapping[str, Any]) -> dict[str, float]:
     """Fields of `Dispatch` about graphs over several GPUs, in seconds; none where there is one GPU.
 
     Args:
         devices: Numbers of the GPUs.
-        known: Has other fields of `Dispatch`: ``call_s``, the pace that the thread's part is told at,
+        known: Has other fields of `Dispatch`: ``graph_launches``, the pace that the thread's part is told at,
             ``graph_peer_copy_s``, ``graph_peer_edge_s``.
     """
     if len(devices) < 2:
         return {}
-    turns = [figures_of(rows, len(devices), known) for rows in measured_turns(devices, known["call_s"])]
+    launch_s = dict(known["graph_launches"])[2]
+    turns = [figures_of(rows, len(devices), known) for rows in measured_turns(devices, launch_s)]
     return {name: median([figures[name] for figures in turns]) for name in turns[0]}
 
 
-def measured_turns(devices: Sequence[int], call_s: float) -> list[Rows]:
+def measured_turns(devices: Sequence[int], launch_s: float) -> list[Rows]:
     """The rows on these GPUs, replayed in turn again and again.
 
     The thread is half as fast from one second to the next, and a whole run takes as much longer as two rows differ:
@@ -100,20 +101,20 @@ def measured_turns(devices: Sequence[int], call_s: float) -> list[Rows]:
     }
     assert tuple(rows) == Rows._fields
     with ExitStack() as stack:
-        yardstick = stack.enter_context(closing(Yardstick(devices[0])))
+        yardstick = stack.enter_context(closing(LaunchYardstick(devices[:2])))
         made = [stack.enter_context(program_of(*row)) for row in rows.values()]
-        return [Rows(*_turn(made, yardstick, call_s)) for _ in range(TURNS)]
+        return [Rows(*_turn(made, yardstick, launch_s)) for _ in range(TURNS)]
 
 
-def _turn(rows: Sequence[Program], yardstick: Yardstick, call_s: float) -> list[Replay]:
-    """A replay of each row; what the thread takes is told for one whose tiny operation takes `call_s`."""
+def _turn(rows: Sequence[Program], yardstick: LaunchYardstick, launch_s: float) -> list[Replay]:
+    """A replay of each row; what the thread takes is told for one whose yardstick of launches takes `launch_s`."""
     before_s = yardstick.sample_s()
     seen = [replay_of(row) for row in rows]
-    pace = call_s / ((before_s + yardstick.sample_s()) / 2)
+    pace = launch_s / ((before_s + yardstick.sample_s()) / 2)
     return [Replay(one.host_s * pace, one.whole_s) for one in seen]
 
 
-def figures_of(rows: Rows, gpus: int, known: Mapping[str, float]) -> dict[str, float]:
+def figures_of(rows: Rows, gpus: int, known: Mapping[str, Any]) -> dict[str, float]:
     """What the rows of a turn on so many GPUs say; nothing is below 0."""
     copy_s = each_s(rows.few_sent.host_s, rows.many_sent.host_s, SENT[1] - SENT[0])
     pair_s, all_s = (

@@ -1,8 +1,9 @@
 """Joins with copies inside a CUDA graph: what a task is later that waits for one which is long over.
 
-Two graphs have the same nodes: copies, and behind many tiny tasks some of several microseconds that read what was
-copied. In one graph each of these waits for a copy of its own; in the other the first waits for the last copy, which
-all others went before. The copies come from the host, or from another GPU.
+Two graphs have the same nodes: copies, and behind many tiny tasks some that read what was copied, with others between
+them, as plans have them: behind one another they hide part of it. In one graph each of these waits for a copy of its
+own; in the other the first waits for the last copy, which all others went before. The copies come from the host, or
+from another GPU.
 
 Not modelled: joins with copies to the host, taken to be the same.
 """
@@ -21,7 +22,7 @@ from graphsched.workload import Workload
 
 JOINS = 16
 LEAD = 200  # tasks before them, during which all copies end, and the graph is launched
-ROWS = 2**16  # of as many elements as a copy has, in what a task adds to it: 16 MB, some 8 µs
+BETWEEN = 3  # tasks behind each that reads a copy
 HOST = "cpu"  # whose pinned memory copies come from
 
 
@@ -52,10 +53,12 @@ def behind_copies(work: Workload, names: Sequence[str], each: bool, source: str 
     for k in range(JOINS):
         given = work.input(f"h{k}", torch.zeros(TINY_ELEMENTS), device=source)
         copies.append(work.copy(given, to=device, pinned=source == HOST, name=f"c{k}"))
-    large = work.input("large", torch.zeros(ROWS, TINY_ELEMENTS), device=device)
+    here = work.input("here", torch.zeros(TINY_ELEMENTS), device=device)
     placed: dict[str, str] = {}
     row_on(work, device, [f"{device}/s0"] * LEAD, placed)
     for k, copied in enumerate(copies if each else reversed(copies)):
-        work.task(torch.add, large, copied, name=f"t{k}", device=device)
-        placed[f"t{k}"] = f"{device}/s0"
+        work.task(torch.add, here, copied, name=f"t{k}", device=device)
+        for n in range(BETWEEN):
+            work.task(torch.neg, here, name=f"t{k}.{n}", device=device)
+        placed |= dict.fromkeys([f"t{k}", *(f"t{k}.{n}" for n in range(BETWEEN))], f"{device}/s0")
     return placed

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
 
-from graphsched.calibration.cuda_calls import Yardstick
 from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_replays import Replay, each_s
+from graphsched.calibration.launch_pace import LaunchYardstick
 from graphsched.executors import waking
 from graphsched.executors.program import Program
 from graphsched.plan import Placement, build_plan
@@ -145,20 +145,20 @@ def stamped_spans_s(sequence: Program, runs: int = RUNS) -> list[float]:
     return [median(found) for found in zip(*samples[COLD_RUNS:], strict=True)]
 
 
-def tiny_replays(device: int, rows: Sequence[tuple[int, int]], call_s: float) -> list[Replay]:
+def tiny_replays(device: int, rows: Sequence[tuple[int, int]], launch_s: float) -> list[Replay]:
     """`paced_replays` of rows of tiny operations, each of a length on a number of lanes."""
     with ExitStack() as stack:
-        yardstick = stack.enter_context(closing(Yardstick(device)))
+        yardstick = stack.enter_context(closing(LaunchYardstick([device])))
         calls = [_tiny_call(device)]
         made = [stack.enter_context(row_of(calls, length, device, lanes)) for length, lanes in rows]
-        return paced_replays(made, yardstick, call_s)
+        return paced_replays(made, yardstick, launch_s)
 
 
-def paced_replays(rows: Sequence[Program], yardstick: Yardstick, call_s: float) -> list[Replay]:
-    """`replay_of` each of `rows` by a thread whose tiny operation takes `call_s`; medians of some turns.
+def paced_replays(rows: Sequence[Program], yardstick: LaunchYardstick, launch_s: float) -> list[Replay]:
+    """`replay_of` each of `rows` by a thread whose yardstick of launches takes `launch_s`; medians of some turns.
 
     The speed of a thread's core changes while they run, so the yardstick is taken before and behind each. What a launch
-    takes is scaled to `call_s`; the rest of a run is the GPU's, and stays (`platform.pace`).
+    takes is scaled to `launch_s`; the rest of a run is the GPU's, and stays (`platform.pace`).
     """
     found: list[list[Replay]] = [[] for _ in rows]
     for _ in range(TURNS):
@@ -166,7 +166,7 @@ def paced_replays(rows: Sequence[Program], yardstick: Yardstick, call_s: float) 
             before_s = yardstick.sample_s()
             seen = replay_of(row)
             unit_s = (before_s + yardstick.sample_s()) / 2
-            longer_s = seen.host_s * (call_s / unit_s - 1.0)
+            longer_s = seen.host_s * (launch_s / unit_s - 1.0)
             samples.append(Replay(seen.host_s + longer_s, seen.whole_s + longer_s))
     return [Replay(*map(median, zip(*samples, strict=True))) for samples in found]
 

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     from graphsched.calibration.cold_calls import ColdCalls, Colds
     from graphsched.calibration.cuda_calls import Yardstick
     from graphsched.calibration.lane_pace import LaneYardstick
+    from graphsched.calibration.launch_pace import LaunchYardstick
     from graphsched.plan import Plan
+    from graphsched.platform.points import Points
 
 
 def present_call_s(platform: Platform) -> float:
@@ -51,6 +53,10 @@ class PaceMeter:
 
             gpu = int(gpus[0].partition(":")[2])
             self._yardstick, self._cold_calls = Yardstick(gpu), ColdCalls(gpu)
+        self._launches: dict[int, LaunchYardstick] = {}
+        self._launched: list[tuple[float, ...]] = []
+        if self._yardstick is not None and plan is not None and plan.mode == "graph":
+            self._launches = _launch_yardsticks(platform, plan)
         self._lanes: LaneYardstick | None = None
         if plan is not None:
             from graphsched.calibration.lane_pace import LaneYardstick
@@ -63,6 +69,8 @@ class PaceMeter:
             self._after_waits.append(self._cold_calls.sample_s())
         if self._yardstick is not None:
             self._samples.append(self._yardstick.sample_s())
+        if self._launches:
+            self._launched.append(tuple(yardstick.sample_s() for yardstick in self._launches.values()))
         if self._lanes is not None:
             self._products.append(self._lanes.sample_s())
 
@@ -89,14 +97,33 @@ class PaceMeter:
 
         return colds_of(self._after_waits)
 
+    @property
+    def launches(self) -> Points:
+        """Medians of the samples of a plan in graph mode, as `Dispatch.graph_launches`; empty if there are none."""
+        if not self._launched:
+            return ()
+        return tuple(zip(self._launches, map(statistics.median, zip(*self._launched, strict=True)), strict=True))
+
     def close(self) -> None:
         """Give streams and memory back."""
         self._cold_calls = None
-        if self._yardstick is not None:
-            self._yardstick.close()
+        for yardstick in (self._yardstick, *self._launches.values()):
+            if yardstick is not None:
+                yardstick.close()
 
 
-def at_pace(platform: Platform, call_s: float, colds: Colds = (), product_s: float = 0.0) -> Platform:
+def _launch_yardsticks(platform: Platform, plan: Plan) -> dict[int, LaunchYardstick]:
+    """By the number of GPUs: those that launches of `plan` go with and that were measured with the platform."""
+    from graphsched.calibration.launch_pace import LaunchYardstick
+
+    gpus = [int(device.name.partition(":")[2]) for device in platform.devices if device.kind == "cuda"]
+    used = len({lane.device for lane in plan.lanes if lane.device.startswith("cuda")})
+    return {n: LaunchYardstick(gpus[:n]) for n, _ in platform.dispatch.graph_launches if n <= max(1, used)}
+
+
+def at_pace(
+    platform: Platform, call_s: float, colds: Colds = (), product_s: float = 0.0, launches: Points = ()
+) -> Platform:
     """`platform` with its costs of dispatch for a thread whose yardstick is `call_s`; 0 leaves it as it is.
 
     Args:
@@ -104,7 +131,8 @@ def at_pace(platform: Platform, call_s: float, colds: Colds = (), product_s: flo
         call_s: The yardstick of the dispatching thread.
         colds: What its calls take longer after waits now; empty where that was not measured.
         product_s: The yardstick of CPU lanes; 0 where it was not taken.
+        launches: The yardsticks of launches of CUDA graphs; empty where they were not taken.
     """
     if not (call_s or product_s):
         return platform
-    return replace(platform, dispatch=replace(platform.dispatch.at(call_s, colds), product_s=product_s))
+    return replace(platform, dispatch=replace(platform.dispatch.at(call_s, colds, launches), product_s=product_s))

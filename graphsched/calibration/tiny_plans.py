@@ -49,7 +49,7 @@ def plans_on(gpus: tuple[int, ...]) -> dict[str, tuple[Build, tuple[int, ...]]]:
     return plans
 
 
-def program_of(build: Build, gpus: tuple[int, ...]) -> Program:
+def program_of(build: Build, gpus: tuple[int, ...], mode: str = "eager") -> Program:
     """A program of the tasks that `build` adds, each on the lane that it says; one input lies on each GPU."""
     import torch
 
@@ -63,7 +63,7 @@ def program_of(build: Build, gpus: tuple[int, ...]) -> Program:
     links = tuple(Link(a, b, memory, 1e-5, 1e10) for a, b in ends for memory in _memories(a, b))
     here = Platform("here", devices, links)
     placement = Placement([task.name for task in work.tasks], lanes)
-    return Program(build_plan(work, here, None, placement, scheduler="calibration"))
+    return Program(build_plan(work, here, None, placement, scheduler="calibration"), mode=mode)
 
 
 def _memories(source: str, target: str) -> Sequence[LinkMemory]:

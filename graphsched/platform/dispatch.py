@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from graphsched.platform.checks import check_number
 from graphsched.platform.graph_costs import GraphCosts
 from graphsched.platform.pace import at_pace
-from graphsched.platform.points import between, checked_points
+from graphsched.platform.points import Points, between, checked_points
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,12 +166,13 @@ class Dispatch(GraphCosts):
             x0, y0 = x1, y1
         return y0 + slope * (waited_us - x0)
 
-    def at(self, call_s: float, colds: tuple[tuple[int, float], ...] = ()) -> Dispatch:
+    def at(self, call_s: float, colds: Points = (), launches: Points = ()) -> Dispatch:
         """These figures for a thread whose tiny operation takes `call_s` now: a core's speed changes within minutes.
 
-        All host time of calls, and of launches of CUDA graphs, is scaled by the ratio to the yardstick; as it is where
-        either is unknown (0). A graph starts later by what its launch takes longer. What calls take longer after waits
-        changes otherwise: `colds` as measured now, where it was.
+        All host time of calls is scaled by the ratio to the yardstick; as it is where either is unknown (0). So are
+        launches of CUDA graphs, by the ratio of `launches` to `graph_launches` where both were measured: they slow down
+        by more. A graph starts later by what its launch takes longer. What calls take longer after waits changes
+        otherwise: `colds` as measured now, where it was.
 
         Example:
             >>> Dispatch(call_s=6e-6, record_s=1e-6).at(9e-6).record_s
@@ -181,12 +182,13 @@ class Dispatch(GraphCosts):
             >>> Dispatch(call_s=6e-6, colds=((200, 1e-6),)).at(9e-6, ((200, 5e-6),)).colds
             ((200, 5e-06),)
         """
-        return at_pace(self, call_s, colds)
+        return at_pace(self, call_s, colds, launches)
 
 
 TABLES = {
     "changes": "kinds",
     "colds": "microseconds",
+    "graph_launches": "GPUs",
     "graph_starts": "nodes",
     "graph_stamps": "bytes",
     "graph_rates": "lanes",

@@ -14,6 +14,8 @@ class GraphCosts:
 
     Attributes:
         launch_s: From a launch being issued to its start on an idle lane.
+        graph_launches: The yardsticks of launches: launching a graph of tiny tasks on so many GPUs, when these figures
+            were measured: (GPUs, seconds), ascending; empty: unknown, `Dispatch.call_s` counts.
         graph_launch_s, graph_launch_node_s: Launching a CUDA graph (host); what each node adds to that.
         graph_starts: From a launch of a CUDA graph to the start of its first node on an idle device, by the number
             of nodes, ascending: (nodes, seconds); empty: `graph_launch_s` and `launch_s` together.
@@ -55,6 +57,7 @@ class GraphCosts:
     """
 
     launch_s: float = 4e-6
+    graph_launches: tuple[tuple[int, float], ...] = ()
     graph_launch_s: float = 1e-5
     graph_launch_node_s: float = 0.0
     graph_starts: tuple[tuple[int, float], ...] = ()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from graphsched.platform.points import Points
+
 if TYPE_CHECKING:
     from graphsched.platform.dispatch import Dispatch
 
@@ -13,29 +15,42 @@ HOST_CALLS = (
     "switch_s", "device_switch_s", "timed_record_s", "handoff_s", "start_s", "first_s", "cold_s", "query_s", "asked_s",
     "blocking_in_s", "blocking_out_s", "fresh_out_s", "first_in_s", "first_out_s", "first_peer_s",
     "copy_company_s", "copy_out_company_s", "peer_company_s", "put_s", "step_s", "step_gpu_s",
+    "graph_step_s",
 )  # fmt: skip
 """Fields of `Dispatch` that are host time of the dispatching thread's calls."""
 
-GRAPH_LAUNCHES = (
-    "graph_launch_s", "graph_launch_node_s", "graph_across_s", "graph_across_start_s", "graph_across_root_s",
-    "graph_across_edge_s", "graph_across_copy_s", "graph_across_more_s", "graph_launch_event_s",
-    "graph_step_s",
+LAUNCHES = "graph_launch_s", "graph_launch_node_s", "graph_launch_event_s"
+"""Fields of `Dispatch` that are the thread's time for launching a CUDA graph on one GPU."""
+
+LAUNCHES_ACROSS = (
+    "graph_across_s", "graph_across_start_s", "graph_across_root_s", "graph_across_edge_s", "graph_across_copy_s",
+    "graph_across_more_s",
 )  # fmt: skip
-"""Fields of `Dispatch` that are the thread's time for launching a CUDA graph."""
+"""Fields of `Dispatch` that are what launching takes it longer over several GPUs."""
 
 
-def at_pace(costs: Dispatch, call_s: float, colds: tuple[tuple[int, float], ...]) -> Dispatch:
+def at_pace(costs: Dispatch, call_s: float, colds: Points, launches: Points) -> Dispatch:
     """See `Dispatch.at`."""
     if not (costs.call_s and call_s):
         return costs
     pace = call_s / costs.call_s
-    scaled: dict[str, Any] = {name: getattr(costs, name) * pace for name in HOST_CALLS + GRAPH_LAUNCHES}
-    starts = tuple(
-        (nodes, seconds + (pace - 1.0) * min(seconds, _launch_s(costs, nodes))) for nodes, seconds in costs.graph_starts
-    )
+    alone, across = (_launch_pace(costs.graph_launches, launches, gpus, pace) for gpus in (1, 2))
+    scaled: dict[str, Any] = {name: getattr(costs, name) * pace for name in HOST_CALLS}
+    scaled |= {name: getattr(costs, name) * alone for name in LAUNCHES}
+    scaled |= {name: getattr(costs, name) * across for name in LAUNCHES_ACROSS}
+    longer = alone - 1.0
+    starts = tuple((n, seconds + longer * min(seconds, _launch_s(costs, n))) for n, seconds in costs.graph_starts)
     changes = tuple((k, seconds * pace) for k, seconds in costs.changes)
     colds = colds or tuple((k, seconds * pace) for k, seconds in costs.colds)
-    return replace(costs, **scaled, changes=changes, graph_starts=starts, colds=colds, call_s=call_s)
+    launches = launches or tuple((k, seconds * pace) for k, seconds in costs.graph_launches)
+    tables: dict[str, Any] = {"changes": changes, "graph_starts": starts, "colds": colds, "graph_launches": launches}
+    return replace(costs, **scaled, **tables, call_s=call_s)
+
+
+def _launch_pace(before: Points, now: Points, gpus: int, pace: float) -> float:
+    """How many times as long a launch over so many GPUs takes now; `pace` where that was not measured."""
+    before_s, now_s = dict(before).get(gpus, 0.0), dict(now).get(gpus, 0.0)
+    return now_s / before_s if before_s and now_s else pace
 
 
 def _launch_s(costs: Dispatch, nodes: int) -> float:

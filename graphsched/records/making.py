@@ -47,6 +47,7 @@ def record_case(
         call_s=predicted.plan.platform.dispatch.call_s,
         product_s=predicted.plan.platform.dispatch.product_s,
         colds=predicted.plan.platform.dispatch.colds,
+        launches=predicted.plan.platform.dispatch.graph_launches if plan.mode == "graph" else (),
         stamped=stamped(plan) if plan.mode == "graph" else None,
         notes=measured.notes,
         spans={name: getattr(measured, name) for name in COLUMNS},

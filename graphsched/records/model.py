@@ -74,6 +74,7 @@ class CaseRecord:
         call_s: The yardstick of the thread's speed just before the run (`Dispatch.call_s`); 0 if not taken.
         product_s: The yardstick of CPU lanes just before the run (`Dispatch.product_s`); 0 if not taken.
         colds: What a call took longer after a wait then (`Dispatch.colds`); empty if not taken.
+        launches: The yardsticks of launches then (`Dispatch.graph_launches`); empty if not taken.
         stamped: Whether stamps timed the tasks of its graphs (`plan.stamped`); None: not told, as they would now.
         spans: Its columns.
     """
@@ -97,6 +98,7 @@ class CaseRecord:
     call_s: float = 0.0
     product_s: float = 0.0
     colds: tuple[tuple[int, float], ...] = ()
+    launches: tuple[tuple[int, float], ...] = ()
     stamped: bool | None = None
     notes: tuple[str, ...] = ()
     spans: Columns | None = None
@@ -148,7 +150,7 @@ class CaseRecord:
         """
         work, platform = self.work, self.setup.platform
         if self.call_s:
-            platform = replace(platform, dispatch=platform.dispatch.at(self.call_s, self.colds))
+            platform = replace(platform, dispatch=platform.dispatch.at(self.call_s, self.colds, self.launches))
         if self.product_s:
             platform = replace(platform, dispatch=replace(platform.dispatch, product_s=self.product_s))
         if self.stamped is False and platform.dispatch.graph_stamp_s:

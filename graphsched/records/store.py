@@ -133,6 +133,8 @@ def _measured(
         "stamped": case.stamped,
         "notes": list(case.notes),
     }
+    if case.launches:
+        data["launches"] = list(case.launches)
     if case.product_s:
         data["product_s"] = case.product_s
     if len(columns.get("start_s", ())) > INLINE_ACTIONS:
@@ -254,6 +256,7 @@ def _case_from_dict(
         call_s=entry.get("call_s", 0.0),
         product_s=entry.get("product_s", 0.0),
         colds=checked_points(entry.get("colds", ()), "colds", TABLES["colds"]),
+        launches=checked_points(entry.get("launches", ()), "launches", TABLES["graph_launches"]),
         stamped=_yes_or_no(entry.get("stamped"), "stamped"),
         notes=tuple(entry["notes"]),
         spans=columns,

@@ -52,7 +52,8 @@ def play(patch: pytest.MonkeyPatch, host: Platform) -> list[str]:
         "tiny_call_s": lambda device: host.dispatch.call_s,
         "chain_figures": lambda spinners: chains,
         "idle_figures": lambda spinner, repeats: {"sync_s": host.dispatch.sync_s},
-        "sampled_figures": lambda spinner, call_s: {"graph_node_s": host.dispatch.graph_node_s},
+        "launches_on": lambda gpus: ((1, 1e-5),),
+        "sampled_figures": lambda spinner, launch_s: {"graph_node_s": host.dispatch.graph_node_s},
         "lane_figures": lambda: dict(lanes),
     }
     for name, call in played.items():

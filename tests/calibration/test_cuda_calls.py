@@ -156,7 +156,7 @@ def test_asking_for_what_is_over_is_a_question_and_the_loop_around_it(
 
 def test_copies_that_block_are_of_the_size_that_the_model_takes_them_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """x -> host -> 240 times back; x -> 240 times to the host, into memory of the plan's or of the copy's own."""
-    monkeypatch.setattr(tiny_plans, "Program", lambda plan: plan)
+    monkeypatch.setattr(tiny_plans, "Program", lambda plan, mode: plan)
     for name, memory in (("blocking in", "pageable"), ("blocking out", "pageable"), ("fresh out", "fresh")):
         plan: Any = program_of(*plans_on((0,))[name])
         copies = [copy for i, copy in plan.copies.items() if plan.names[i] != "out"]
@@ -175,7 +175,7 @@ def test_the_plans_can_be_run(monkeypatch: pytest.MonkeyPatch, gpus: int) -> Non
     monkeypatch.setattr(module, "new_stream", lambda gpu: played.pools[gpu][0])
     found = call_figures(range(gpus))
     Dispatch(**found)
-    elsewhere = ("first", "copy_company", "copy_out_company", "peer_company", "step")
+    elsewhere = ("first", "copy_company", "copy_out_company", "peer_company", "step", "graph_step")
     names = {name for name in HOST_CALLS if not name.startswith(elsewhere)} - {"run_s", "handoff_s", "cold_s", "put_s"}
     names |= {"call_s", "changes", "colds"}
     assert set(found) == (names if gpus > 1 else names - {"device_switch_s", "device_wait_s", "peer_copy_s"})

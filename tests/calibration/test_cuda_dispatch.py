@@ -72,6 +72,7 @@ def test_figures_of_all_parts_are_put_together(gpus: int, monkeypatch: pytest.Mo
     for name in ("chain_s", "peer_join_s", "beside_s", "new_stream"):
         monkeypatch.setattr(module, name, lambda *_: 3.0)
     monkeypatch.setattr(module, "queue_depth", lambda spinner: 1000)
+    monkeypatch.setattr(module, "launches_on", lambda devices: ((1, 1.0 * len(devices)),))
     found = module.cuda_dispatch([SimpleNamespace(device=k) for k in range(gpus)])  # type: ignore[misc]
     several = {"graph_peer_join_s", "graph_beside_s", "look_s"} if gpus > 1 else set()
-    assert set(found) == {f"{part}_s" for part in parts if part != "look"} | {"queue_depth"} | several
+    assert set(found) == {f"{part}_s" for part in parts if part != "look"} | {"queue_depth", "graph_launches"} | several

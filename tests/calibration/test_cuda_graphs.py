@@ -12,10 +12,10 @@ import torch
 
 from graphsched.calibration import cuda_graphs as module
 from graphsched.calibration import graph_copies
-from graphsched.calibration.cuda_calls import tiny_call_s
 from graphsched.calibration.cuda_clock import Spinner
 from graphsched.calibration.cuda_graphs import LANES, SIZES, graph_figures, sampled_figures
 from graphsched.calibration.graph_replays import Replay
+from graphsched.calibration.launch_pace import launches_on
 from graphsched.errors import ExecutionError
 from graphsched.platform import Dispatch
 from graphsched.simulator.graph_edges import chained
@@ -81,7 +81,7 @@ class FakeGraphs:
         patch.setattr(module, "stream_pool", lambda device: [Stream(self, k) for k in range(32)])
         patch.setattr(module, "captured", self._captured)
         patch.setattr(module, "device_s", lambda graph, spinner, stream: self._device_us(graph) * 1e-6)
-        patch.setattr(module, "tiny_replays", lambda device, rows, call_s: [self._replay(*row) for row in rows])
+        patch.setattr(module, "tiny_replays", lambda device, rows, launch_s: [self._replay(*row) for row in rows])
         patch.setattr(module, "event_figures", lambda device: {"graph_event_rates": ((2, 1.25e-6),)})
         patch.setattr(module, "stamped_s", self._stamped_s)
         patch.setattr(module, "cache_bytes", lambda device: times.cache)
@@ -298,7 +298,7 @@ def test_no_other_gpu_no_copies_there(monkeypatch: pytest.MonkeyPatch, host: dic
 
 @pytest.mark.gpu
 def test_figures_of_this_gpu_are_of_the_right_size() -> None:
-    figures = graph_figures(Spinner(0), tiny_call_s(0))
+    figures = graph_figures(Spinner(0), dict(launches_on([0]))[1])
     dispatch = Dispatch(**figures)
     assert 5e-7 < dispatch.graph_node_s < 1e-5
     assert 1e-6 < dispatch.graph_launch_s < 1e-3

@@ -74,7 +74,7 @@ def test_what_takes_no_longer_is_known_to(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_plans_have_one_action(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tiny_plans, "Program", lambda plan: plan)
+    monkeypatch.setattr(tiny_plans, "Program", lambda plan, mode: plan)
     lanes = ((one_task, "cuda:0/s0"), (one_copy_in, "cuda:0/h2d"), (one_copy_out, "cuda:0/d2h"))
     for build, lane in (*lanes, (one_copy_across, "cuda:0>cuda:1")):
         plan: Any = program_of(build, (0, 1))

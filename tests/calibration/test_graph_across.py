@@ -13,6 +13,7 @@ import torch
 from graphsched.calibration import graph_across as module
 from graphsched.calibration.graph_across import LONG, SENT, STAGES, Rows, across_figures, figures_of, further_rounds
 from graphsched.calibration.graph_replays import Replay
+from graphsched.calibration.launch_pace import launches_on
 from graphsched.platform import Dispatch
 from tests.executors.fake_cuda import FakeCuda
 
@@ -92,10 +93,10 @@ def test_rows_are_compared_within_a_turn(monkeypatch: pytest.MonkeyPatch) -> Non
 
     paces = iter([*[12e-6] * 5, *[6e-6] * 5])
     yardstick = SimpleNamespace(sample_s=lambda: next(paces), close=lambda: None)
-    monkeypatch.setattr(module, "Yardstick", lambda device: yardstick)
+    monkeypatch.setattr(module, "LaunchYardstick", lambda gpus: yardstick)
     monkeypatch.setattr(module, "program_of", program)
     monkeypatch.setattr(module, "replay_of", seen)
-    found = across_figures([0, 2], {**KNOWN, "call_s": 6e-6})
+    found = across_figures([0, 2], {**KNOWN, "graph_launches": ((1, 9e-6), (2, 6e-6))})
     assert [devices for devices, _ in builds] == [[0], *[[0, 2]] * 8, [0], [0, 2], [0], [0, 2]]
     assert found == {name: pytest.approx(seconds) for name, seconds in figures_of(rows, 2, KNOWN).items()}
 
@@ -130,7 +131,9 @@ def test_rows_are_one_graph_over_the_gpus(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.multigpu
 def test_graphs_over_these_gpus() -> None:
     here = list(range(torch.cuda.device_count()))
-    found = across_figures(here, {"call_s": 6e-6, "graph_peer_copy_s": 2.3e-6, "graph_peer_edge_s": 4.5e-6})
+    found = across_figures(
+        here, {"graph_launches": launches_on(here), "graph_peer_copy_s": 2.3e-6, "graph_peer_edge_s": 4.5e-6}
+    )
     assert 1e-6 < found["graph_across_s"] < 5e-5
     assert 1e-7 < found["graph_across_root_s"] < 1e-5
     assert 1e-7 < found["graph_across_edge_s"] < 1e-5

@@ -11,7 +11,7 @@ import torch
 
 from graphsched.calibration import graph_joins as module
 from graphsched.calibration.graph_across import program_of
-from graphsched.calibration.graph_joins import HOST, JOINS, LEAD, behind_copies, copy_join_s, peer_join_s
+from graphsched.calibration.graph_joins import BETWEEN, HOST, JOINS, LEAD, behind_copies, copy_join_s, peer_join_s
 from graphsched.calibration.graph_replays import Replay
 from tests.executors.fake_cuda import FakeCuda
 
@@ -39,14 +39,14 @@ def test_a_join_is_found_again(join_us: float, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("source", [HOST, "cuda:1"])
 @pytest.mark.parametrize("each", [True, False])
 def test_both_graphs_have_the_same_nodes(each: bool, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """c0 ─▶ c1 ─▶ …; tiny tasks ─▶ t0 ─▶ t1 ─▶ …; t0 reads c0, t1 reads c1, …, or else t0 the last copy."""
+    """c0 ─▶ c1 ─▶ …; tiny tasks ─▶ t0 ─▶ three ─▶ t1 ─▶ …; t0 reads c0, t1 reads c1, …, or else t0 the last copy."""
     FakeCuda(2).install(monkeypatch)
     with program_of([0] if source == HOST else [0, 1], partial(behind_copies, each=each, source=source)) as row:
         plan = row.plan
         lanes = [plan.lanes[lane].kind for lane in plan.lane_of]
         assert len(row._compiler.inner.segments) == 1
         assert lanes.count("h2d" if source == HOST else "peer") == JOINS
-        assert lanes.count("compute") == LEAD + JOINS
+        assert lanes.count("compute") == LEAD + JOINS * (1 + BETWEEN)
         joins = [i for i, before in enumerate(plan.waits) if before]
         assert len(joins) == (JOINS if each else 1)
         assert [plan.names[j] for i in joins for j in plan.waits[i]] == (

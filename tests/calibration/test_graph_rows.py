@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from graphsched.calibration import graph_rows as module
-from graphsched.calibration.cuda_calls import tiny_call_s
 from graphsched.calibration.graph_replays import Replay
 from graphsched.calibration.graph_rows import (
     EVENTS,
@@ -23,6 +22,7 @@ from graphsched.calibration.graph_rows import (
     stamped_s,
     timed_replay,
 )
+from graphsched.calibration.launch_pace import launches_on
 from graphsched.errors import ExecutionError, TaskFailedError
 from graphsched.executors.stamp_kernel import Stamp
 from graphsched.platform import Dispatch
@@ -192,7 +192,7 @@ def test_rows_are_made_as_asked_for_and_closed(cuda: FakeCuda, monkeypatch: pyte
     """Three nodes in one lane, four in two, in turn; the yardstick is closed too."""
     log: list[str] = []
     yardstick = SimpleNamespace(sample_s=lambda: 6e-6, close=lambda: log.append("closed"))
-    monkeypatch.setattr(module, "Yardstick", lambda device: yardstick)
+    monkeypatch.setattr(module, "LaunchYardstick", lambda gpus: yardstick)
     monkeypatch.setattr(module, "_tiny_call", lambda device: counted(log, "call"))
     made: list[Any] = []
     monkeypatch.setattr(module, "row_of", lambda *row: made.append(row_of(*row)) or made[-1])
@@ -208,7 +208,7 @@ def test_rows_are_made_as_asked_for_and_closed(cuda: FakeCuda, monkeypatch: pyte
 
 @pytest.mark.gpu
 def test_rows_on_this_gpu() -> None:
-    few, many, lanes = module.tiny_replays(0, [(10, 1), (110, 1), (40, 2)], tiny_call_s(0))
+    few, many, lanes = module.tiny_replays(0, [(10, 1), (110, 1), (40, 2)], dict(launches_on([0]))[1])
     assert 3e-7 < (many.whole_s - few.whole_s) / 100 < 1e-5
     timed = module.tiny_timed(0, 40, 2)
     assert timed.whole_s > lanes.whole_s

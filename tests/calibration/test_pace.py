@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from graphsched.calibration import PaceMeter, at_pace, cold_calls, cuda_calls, lane_pace, present_call_s
+from graphsched.calibration import PaceMeter, at_pace, cold_calls, cuda_calls, lane_pace, launch_pace, present_call_s
 from graphsched.platform import Device, Dispatch, Platform
 from tests.builders import planned, platform, workload
 
@@ -97,3 +97,62 @@ def test_lanes_have_a_yardstick_of_their_own(monkeypatch: pytest.MonkeyPatch) ->
     assert (meter.product_s, meter.call_s) == (5e-4, 0.0)
     assert at_pace(here, 0.0, (), meter.product_s).dispatch == replace(MEASURED, product_s=5e-4)
     assert at_pace(here, 1e-5, (), 5e-4).dispatch == replace(MEASURED.at(1e-5), product_s=5e-4)
+
+
+def test_launches_of_graphs_go_with_yardsticks_of_their_own() -> None:
+    """On one GPU thrice, over two twice as slow, while calls are half as slow again; what was not measured goes on."""
+    costs = Dispatch(
+        call_s=5e-6, graph_launches=((1, 1e-5), (2, 4e-5)), graph_launch_s=6e-6, graph_launch_node_s=1e-8,
+        graph_starts=((1, 1e-5),), graph_across_edge_s=2e-6, graph_step_s=1e-6, record_s=2e-6,
+    )  # fmt: skip
+    here = replace(HERE, dispatch=costs)
+    now = at_pace(here, 7.5e-6, (), 0.0, ((1, 3e-5), (2, 8e-5))).dispatch
+    assert (now.graph_launch_s, now.graph_launch_node_s) == (pytest.approx(1.8e-5), pytest.approx(3e-8))
+    assert now.graph_start_s(1) == pytest.approx(1e-5 + 2 * 6.01e-6)
+    assert (now.graph_across_edge_s, now.graph_step_s) == (pytest.approx(4e-6), pytest.approx(1.5e-6))
+    assert (now.record_s, now.graph_launches) == (pytest.approx(3e-6), ((1, 3e-5), (2, 8e-5)))
+    alone = at_pace(here, 7.5e-6, (), 0.0, ((1, 3e-5),)).dispatch
+    assert (alone.graph_launch_s, alone.graph_across_edge_s) == (pytest.approx(1.8e-5), pytest.approx(3e-6))
+    plain = at_pace(here, 7.5e-6).dispatch
+    assert (plain.graph_launch_s, plain.graph_across_edge_s) == (pytest.approx(9e-6), pytest.approx(3e-6))
+    assert plain.graph_launches == ((1, pytest.approx(1.5e-5)), (2, pytest.approx(6e-5)))
+    assert plain.at(5e-6).graph_launch_s == pytest.approx(6e-6)
+
+
+@pytest.mark.parametrize(("mode", "gpus", "taken"), [("graph", 1, (1,)), ("graph", 3, (1, 2)), ("eager", 3, ())])
+def test_a_meter_takes_launches_of_a_plan_in_graph_mode(
+    mode: str, gpus: int, taken: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task on each of so many GPUs: yardsticks of one GPU, and of two where the plan is on several."""
+    made: list[list[int]] = []
+    closed: list[list[int]] = []
+
+    class Played:
+        def __init__(self, on: object) -> None:
+            self.on, self.samples = on, iter([1.0, 7.0, 2.0])
+            if isinstance(on, list):
+                made.append(on)
+
+        def sample_s(self) -> float:
+            return next(self.samples) * (len(self.on) if isinstance(self.on, list) else 1)
+
+        def close(self) -> None:
+            if isinstance(self.on, list):
+                closed.append(self.on)
+
+    class Cold(Played):
+        def sample_s(self) -> tuple[float, ...]:  # type: ignore[override]
+            return 1.0, 2.0, 3.0
+
+    monkeypatch.setattr(cuda_calls, "Yardstick", Played)
+    monkeypatch.setattr(cold_calls, "ColdCalls", Cold)
+    monkeypatch.setattr(launch_pace, "LaunchYardstick", Played)
+    here = platform(gpus=3, dispatch=Dispatch(call_s=5e-6, graph_launches=((1, 1e-5), (2, 4e-5))))
+    names = [f"cuda:{k}" for k in range(gpus)]
+    plan = replace(planned(workload(dict.fromkeys(names, 1.0)), here, {n: f"{n}/s0" for n in names}), mode=mode)
+    meter = PaceMeter(here, plan, 0.01)
+    for _ in range(3):
+        meter.take()
+    meter.close()
+    assert meter.launches == tuple((n, 2.0 * n) for n in taken)
+    assert made == closed == [list(range(n)) for n in taken]

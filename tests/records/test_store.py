@@ -67,6 +67,19 @@ def test_calls_after_waits_are_predicted_as_they_were_during_the_run(tmp_path):
     assert case_of(chain(), setup=setup).colds == calls.colds  # of the platform that the case was predicted on
 
 
+def test_launches_of_graphs_are_predicted_as_they_were_during_the_run(tmp_path):
+    """t0 → t1 → t2: the record of a plan in graph mode has the yardsticks of launches; that of another, none."""
+    costs = Dispatch(call_s=1e-5, graph_launches=((1, 1e-5), (2, 4e-5)), graph_launch_s=5e-6)
+    setup = replace(SETUP, platform=replace(PLATFORM, dispatch=costs))
+    case = replace(case_of(chain(), setup=setup, mode="graph"), call_s=1e-5, launches=((1, 3e-5), (2, 8e-5)))
+    (back,) = load_run(save_run(run_of(case), tmp_path)).cases
+    assert back.launches == ((1, 3e-5), (2, 8e-5))
+    assert back.plan.platform.dispatch == costs.at(1e-5, (), back.launches)
+    assert back.plan.platform.dispatch.graph_launch_s == pytest.approx(1.5e-5)
+    assert case_of(chain(), setup=setup, mode="graph").launches == costs.graph_launches
+    assert case_of(chain(), setup=setup).launches == ()
+
+
 def test_a_run_recorded_before_calls_after_waits_were_measured_is_predicted_as_before(tmp_path):
     setup = replace(SETUP, platform=replace(PLATFORM, dispatch=Dispatch(call_s=1e-5, cold_s=1e-6)))
     path = save_run(run_of(replace(case_of(chain(), setup=setup), call_s=2e-5)), tmp_path)
@@ -116,8 +129,13 @@ def test_a_case_tells_whether_stamps_time_its_tasks(mode, stamp_s, stamped):
 def test_calls_after_waits_that_are_none_are_named(tmp_path):
     path = save_run(run_of(case_of(chain())), tmp_path)
     data = json.loads(path.read_text())
-    for wrong, message in (([[200, 1e-6], [20, 2e-6]], "after .200, 20. microseconds"), (5, "colds are 5: pairs")):
-        data["cases"][0]["colds"] = wrong
+    wrong: list[tuple[str, object, str]] = [
+        ("colds", [[200, 1e-6], [20, 2e-6]], "after .200, 20. microseconds"),
+        ("colds", 5, "colds are 5: pairs"),
+        ("launches", [[2, 1e-5], [1, 2e-5]], "after .2, 1. GPUs"),
+    ]
+    for name, points, message in wrong:
+        data["cases"][0] |= {"colds": [], "launches": []} | {name: points}
         path.write_text(json.dumps(data))
         with pytest.raises(FileFormatError, match=rf"exp\.json: dispatch .*{message}"):
             load_run(path)

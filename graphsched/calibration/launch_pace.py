@@ -1,0 +1,79 @@
+"""How fast the dispatching thread launches CUDA graphs just now: what launching one of tiny tasks takes it.
+
+A launch is slowed down by more than a call is. On a host whose thread came and went between 6.5 and 10.5 µs a call,
+launches on one GPU took 4.9 and 10.5 µs, on two 18 and 34 of chains, 122 and 219 of forty copies (docs/readings.md). So
+launches have yardsticks of their own, on one GPU and over two.
+
+Not modelled: yardsticks over more GPUs than two, and that launches with more copies are slowed down by less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+
+from graphsched.calibration.fitting import median
+from graphsched.calibration.tiny_plans import device_of, program_of
+from graphsched.executors.collector import no_collector
+from graphsched.platform.points import Points
+from graphsched.workload import Value, Workload
+
+STAGES, STAGE = 10, 4  # of the chain, which goes on to the next GPU behind each; tasks of a stage
+COLD_RUNS, RUNS = 2, 3
+SAMPLES = 15
+
+
+class LaunchYardstick:
+    """Launches of a chain of tiny tasks, a graph on one GPU or to and fro between two.
+
+    Example:
+        >>> YARDSTICKS
+        (1, 2)
+    """
+
+    def __init__(self, gpus: Sequence[int]) -> None:
+        """`gpus`: numbers of one GPU, or of two."""
+        self._program = program_of(chain_round, tuple(gpus), mode="graph")
+        self.sample_s()
+
+    def sample_s(self) -> float:
+        """Host seconds of a launch that follows ones like it; median of some, all in about a millisecond."""
+        seconds = []
+        for _ in range(COLD_RUNS + RUNS):
+            self._program.time_once()
+            seconds.append(self._program.issue_s)
+        return median(seconds[COLD_RUNS:])
+
+    def close(self) -> None:
+        """Give streams and memory back."""
+        self._program.close()
+
+
+YARDSTICKS = 1, 2
+"""GPUs of the graphs whose launches are yardsticks."""
+
+
+def chain_round(work: Workload, inputs: list[Value]) -> dict[str, str]:
+    """A chain of tiny tasks that goes round the GPUs in stages."""
+    import torch
+
+    value, placed = inputs[0], {}
+    for k in range(STAGES * STAGE):
+        device = device_of(inputs[k // STAGE % len(inputs)])
+        value = work.task(torch.neg, value, name=f"t{k}", device=device)
+        placed[f"t{k}"] = f"{device}/s0"
+    return placed
+
+
+def launches_on(gpus: Sequence[int], make: Callable[[Sequence[int]], LaunchYardstick] = LaunchYardstick) -> Points:
+    """`Dispatch.graph_launches` as they are now: by the number of GPUs, as many as there are here.
+
+    Args:
+        gpus: Numbers of the GPUs of this host.
+        make: Makes a yardstick on some of them.
+    """
+    numbers = [n for n in YARDSTICKS if n <= len(gpus)]
+    with no_collector(), ExitStack() as stack:
+        made = [stack.enter_context(closing(make(gpus[:n]))) for n in numbers]
+        samples = [[one.sample_s() for one in made] for _ in range(SAMPLES)]
+    return tuple(zip(numbers, map(median, zip(*samples, strict=True)), strict=True))
