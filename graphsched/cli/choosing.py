@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from graphsched.records import CaseRecord, RunRecord
     from graphsched.records.checked import Checked
 
+LARGE_BYTES = 2**22  # of recorded runs: less is simulated sooner than processes have started
+
 
 def planned_cases(record: RunRecord, only: str | None, run: Path) -> list[tuple[int, CaseRecord]]:
     """The cases that have a plan, and whose label holds `only`, if given; with their numbers in the file, from 1.
@@ -29,8 +31,10 @@ def planned_cases(record: RunRecord, only: str | None, run: Path) -> list[tuple[
     return chosen
 
 
-def checked_cases(folders: Sequence[Path], mode: str | None) -> list[Checked]:
+def checked_cases(folders: Sequence[Path], mode: str | None, processes: int | None = 1) -> list[Checked]:
     """The cases with a prediction in `folders`, simulated again; only those of the modes in `mode`, if given.
+
+    In so many `processes`; None: see `processes_for`.
 
     Raises:
         ExperimentError: There is no such mode, or no case is left; the modes of those with a prediction are listed.
@@ -40,13 +44,23 @@ def checked_cases(folders: Sequence[Path], mode: str | None) -> list[Checked]:
     from graphsched.records import check_runs
 
     modes = None if mode is None else read_modes(mode)
-    checked = check_runs(folders, modes=modes)
+    checked = check_runs(folders, modes=modes, processes=processes_for(folders, processes))
     if checked:
         return checked
     named, there = ", ".join(map(str, folders)), _modes_there(folders)
     if modes is None or not there:
         raise ExperimentError(f"there is no recorded run with a prediction in {named}")
     raise ExperimentError(f"no case in {named} is of mode {' or '.join(modes)}; there are: {', '.join(there)}")
+
+
+def processes_for(folders: Sequence[Path], asked: int | None) -> int:
+    """In how many processes recorded runs are simulated: as asked, or one a core where there is much to do."""
+    from graphsched.processes import cores
+    from graphsched.records import find_runs
+
+    if asked is not None:
+        return asked
+    return cores() if sum(path.stat().st_size for path in find_runs(folders)) > LARGE_BYTES else 1
 
 
 def _modes_there(folders: Sequence[Path]) -> list[str]:

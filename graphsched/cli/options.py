@@ -42,3 +42,5 @@ TimeLimit = Annotated[
     ),
 ]
 RunFile = Annotated[Path, typer.Argument(metavar="RUN.json", help="A recorded run.")]
+
+Processes = Annotated[int | None, typer.Option("--processes", min=1, metavar="N", help="Default: one a core.")]

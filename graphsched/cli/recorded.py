@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from graphsched.cli.accuracy_tables import print_accuracy
-from graphsched.cli.choosing import checked_cases, planned_cases
-from graphsched.cli.options import AsJson, CaseFilter, ModeFilter, RunFile
+from graphsched.cli.choosing import checked_cases, planned_cases, processes_for
+from graphsched.cli.options import AsJson, CaseFilter, ModeFilter, Processes, RunFile
 from graphsched.cli.output import print_json
 from graphsched.errors import ExperimentError
 
@@ -135,6 +135,7 @@ def accuracy(
     ablation: Annotated[
         bool, typer.Option("--ablation", help="Also the figures with each term of the model switched off.")
     ] = False,
+    processes: Processes = None,
     as_json: AsJson = False,
 ) -> int:
     """Simulate recorded runs again and state the errors of the predictions."""
@@ -142,10 +143,10 @@ def accuracy(
     from graphsched.records import accuracy_of, find_causes
 
     named = folders or [RESULTS]
-    checked = checked_cases(named, mode)
+    checked = checked_cases(named, mode, processes)
     data = accuracy_of(checked, find_causes(named))
     if ablation:
-        data["ablation"] = ablate(checked)
+        data["ablation"] = ablate(checked, processes=processes_for(named, processes))
     if as_json:
         print_json(data)
     else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from graphsched.cli.options import TIME_LIMIT_S, AsJson, ExperimentName, Mode, TimeLimit
+from graphsched.cli.options import TIME_LIMIT_S, AsJson, ExperimentName, Mode, Processes, TimeLimit
 from graphsched.cli.output import NONE, figure, print_json, print_table, say, seconds
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ Out = Annotated[
     typer.Option("--out", metavar="FILE", help="Table, .csv or .parquet; default build/sweeps/<experiment>.csv."),
 ]
 Plot = Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="Picture; default beside the table, .png.")]
-Processes = Annotated[int | None, typer.Option("--processes", min=1, metavar="N", help="Default: one a core.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Compute all points, also those that are kept.")]
 
 
@@ -63,11 +62,12 @@ def sweep(
     from graphsched.cli.sweep_grid import make_grid
     from graphsched.cli.sweep_table import write_table
     from graphsched.errors import ExperimentError
+    from graphsched.processes import cores
 
     found = find(experiment)
     table, picture = _outputs(found.name, out, plot)
     grid = make_grid(found, experiment, platform or (), scheduler or (), mode, params, time_limit)
-    rows = _rows(grid, table.with_suffix(".points"), processes or _cores(), fresh=fresh)
+    rows = _rows(grid, table.with_suffix(".points"), processes or cores(), fresh=fresh)
     flat = [_flat(point, row) for point in grid.points for row in rows[point.key]]
     if not flat:
         raise ExperimentError(f"{experiment}: no case has a prediction, so there is nothing to sweep")
@@ -100,12 +100,6 @@ def _outputs(name: str, out: Path | None, plot: Path | None) -> tuple[Path, Path
     for folder in (table.parent, picture.parent):
         check_folder(folder)
     return table, picture
-
-
-def _cores() -> int:
-    import os
-
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _rows(grid: Grid, folder: Path, processes: int, *, fresh: bool) -> dict[str, list[Row]]:

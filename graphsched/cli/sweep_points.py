@@ -5,14 +5,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import multiprocessing
-import os
-import signal
 import sys
-import threading
 import warnings
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +21,7 @@ from graphsched.costs import Costs
 from graphsched.errors import EstimateWarning, ExecutionError, FileFormatError, GraphschedError
 from graphsched.files import read_json, write_text
 from graphsched.platform import Platform
+from graphsched.processes import spread
 
 Row = dict[str, Any]
 
@@ -79,36 +75,12 @@ def _in_processes(points: Sequence[Point], folder: Path, processes: int) -> Iter
     Raises:
         BrokenProcessPool: A process died.
     """
-    context = multiprocessing.get_context("spawn")  # threads of torch do not survive a fork
-    with ProcessPoolExecutor(min(processes, len(points)), context, _prepare) as pool:
-        try:
-            left = {pool.submit(compute_point, point, folder): point for point in points}
-            for done in as_completed(left):
-                yield left[done], done.result()
-        except BrokenProcessPool:
-            raise
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in multiprocessing.active_children():
-                process.terminate()
-            raise
+    return spread(functools.partial(compute_point, folder=folder), points, processes, _say_no_estimates)
 
 
-def _prepare() -> None:
-    """Set up a process of the pool: it says nothing on stdout, and ends with the one that started it."""
-    os.environ["OMP_NUM_THREADS"] = "1"  # there are as many processes as cores
-    sys.stdout = sys.stderr
+def _say_no_estimates() -> None:
+    """Points say themselves what of them is estimated."""
     warnings.simplefilter("ignore", EstimateWarning)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """A process of the pool waits for work without end where the one that started it was killed."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def compute_point(point: Point, folder: Path) -> list[Row]:

@@ -7,8 +7,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from graphsched.processes import spread
 from graphsched.records.causes import Cause, cause_of, find_causes
-from graphsched.records.checked import GROUPS, Checked, check_again, check_runs
+from graphsched.records.checked import GROUPS, Checked, bare, check_again, check_runs
 from graphsched.records.concordance import concordance
 from graphsched.records.goals import coverage, goal_rows
 from graphsched.records.steps import step_errors
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from graphsched.simulator import Model
 
 LARGE_ERROR = 0.05  # of a GPU-bound case; it needs a written cause
+_HELD: list[Any] = []  # in a process of its own: the cases that its rows are of, and the whole model
 
 
 def accuracy(folders: Iterable[str | Path], *, model: Model | None = None) -> dict[str, Any]:
@@ -103,12 +105,13 @@ def large_errors(checked: Sequence[Checked], causes: Sequence[Cause]) -> dict[st
     return {"without_cause": sum(row["cause"] is None for row in rows), "cases": rows}
 
 
-def ablation(checked: Sequence[Checked], *, model: Model | None = None) -> list[dict[str, Any]]:
+def ablation(checked: Sequence[Checked], *, model: Model | None = None, processes: int = 1) -> list[dict[str, Any]]:
     """The same figures with each term of the model switched off in turn, so that what each is worth shows.
 
     Args:
         checked: Cases simulated with `model`; each stays in the group that this put it into.
         model: The switches to start from (default: everything on).
+        processes: In how many the rows are simulated; with 1 in this one.
 
     Returns:
         One row a switch, after one with ``off`` None: the errors of each group, ``concordant`` and ``regret``.
@@ -117,8 +120,25 @@ def ablation(checked: Sequence[Checked], *, model: Model | None = None) -> list[
 
     whole = model or Model()
     switches = [f.name for f in fields(whole) if getattr(whole, f.name) is True]
-    rows = [_row(None, checked)]
-    return rows + [_row(name, check_again(checked, replace(whole, **{name: False}))) for name in switches]
+    if processes == 1:
+        rows = {name: _row_without(name, checked, whole) for name in switches}
+    else:
+        rows = dict(spread(_held_row_without, switches, processes, _hold, (bare(checked), whole)))
+    return [_row(None, checked), *(rows[name] for name in switches)]
+
+
+def _row_without(off: str, checked: Sequence[Checked], whole: Model) -> dict[str, Any]:
+    return _row(off, check_again(checked, replace(whole, **{off: False})))
+
+
+def _hold(checked: Sequence[Checked], whole: Model) -> None:
+    """Before a process of its own simulates its first row."""
+    _HELD[:] = checked, whole
+
+
+def _held_row_without(off: str) -> dict[str, Any]:
+    checked, whole = _HELD
+    return _row_without(off, checked, whole)
 
 
 def _row(off: str | None, checked: Sequence[Checked]) -> dict[str, Any]:

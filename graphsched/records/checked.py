@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphsched.errors import FileFormatError, GraphschedError
+from graphsched.processes import spread
 from graphsched.records.model import CaseRecord
 from graphsched.records.store import find_runs, load_run
 from graphsched.timeline import Timeline
@@ -91,14 +93,34 @@ class Checked:
 
 
 def check_runs(
-    folders: Iterable[str | Path], model: Model | None = None, *, modes: Collection[str] | None = None
+    folders: Iterable[str | Path],
+    model: Model | None = None,
+    *,
+    modes: Collection[str] | None = None,
+    processes: int = 1,
 ) -> list[Checked]:
     """All cases with a prediction of the recorded runs in `folders`, simulated again; only those of `modes`, if given.
+
+    In so many `processes`, or in this one.
 
     Raises:
         FileFormatError: A file is no recorded run, or there is no such file or folder.
     """
-    return [entry for path in find_runs(folders) for entry in _check_run(path, model, modes)]
+    paths = find_runs(folders)
+    if processes == 1 or len(paths) == 1:
+        return [entry for path in paths for entry in _check_run(path, model, modes)]
+    large_first = sorted(paths, key=lambda path: -path.stat().st_size)
+    found = dict(spread(partial(_bare_run, model=model, modes=modes), large_first, processes))
+    return [entry for path in paths for entry in found[path]]
+
+
+def bare(entries: Sequence[Checked]) -> list[Checked]:
+    """`entries` without what their cases have kept of their predictions, for another process."""
+    return [replace(entry, case=replace(entry.case)) for entry in entries]
+
+
+def _bare_run(path: Path, model: Model | None, modes: Collection[str] | None) -> list[Checked]:
+    return bare(_check_run(path, model, modes))
 
 
 def _check_run(path: Path, model: Model | None, modes: Collection[str] | None) -> list[Checked]:

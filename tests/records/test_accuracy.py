@@ -176,6 +176,25 @@ def test_switches_that_are_off_anyway_have_no_row(tmp_path):
     assert "dispatch" not in [row["off"] for row in rows]
 
 
+def test_processes_say_the_same_as_one(tmp_path):
+    """Three tasks in two files: cases in the order of the files, a row a switch, and errors as from this process."""
+    for name, measured_s in (("a", 3.5), ("b", 2.9)):
+        save_run(run_of(case_of(chain(3), measured_s=measured_s, label=name, setup=EXACT)), tmp_path / name)
+    alone, spread = check_runs([tmp_path]), check_runs([tmp_path], processes=2)
+    assert [entry.figures() for entry in spread] == [entry.figures() for entry in alone]
+    assert ablation(spread, processes=2) == ablation(alone)
+    off = ablation(spread, model=Model(dispatch=False), processes=2)
+    assert "dispatch" not in [row["off"] for row in off]
+
+
+def test_a_wrong_file_is_named_by_a_process_too(tmp_path):
+    save_run(run_of(case_of(chain(3), setup=EXACT)), tmp_path / "right")
+    (tmp_path / "wrong").mkdir()
+    (tmp_path / "wrong" / "exp.json").write_text("{}")
+    with pytest.raises(FileFormatError, match=r"exp\.json"):
+        check_runs([tmp_path / "right", tmp_path / "wrong" / "exp.json"], processes=2)
+
+
 def test_wrong_order_and_best_show_with_the_switch_that_is_to_blame(tmp_path):
     """Two tasks on one GPU: in one lane 2 s; side by side too, but 1 s where sharing is off."""
     one = case_of(two(), measured_s=2.0, label="one lane", setup=EXACT)
