@@ -15,9 +15,11 @@ HOST_CALLS = (
     "switch_s", "device_switch_s", "timed_record_s", "handoff_s", "start_s", "first_s", "cold_s", "query_s", "asked_s",
     "blocking_in_s", "blocking_out_s", "fresh_out_s", "first_in_s", "first_out_s", "first_peer_s",
     "copy_company_s", "copy_out_company_s", "peer_company_s", "put_s", "step_s", "step_gpu_s",
-    "graph_step_s",
 )  # fmt: skip
 """Fields of `Dispatch` that are host time of the dispatching thread's calls."""
+
+GRAPH_CALLS = ("graph_step_s",)
+"""Fields of `Dispatch` that are its time for calls around launches of CUDA graphs."""
 
 LAUNCHES = "graph_launch_s", "graph_launch_node_s", "graph_launch_event_s"
 """Fields of `Dispatch` that are the thread's time for launching a CUDA graph on one GPU."""
@@ -35,7 +37,7 @@ def at_pace(costs: Dispatch, call_s: float, colds: Points, launches: Points) -> 
         return costs
     pace = call_s / costs.call_s
     alone, across = (_launch_pace(costs.graph_launches, launches, gpus, pace) for gpus in (1, 2))
-    scaled: dict[str, Any] = {name: getattr(costs, name) * pace for name in HOST_CALLS}
+    scaled: dict[str, Any] = {name: getattr(costs, name) * pace for name in HOST_CALLS + GRAPH_CALLS}
     scaled |= {name: getattr(costs, name) * alone for name in LAUNCHES}
     scaled |= {name: getattr(costs, name) * across for name in LAUNCHES_ACROSS}
     longer = alone - 1.0
