@@ -21,15 +21,11 @@ from graphsched.workload import Value, Workload
 STAGES, STAGE = 10, 4  # of the chain, which goes on to the next GPU behind each; tasks of a stage
 COLD_RUNS, RUNS = 2, 3
 SAMPLES = 15
+YARDSTICKS = 1, 2  # GPUs of the graphs whose launches are yardsticks
 
 
 class LaunchYardstick:
-    """Launches of a chain of tiny tasks, a graph on one GPU or to and fro between two.
-
-    Example:
-        >>> YARDSTICKS
-        (1, 2)
-    """
+    """Launches of a chain of tiny tasks, a graph on one GPU or to and fro between two."""
 
     def __init__(self, gpus: Sequence[int]) -> None:
         """`gpus`: numbers of one GPU, or of two."""
@@ -47,10 +43,6 @@ class LaunchYardstick:
     def close(self) -> None:
         """Give streams and memory back."""
         self._program.close()
-
-
-YARDSTICKS = 1, 2
-"""GPUs of the graphs whose launches are yardsticks."""
 
 
 def chain_round(work: Workload, inputs: list[Value]) -> dict[str, str]:

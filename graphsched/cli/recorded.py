@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,7 @@ from graphsched.cli.accuracy_tables import print_accuracy
 from graphsched.cli.choosing import checked_cases, planned_cases, processes_for
 from graphsched.cli.options import AsJson, CaseFilter, ModeFilter, Processes, RunFile
 from graphsched.cli.output import print_json
-from graphsched.errors import ExperimentError
+from graphsched.errors import ExecutionError, ExperimentError
 
 if TYPE_CHECKING:
     from graphsched.plan import Plan
@@ -143,10 +144,13 @@ def accuracy(
     from graphsched.records import accuracy_of, find_causes
 
     named = folders or [RESULTS]
-    checked = checked_cases(named, mode, processes)
-    data = accuracy_of(checked, find_causes(named))
-    if ablation:
-        data["ablation"] = ablate(checked, processes=processes_for(named, processes))
+    try:
+        checked = checked_cases(named, mode, processes)
+        data = accuracy_of(checked, find_causes(named))
+        if ablation:
+            data["ablation"] = ablate(checked, processes=processes_for(named, processes))
+    except BrokenProcessPool as error:
+        raise ExecutionError("a process died (out of memory?): ask for fewer with --processes") from error
     if as_json:
         print_json(data)
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 
 import networkx as nx
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 import graphsched as gs
+from graphsched.cli import recorded as recorded_module
 from graphsched.platform import Device, Link, Platform
 from graphsched.records import record_baseline, save_run
 from graphsched.records.goals import GOALS
@@ -219,6 +221,16 @@ def test_each_term_of_the_model_is_switched_off_where_that_is_asked_for(call, re
     assert [row["off"] for row in rows] == [None, *Model.__dataclass_fields__]
     assert all(any(line.split()[:1] == [row["off"]] for line in called.out.splitlines()) for row in rows if row["off"])
     assert "ablation" not in call("accuracy", recorded, "--json").json
+
+
+def test_a_process_that_dies_is_told_and_what_helps(call, recorded, monkeypatch):
+    def died(*_, **__):
+        raise BrokenProcessPool
+
+    monkeypatch.setattr(recorded_module, "checked_cases", died)
+    called = call("accuracy", recorded, "--processes", "2")
+    assert (called.code, called.out) == (1, "")
+    assert "a process died (out of memory?): ask for fewer with --processes" in called.err
 
 
 def test_large_errors_are_listed_with_their_causes(call, here):
