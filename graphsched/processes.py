@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import os
 import signal
@@ -54,8 +53,7 @@ def spread(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in multiprocessing.active_children():
-                with contextlib.suppress(ProcessLookupError):
-                    process.terminate()
+                process.terminate()
             raise
 
 

@@ -13,10 +13,9 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 
 from graphsched.calibration.fitting import median
-from graphsched.calibration.tiny_plans import device_of, program_of
+from graphsched.calibration.tiny_plans import chain_round, program_of
 from graphsched.executors.collector import no_collector
 from graphsched.platform.points import Points
-from graphsched.workload import Value, Workload
 
 STAGES, STAGE = 10, 4  # of the chain, which goes on to the next GPU behind each; tasks of a stage
 COLD_RUNS, RUNS = 2, 3
@@ -29,7 +28,7 @@ class LaunchYardstick:
 
     def __init__(self, gpus: Sequence[int]) -> None:
         """`gpus`: numbers of one GPU, or of two."""
-        self._program = program_of(chain_round, tuple(gpus), mode="graph")
+        self._program = program_of(chain_round(STAGES * STAGE, STAGE), tuple(gpus), mode="graph")
         self.sample_s()
 
     def sample_s(self) -> float:
@@ -43,18 +42,6 @@ class LaunchYardstick:
     def close(self) -> None:
         """Give streams and memory back."""
         self._program.close()
-
-
-def chain_round(work: Workload, inputs: list[Value]) -> dict[str, str]:
-    """A chain of tiny tasks that goes round the GPUs in stages."""
-    import torch
-
-    value, placed = inputs[0], {}
-    for k in range(STAGES * STAGE):
-        device = device_of(inputs[k // STAGE % len(inputs)])
-        value = work.task(torch.neg, value, name=f"t{k}", device=device)
-        placed[f"t{k}"] = f"{device}/s0"
-    return placed
 
 
 def launches_on(gpus: Sequence[int], make: Callable[[Sequence[int]], LaunchYardstick] = LaunchYardstick) -> Points:

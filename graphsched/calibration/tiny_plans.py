@@ -45,7 +45,7 @@ def plans_on(gpus: tuple[int, ...]) -> dict[str, tuple[Build, tuple[int, ...]]]:
     if len(gpus) > 1:
         both = gpus[:2]
         plans |= {"gpus": (_two_lanes, both), "copies across": (_copies_across, both)}
-        plans |= {"between gpus": (_between_gpus, both)}
+        plans |= {"between gpus": (chain_round(ACTIONS // 2), both)}
     return plans
 
 
@@ -111,16 +111,20 @@ def _chain_over(lanes: int) -> Build:
     return build
 
 
-def _between_gpus(work: Workload, inputs: list[Value]) -> dict[str, str]:
-    """A chain that goes to and fro between two GPUs: a task, a copy of its result, a task that reads the copy, …"""
-    import torch
+def chain_round(tasks: int, stage: int = 1) -> Build:
+    """A chain that goes on to the next GPU behind every `stage` tasks, by a copy of its result, and round them all."""
 
-    value, placed = inputs[0], {}
-    for i in range(ACTIONS // 2):
-        device = device_of(inputs[i % 2])
-        value = work.task(torch.neg, value, name=f"t{i}", device=device)
-        placed[f"t{i}"] = f"{device}/s0"
-    return placed
+    def build(work: Workload, inputs: list[Value]) -> dict[str, str]:
+        import torch
+
+        value, placed = inputs[0], {}
+        for i in range(tasks):
+            device = device_of(inputs[i // stage % len(inputs)])
+            value = work.task(torch.neg, value, name=f"t{i}", device=device)
+            placed[f"t{i}"] = f"{device}/s0"
+        return placed
+
+    return build
 
 
 def _mixed(kinds: Sequence[str], calls: CallsOf | None = None, actions: int = ACTIONS) -> Build:
