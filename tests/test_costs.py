@@ -75,6 +75,8 @@ def test_a_cost_that_makes_no_sense(wrong: dict[str, Any], message: str) -> None
         ({"company_s": -1.0}, "company_s of cache states"),
         ({"code_lost_s": -1.0}, "code_lost_s of cache states"),
         ({"code_lost_s": math.nan}, "code_lost_s of cache states"),
+        ({"beside_s": -1.0}, "beside_s of cache states"),
+        ({"beside_lost_s": math.inf}, "beside_lost_s of cache states"),
         ({"footprint": -0.5}, "footprint of cache states"),
         ({"footprint": math.nan}, "footprint of cache states"),
         ({"footprint": 1.5}, "footprint is 1.5: a part of the cache, no more than 1"),

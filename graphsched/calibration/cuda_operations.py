@@ -22,7 +22,8 @@ from graphsched.calibration.block_relief import with_reliefs
 from graphsched.calibration.cuda_clock import CALL_S, Spinner, elapsed_s, new_stream, on_streams
 from graphsched.calibration.cuda_kernels import launched
 from graphsched.calibration.fitting import median
-from graphsched.calibration.graph_company import code_of
+from graphsched.calibration.graph_company import LONG_FETCH_S, code_of
+from graphsched.calibration.graph_fetches import hindered
 from graphsched.calibration.graph_operations import in_graph
 from graphsched.calibration.graph_pushes import pushed_bytes
 from graphsched.calibration.graph_states import cache_states, writing
@@ -101,10 +102,12 @@ def _states(
     try:
         tensors = [clone(tensor) for tensor in step.tensors]
         nbytes = _input_bytes(step) + returned_bytes
-        code = code_of(bind(step.task, tensors), writing(tensors), device, alone_s, nbytes)
+        operation = (bind(step.task, tensors), writing(tensors), device, alone_s, nbytes)
+        code = code_of(*operation)
         found = replace(found, **code._asdict())
         worked_on = nbytes + workspace_bytes
-        return replace(found, pushed_bytes=pushed_bytes(bind(step.task, tensors), device, alone_s, worked_on))
+        found = replace(found, pushed_bytes=pushed_bytes(operation[0], device, alone_s, worked_on))
+        return replace(found, **hindered(*operation)._asdict()) if code.lost_s >= LONG_FETCH_S else found
     except Exception:  # it has run in graphs: what it raises is about memory
         return found
 

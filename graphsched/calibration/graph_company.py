@@ -29,7 +29,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 from graphsched.calibration.fitting import median
@@ -44,6 +43,8 @@ CALLS = 3  # of the operation in a round
 RUNS = 15
 OTHERS = 128  # rows and columns that calls of other kinds work on
 PROBED = 2048  # rows that probes work on
+SUM = 1  # place of a sum among the other kinds
+LONG_FETCH_S = 2e-7  # what operations take longer without their code from which on it matters beside what that happens
 
 Call = Callable[[], Any]
 
@@ -60,6 +61,11 @@ class Code(NamedTuple):
     company_s: float = 0.0
     footprint: float | None = None
     code_lost_s: float = 0.0
+
+    @property
+    def lost_s(self) -> float:
+        """What it takes longer where its code comes from memory."""
+        return self.company_s + self.code_lost_s
 
 
 class Losses(NamedTuple):
@@ -184,7 +190,7 @@ def regions_s(parts: Sequence[Region], device: int) -> list[float]:
     """Seconds of each region of one graph, from the stamp before to the stamp behind it; medians of replays."""
     memory, sequence = StampMemory(device, 2 * len(parts)), list[Call]()
     for k, part in enumerate(parts):
-        begin, end = (partial(_mark, memory, place, device) for place in (2 * k, 2 * k + 1))
+        begin, end = (marking(memory, place, device) for place in (2 * k, 2 * k + 1))
         sequence += [*part.before, begin, *part.timed, end]
     samples = []
     with sequence_of(sequence, device) as program:
@@ -195,10 +201,11 @@ def regions_s(parts: Sequence[Region], device: int) -> list[float]:
     return [median(found) for found in zip(*samples[COLD_RUNS:], strict=True)]
 
 
-def _mark(memory: StampMemory, place: int, device: int) -> None:
+def marking(memory: StampMemory, place: int, device: int) -> Call:
+    """A call that writes the GPU's clock to a place."""
     import torch
 
-    memory.write(place, torch.cuda.current_stream(device))
+    return lambda: memory.write(place, torch.cuda.current_stream(device))
 
 
 def probes(device: int) -> tuple[Call, Call]:

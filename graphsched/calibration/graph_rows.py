@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_replays import Replay, each_s
@@ -30,6 +30,14 @@ TINY_ELEMENTS = 64
 EVENTS, STAMPS = Dispatch(), Dispatch(graph_stamp_s=1e-6)  # of rows that are timed by these
 
 Calls = Sequence[Callable[[], Any]]
+
+
+class Fork(NamedTuple):
+    """Calls on a first lane, then some on it and some on a second one beside them."""
+
+    before: Calls
+    here: Calls
+    there: Calls
 
 
 @dataclass(slots=True, eq=False)
@@ -94,6 +102,34 @@ def sequence_of(calls: Calls, device: int, dispatch: Dispatch = EVENTS) -> Progr
     for k, task in enumerate(names):
         work.task(step, k, name=task, outputs=[], device=name)
     return _program(work, name, Placement(names, dict.fromkeys(names, f"{name}/s0")), dispatch)
+
+
+def forks_of(forks: Sequence[Fork], device: int) -> Program:
+    """A program in graph mode of forks that come one after another: each begins when the one before is all over.
+
+    Args:
+        forks: Of any calls; on one lane those of the first come before those of the second.
+        device: Number of the GPU.
+
+    Raises:
+        TaskFailedError: One of them cannot be captured.
+    """
+    work, name = Workload("forks"), f"cuda:{device}"
+    placed: dict[str, str] = {}
+
+    def add(calls: Calls, lane: int) -> None:
+        for call in calls:
+            task = f"t{len(placed)}"
+            work.task(_Step([call]), 0, name=task, outputs=[], device=name)
+            placed[task] = f"{name}/s{lane}"
+
+    for fork in forks:
+        add(fork.before, 0)
+        work.barrier()
+        add(fork.here, 0)
+        add(fork.there, 1)
+        work.barrier()
+    return _program(work, name, Placement([task.name for task in work.tasks], placed), EVENTS)
 
 
 def _program(work: Workload, device: str, placement: Placement, dispatch: Dispatch) -> Program:

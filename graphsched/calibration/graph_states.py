@@ -96,10 +96,10 @@ def states_of(seconds: Sequence[float], places: Sequence[Round]) -> CacheStates:
     """The states that the seconds of a sequence's calls show: medians of the rounds.
 
     Example:
-        >>> states_of([9.0, 5.0, 1.0, 6.5, 1.0, 2.0, 8.0], [Round(1, 3, 6)])
-        CacheStates(written_s=1.5, lost_s=3.0, company_s=0.0, footprint=None, code_lost_s=0.0, pushed_bytes=0)
-        >>> states_of([5.0, 6.0, 5.5], [Round(0, 1, 2)])
-        CacheStates(written_s=1.0, lost_s=1.0, company_s=0.0, footprint=None, code_lost_s=0.0, pushed_bytes=0)
+        >>> states_of([9.0, 5.0, 1.0, 6.5, 1.0, 2.0, 8.0], [Round(1, 3, 6)]) == CacheStates(written_s=1.5, lost_s=3.0)
+        True
+        >>> states_of([5.0, 6.0, 5.5], [Round(0, 1, 2)]) == CacheStates(written_s=1.0, lost_s=1.0)
+        True
     """
     written_s, lost_s = (
         median([seconds[place] - seconds[each.row] for each, place in zip(places, column, strict=True)])

@@ -21,6 +21,9 @@ class CacheStates:
         company_s: Behind kernels of `COMPANY_KINDS` other kinds, so that its code must be fetched again.
         footprint: Part of the instruction cache that its code takes, and that others lose to it; None: not known.
         code_lost_s: Beyond `company_s`, where the cache of data has lost its code too, so that it comes from memory.
+        beside_s: What it takes longer without its code where it starts together with a kernel of other code, which it
+            must fetch, too, on another lane.
+        beside_lost_s: Beyond `beside_s`, where the cache of data has lost its code too.
         pushed_bytes: As a fill of how many bytes it pushes others' lines out of the cache of data; 0: as much as it
             works on.
     """
@@ -30,10 +33,12 @@ class CacheStates:
     company_s: float = 0.0
     footprint: float | None = None
     code_lost_s: float = 0.0
+    beside_s: float = 0.0
+    beside_lost_s: float = 0.0
     pushed_bytes: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("company_s", "code_lost_s", "pushed_bytes"):
+        for name in ("company_s", "code_lost_s", "beside_s", "beside_lost_s", "pushed_bytes"):
             check_figure(getattr(self, name), f"{name} of cache states")
         if self.footprint is not None:
             check_figure(self.footprint, "footprint of cache states")

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 
 from graphsched.costs import TaskCost
 from graphsched.simulator.blocks import Floor, shape_of
-from graphsched.simulator.fluid import Timer
+from graphsched.simulator.fluid import Longer, Timer, no_longer_s
 from graphsched.simulator.pressure import NONE, Copies, slower
 from graphsched.simulator.running import Running
 
@@ -55,6 +55,7 @@ class BlockQueue:
         contention: Contention,
         timer: Timer,
         copies: Copies = NONE,
+        longer_s: Longer = no_longer_s,
     ) -> None:
         """`kind_of`, `work_s`: place in `kinds` and seconds alone of each action; `kinds` know their kernels."""
         mine = dict.fromkeys(kind_of[action] for action in work_s)
@@ -62,7 +63,7 @@ class BlockQueue:
         self._shapes = {kind: [shape_of(kernel, processors) for kernel in kinds[kind].kernels] for kind in mine}
         self._kind_of, self._work_s, self._timer = kind_of, work_s, timer
         self._excess = {pair: factor - 1.0 for pair, factor in contention.items()}
-        self._copies = copies
+        self._copies, self._longer_s = copies, longer_s
         self._floor = Floor(processors)
         self._flying: list[Running] = []  # with blocks in flight, in order of arrival
         self._queue: deque[Running] = deque()  # with none yet, in order of arrival
@@ -71,11 +72,12 @@ class BlockQueue:
         self._changed = False  # since the last timer was set
         self._token = 0
 
-    def enter(self, action: int, now: float) -> None:  # noqa: ARG002 - placed by the next `refresh`
-        """`action` joins the queue at its end."""
+    def enter(self, action: int, now: float) -> None:
+        """`action` joins the queue at its end; the next `refresh` places it."""
         self._changed |= not self._closed()
         kind = self._kind_of[action]
-        self._queue.append(Running(action, kind, self._work_s[action], self._shapes[kind]))
+        work_s = self._work_s[action] + self._longer_s(action, now)
+        self._queue.append(Running(action, kind, work_s, self._shapes[kind]))
 
     def refresh(self, now: float) -> None:
         """Place what can be placed, and set a timer for the blocks that end next."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from graphsched.costs import Beside, TaskCost
 from graphsched.platform import Dispatch
+from graphsched.simulator.code_fetches import Fetch
 from graphsched.simulator.graph_segments import Replays
 from graphsched.simulator.lane_costs import Lanes
 from graphsched.simulator.network import Route, Table
@@ -71,6 +72,7 @@ class Columns:
         pools: Number of pools; the last is that of the cores.
         graphs: In graph mode, the CUDA graphs.
         spacing_s: Of pools of lanes in a graph: least time from the start of one node to that of the next.
+        fetches: Tasks that others make longer where they fetch their code together, see `simulator.code_fetches`.
         lone: How many pools before the last hold tasks that only copies slow.
         shares: Memory shares of tasks that copies slow, or that slow copies.
         pressures, slowed: What copies cost tasks, and tasks them, see `simulator.traffic`.
@@ -127,6 +129,7 @@ class Columns:
     pools: int = 1
     graphs: Replays | None = None
     spacing_s: dict[int, float] = field(default_factory=dict)
+    fetches: Mapping[int, Fetch] = field(default_factory=dict)
     lone: int = 0
     shares: dict[int, float] = field(default_factory=dict)
     pressures: dict[int, tuple[tuple[int, float], ...]] = field(default_factory=dict)

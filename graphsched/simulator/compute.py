@@ -18,7 +18,7 @@ import numpy as np
 
 from graphsched.costs import Beside, TaskCost
 from graphsched.simulator.block_queue import BlockQueue
-from graphsched.simulator.fluid import Progress, Timer, ended
+from graphsched.simulator.fluid import Longer, Progress, Timer, ended, no_longer_s
 from graphsched.simulator.host_memory import memory_shares
 
 NOTHING_MOVED: Mapping[int, float] = {}
@@ -177,9 +177,12 @@ class CoreSharing:
 class Pool:
     """The tasks that run on one device, at the rates that a `ComputeSharing` gives."""
 
-    def __init__(self, sharing: ComputeSharing, work_s: Mapping[int, float], timer: Timer) -> None:
+    def __init__(
+        self, sharing: ComputeSharing, work_s: Mapping[int, float], timer: Timer, longer_s: Longer = no_longer_s
+    ) -> None:
         """`work_s`: seconds of each action alone; one without an entry stays until `leave`."""
         self.sharing = sharing
+        self._longer_s = longer_s
         self._work_s = work_s
         self._timer = timer
         self._running: dict[int, Progress] = {}
@@ -187,7 +190,7 @@ class Pool:
 
     def enter(self, action: int, now: float) -> None:
         """`action` starts."""
-        self._running[action] = Progress(self._work_s.get(action, inf), now)
+        self._running[action] = Progress(self._work_s.get(action, inf) + self._longer_s(action, now), now)
         self.sharing.start(action)
 
     def leave(self, action: int) -> None:
@@ -223,6 +226,7 @@ def device_resource(
     timer: Timer,
     *,
     queue: bool = True,
+    longer_s: Longer = no_longer_s,
 ) -> Pool | BlockQueue:
     """What the tasks of one GPU share, by the best rule that their costs allow.
 
@@ -233,16 +237,17 @@ def device_resource(
         work_s: Seconds alone of the actions of this GPU.
         queue: Place blocks one by one, if the kernels of all are known. Else measured pairs are added, if
             there are any among these; else curves.
+        longer_s: What an action that enters takes longer than its work alone.
     """
     mine = dict.fromkeys(kind_of[action] for action in work_s)
     known = {pair: beside for pair, beside in pairs.items() if pair[0] in mine and pair[1] in mine}
     if queue and mine and all(kinds[kind].kernels and kinds[kind].processors for kind in mine):
         found = contention(kinds, list(mine), known)
-        return BlockQueue(kinds, kind_of, work_s, found, timer, among_copies(list(mine), known))
+        return BlockQueue(kinds, kind_of, work_s, found, timer, among_copies(list(mine), known), longer_s)
     if known:
         slowdowns = {pair: beside.slowdown for pair, beside in known.items()}
-        return Pool(PairSharing(kinds, kind_of, slowdowns), work_s, timer)
-    return Pool(CurveSharing(kinds, kind_of), work_s, timer)
+        return Pool(PairSharing(kinds, kind_of, slowdowns), work_s, timer, longer_s)
+    return Pool(CurveSharing(kinds, kind_of), work_s, timer, longer_s)
 
 
 def contention(

@@ -26,6 +26,14 @@ class Resource(Protocol):
 Timer = Callable[[float, Resource, int], None]
 """Called as ``timer(time, resource, token)``: have ``resource.due(token, time)`` asked at `time`."""
 
+Longer = Callable[[int, float], float]
+"""Called as ``longer(action, now)``: seconds that `action`, which enters, takes longer than its work alone."""
+
+
+def no_longer_s(action: int, now: float) -> float:  # noqa: ARG001 - a `Longer` has them
+    """As long as its work alone."""
+    return 0.0
+
 
 class Progress:
     """What is left of one action's work, and when it will be over at its present rate.

@@ -6,6 +6,8 @@ loses grows in proportion. What it loses comes from the cache of data, or from m
 that it is lost there too. Which code a kernel has is known by its name; of operations whose kernels are not known by
 their own. Where footprints are not known, so many kinds fill the cache as company was measured with.
 
+Tasks that fetch their code at once hinder each other: see `simulator.code_fetches`.
+
 Not modelled: lanes that run beside each other, whose actions come in the order of the plan; what is lost to the kernels
 of libraries' collectives, of copies and of fills; tasks in streams, which the thread mostly leaves time to fetch code.
 
@@ -16,6 +18,7 @@ Source: the reuse distance of Mattson et al., Evaluation techniques for storage 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from graphsched.costs import COMPANY_KINDS, TaskCost
 from graphsched.plan import Plan
@@ -26,23 +29,46 @@ Codes = Mapping[str, float]
 """Parts of the instruction cache by the name of the code that fills it."""
 
 
-def company_longer_s(plan: Plan, costs: Mapping[int, TaskCost]) -> dict[int, float]:
-    """Seconds by action that tasks take longer behind tasks of other code on their GPU, where that was measured.
+class Fetched(NamedTuple):
+    """What a task has to fetch of its code.
+
+    Attributes:
+        codes: Its code, by name.
+        lost: Part of it that the instruction cache has lost.
+        gone: Part of that which the cache of data has lost too.
+    """
+
+    codes: Codes
+    lost: float
+    gone: float = 0.0
+
+
+def fetched_codes(plan: Plan, costs: Mapping[int, TaskCost]) -> dict[int, Fetched]:
+    """What each task whose cache states are known has to fetch of its code when it starts.
 
     Args:
         plan: In graph mode.
         costs: Of its tasks on GPUs.
     """
-    found: dict[int, float] = {}
     codes = {i: codes_of(plan.tasks[i], cost) for i, cost in costs.items()}
-    slower = any(cost.cache is not None and cost.cache.code_lost_s for cost in costs.values())
+    slower = any(cost.cache is not None and (cost.cache.code_lost_s or cost.cache.beside_s) for cost in costs.values())
     gone = codes_lost(plan, costs, codes) if slower else {}
+    found: dict[int, Fetched] = {}
     for mine in tasks_by_device(plan, costs).values():
         for i, lost in zip(mine, lost_parts([codes[i] for i in mine]), strict=True):
-            states = costs[i].cache
-            if states is not None:
-                found[i] = lost * (states.company_s + gone.get(i, 0.0) * states.code_lost_s)
+            if costs[i].cache is not None:
+                found[i] = Fetched(codes[i], lost, gone.get(i, 0.0))
     return found
+
+
+def company_longer_s(costs: Mapping[int, TaskCost], fetched: Mapping[int, Fetched]) -> dict[int, float]:
+    """Seconds by action that tasks take longer alone for what they have to fetch."""
+    states = {i: costs[i].cache for i in fetched}
+    return {
+        i: code.lost * (known.company_s + code.gone * known.code_lost_s)
+        for i, code in fetched.items()
+        if (known := states[i]) is not None
+    }
 
 
 def codes_of(task: Task | None, cost: TaskCost) -> Codes:

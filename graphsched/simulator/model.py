@@ -36,6 +36,7 @@ class Model:
             several simulations stands for all. Off: always as on average.
         cache: Tasks in CUDA graphs take longer or shorter where their inputs were just written, or have left the cache.
         company: They take longer behind tasks of other kinds.
+        fetches: They take longer where they start together with others, and all of them have to fetch their code.
         interpreter: Threads of CPU lanes and the one that hands them tasks hold the interpreter's lock in turn, where
             a platform says what that costs. Off: each goes on as if it were alone.
         pace: Tasks on CPU lanes take as much longer as the yardstick of these does, where it was taken when their costs
@@ -65,6 +66,7 @@ class Model:
     chance: bool = True
     cache: bool = True
     company: bool = True
+    fetches: bool = True
     interpreter: bool = True
     pace: bool = True
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from graphsched.simulator.block_queue import BlockQueue
+from graphsched.simulator.code_fetches import Fetches
 from graphsched.simulator.columns import Columns
 from graphsched.simulator.compute import CoreSharing, Pool, device_resource
-from graphsched.simulator.fluid import Resource, Timer
+from graphsched.simulator.fluid import Resource, Timer, no_longer_s
 from graphsched.simulator.network import Network
 from graphsched.simulator.traffic import BesideTraffic, MemoryUse, Traffic, Unshared
 
@@ -65,7 +66,9 @@ def _pool(columns: Columns, k: int, timer: Timer) -> Pool | BlockQueue:
     if k >= columns.pools - 1 - columns.lone:
         return Pool(Unshared(), work_s, timer)
     kinds = (columns.curves, columns.curve_of, columns.pairs)
-    device = device_resource(*kinds, work_s, timer, queue=columns.block_queue)
+    fetches = {i: columns.fetches[i] for i in work_s if i in columns.fetches}
+    longer_s = Fetches(fetches).longer_s if fetches else no_longer_s
+    device = device_resource(*kinds, work_s, timer, queue=columns.block_queue, longer_s=longer_s)
     if isinstance(device, BlockQueue) and columns.slowed:
         device.looks_ahead = False
     return device

@@ -11,12 +11,13 @@ from graphsched.plan import OUTSIDE, Plan, Segments, launching_lane, segments_of
 from graphsched.platform import Dispatch
 from graphsched.platform.dispatch import COMPANY_WAIT_S
 from graphsched.simulator.cache_states import inputs_longer_s
+from graphsched.simulator.code_fetches import fetches_of
 from graphsched.simulator.columns import ALONE, NEEDS_CPU, SEVERAL, CallCompany, Columns
 from graphsched.simulator.copying import fill_copies
 from graphsched.simulator.durations import Durations
 from graphsched.simulator.graph_mode import EMPTY, in_graph, inside, launch_graphs
 from graphsched.simulator.host_calls import add_changes, call_kinds, frees_s, with_cpu_lanes
-from graphsched.simulator.instruction_cache import company_longer_s
+from graphsched.simulator.instruction_cache import company_longer_s, fetched_codes
 from graphsched.simulator.interpreter_lock import takes_turns
 from graphsched.simulator.lane_costs import CPU, CUDA, lanes_of
 from graphsched.simulator.model import Model, switched
@@ -123,7 +124,9 @@ def _fill_runs(columns: Columns, durations: Durations, plan: Plan, model: Model)
 def _add_states(columns: Columns, costs: Mapping[int, TaskCost], plan: Plan, model: Model) -> None:
     """Add what tasks in graphs take longer by what caches hold; none takes less than no time."""
     inputs_s = inputs_longer_s(plan, costs) if model.cache else {}
-    company_s = company_longer_s(plan, costs) if model.company else {}
+    fetched = fetched_codes(plan, costs)
+    company_s = company_longer_s(costs, fetched) if model.company else {}
+    columns.fetches = fetches_of(costs, fetched) if model.fetches else {}
     for i in costs:
         columns.work_s[i] = max(0.0, columns.work_s[i] + inputs_s.get(i, 0.0) + company_s.get(i, 0.0))
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from graphsched.costs import CacheStates, Costs, Kernel, TaskCost
 from graphsched.plan import Plan
 from graphsched.simulator import Model, predict
-from graphsched.simulator.instruction_cache import Codes, codes_of, company_longer_s, lost_parts
+from graphsched.simulator.instruction_cache import Codes, codes_of, company_longer_s, fetched_codes, lost_parts
 from graphsched.workload import TensorSpec, Workload
 from tests.builders import FREE, planned, platform
 
@@ -39,7 +39,8 @@ def tasks_in_turn(kinds: int, tasks: int, devices: int = 1) -> Plan:
 def company_of(plan: Plan, costs: Sequence[TaskCost]) -> list[float]:
     """Of each task, as a part of what it takes longer without any of its code."""
     runs = [i for i, kind in enumerate(plan.kinds) if kind == "run"]
-    found = company_longer_s(plan, {i: costs[k % len(costs)] for k, i in enumerate(runs)})
+    known = {i: costs[k % len(costs)] for k, i in enumerate(runs)}
+    found = company_longer_s(known, fetched_codes(plan, known))
     return [found[i] / COMPANY_S for i in runs]
 
 
