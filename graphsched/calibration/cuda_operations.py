@@ -22,7 +22,7 @@ from graphsched.calibration.block_relief import with_reliefs
 from graphsched.calibration.cuda_clock import CALL_S, Spinner, elapsed_s, new_stream, on_streams
 from graphsched.calibration.cuda_kernels import launched
 from graphsched.calibration.fitting import median
-from graphsched.calibration.graph_company import LONG_FETCH_S, code_of
+from graphsched.calibration.graph_company import code_of
 from graphsched.calibration.graph_fetches import hindered
 from graphsched.calibration.graph_operations import in_graph
 from graphsched.calibration.graph_pushes import pushed_bytes
@@ -107,7 +107,7 @@ def _states(
         found = replace(found, **code._asdict())
         worked_on = nbytes + workspace_bytes
         found = replace(found, pushed_bytes=pushed_bytes(operation[0], device, alone_s, worked_on))
-        return replace(found, **hindered(*operation)._asdict()) if code.lost_s >= LONG_FETCH_S else found
+        return replace(found, **hindered(*operation, code.lost_s)._asdict())
     except Exception:  # it has run in graphs: what it raises is about memory
         return found
 

@@ -44,7 +44,6 @@ RUNS = 15
 OTHERS = 128  # rows and columns that calls of other kinds work on
 PROBED = 2048  # rows that probes work on
 SUM = 1  # place of a sum among the other kinds
-LONG_FETCH_S = 2e-7  # what operations take longer without their code from which on it matters beside what that happens
 
 Call = Callable[[], Any]
 

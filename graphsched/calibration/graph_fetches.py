@@ -30,6 +30,7 @@ from graphsched.executors.stamp_kernel import StampMemory
 
 ROUNDS = 3
 CALLS = 4  # of the operation in a round
+LEAST_S = 2e-7  # that fetching its code takes an operation alone; those of less hinder nobody
 RUNS = 9
 
 Call = Callable[[], Any]
@@ -47,10 +48,11 @@ class Hindered(NamedTuple):
     beside_lost_s: float = 0.0
 
 
-def hindered(call: Call, writes: Sequence[Call], device: int, alone_s: float, nbytes: int) -> Hindered:
+def hindered(call: Call, writes: Sequence[Call], device: int, alone_s: float, nbytes: int, fetch_s: float) -> Hindered:
     """What an operation takes longer beside another that fetches its code; not below 0.
 
-    Nothing for a long one, and for one that reads and writes more than the cache of data is sure to hold.
+    Nothing for a long one, for one that reads and writes more than the cache of data is sure to hold, and for one of
+    little code.
 
     Args:
         call: Of the operation.
@@ -58,13 +60,14 @@ def hindered(call: Call, writes: Sequence[Call], device: int, alone_s: float, nb
         device: Number of the GPU.
         alone_s: Device seconds of one.
         nbytes: What one reads and returns.
+        fetch_s: What it takes longer alone where its code comes from memory.
 
     Raises:
         TaskFailedError: It cannot be captured.
         ExecutionError: There are no stamps here.
     """
     rounds = rounds_wanted(alone_s, 0, ROUNDS, CALLS)
-    if not rounds or nbytes > HELD * cache_bytes(device):
+    if not rounds or fetch_s < LEAST_S or nbytes > HELD * cache_bytes(device):
         return Hindered()
     others = other_calls(device)
     beside = others.pop(SUM)

@@ -238,19 +238,7 @@ def test_code_and_what_is_pushed_out_are_measured_of_what_an_operation_works_on(
     assert cuda_operations._states(step, 1, 3, 1e-5, 32, 100) == CacheStates(
         company_s=5e-7, footprint=0.25, code_lost_s=1e-7, pushed_bytes=5000, beside_s=2e-6, beside_lost_s=3e-6
     )
-    assert asked == [(print, [], 3, 1e-5, 40), (print, 3, 1e-5, 140), (print, [], 3, 1e-5, 40)]
-
-
-def test_an_operation_of_little_code_is_not_measured_beside_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It loses 0.1 and 0.09 µs without its code: none of it is hindered by others, nor hinders them."""
-    for name, figure in {"cache_states": CacheStates(), "_input_bytes": 8, "bind": print, "writing": []}.items():
-        monkeypatch.setattr(cuda_operations, name, lambda *_, figure=figure: figure)
-    monkeypatch.setattr(cuda_operations, "code_of", lambda *_: Code(1e-7, 0.25, 9e-8))
-    monkeypatch.setattr(cuda_operations, "pushed_bytes", lambda *_: 0)
-    monkeypatch.setattr(cuda_operations, "hindered", lambda *_: pytest.fail("it was measured"))
-    step: Any = SimpleNamespace(task=None, tensors=())
-    found = cuda_operations._states(step, 1, 3, 1e-5, 32, 100)
-    assert found == CacheStates(company_s=1e-7, footprint=0.25, code_lost_s=9e-8)
+    assert asked == [(print, [], 3, 1e-5, 40), (print, 3, 1e-5, 140), (print, [], 3, 1e-5, 40, 6e-7)]
 
 
 def test_code_that_cannot_be_measured_leaves_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,6 +252,7 @@ def test_code_that_cannot_be_measured_leaves_what_was_found(monkeypatch: pytest.
     assert cuda_operations._states(step, 1, 0, 1e-5, 8, 0) == CacheStates(1e-6, 2e-6)
     monkeypatch.setattr(cuda_operations, "code_of", lambda *_: Code(5e-7, 0.25, 1e-7))
     monkeypatch.setattr(cuda_operations, "pushed_bytes", fails)
+    monkeypatch.setattr(cuda_operations, "hindered", lambda *_: pytest.fail("it came before"))
     found = CacheStates(1e-6, 2e-6, company_s=5e-7, footprint=0.25, code_lost_s=1e-7)
     assert cuda_operations._states(step, 1, 0, 1e-5, 8, 0) == found
     monkeypatch.setattr(cuda_operations, "cache_states", lambda *_: None)

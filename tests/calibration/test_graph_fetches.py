@@ -9,7 +9,7 @@ import torch
 
 from graphsched.calibration import graph_fetches as module
 from graphsched.calibration.graph_company import marking
-from graphsched.calibration.graph_fetches import CALLS, ROUNDS, RUNS, Hindered, hindered, spans_s
+from graphsched.calibration.graph_fetches import CALLS, LEAST_S, ROUNDS, RUNS, Hindered, hindered, spans_s
 from graphsched.calibration.graph_rows import COLD_RUNS, Fork, forks_of
 from graphsched.calibration.graph_states import writing
 from graphsched.executors.stamp_kernel import StampMemory
@@ -47,18 +47,18 @@ def test_what_an_operation_takes_longer_is_found_again(
 ) -> None:
     """Where the cache of data has its code, and beyond that where it has not."""
     Played(monkeypatch, beside_s, lost_s)
-    assert hindered("o", ["w"], 3, ALONE_S, 500) == pytest.approx(Hindered(beside_s, lost_s))  # type: ignore[arg-type]
+    assert hindered("o", ["w"], 3, ALONE_S, 500, LEAST_S) == pytest.approx(Hindered(beside_s, lost_s))  # type: ignore[arg-type]
 
 
 def test_it_is_not_below_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     Played(monkeypatch, -1e-6, -1e-6)
-    assert hindered("o", [], 3, ALONE_S, 500) == Hindered()  # type: ignore[arg-type]
+    assert hindered("o", [], 3, ALONE_S, 500, LEAST_S) == Hindered()  # type: ignore[arg-type]
 
 
 def test_forks_come_in_turn_and_are_marked_on_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside a stamp and a sum, with the others but that sum before, and again behind a fill; stamps have places."""
     played = Played(monkeypatch, 0.0, 0.0)
-    hindered("o", ["w"], 3, ALONE_S, 500)  # type: ignore[arg-type]
+    hindered("o", ["w"], 3, ALONE_S, 500, LEAST_S)  # type: ignore[arg-type]
     spare = 2 * CALLS * ROUNDS
     assert len(played.forks) == CALLS * ROUNDS
     expected: list[Any] = [
@@ -71,12 +71,12 @@ def test_forks_come_in_turn_and_are_marked_on_both_ends(monkeypatch: pytest.Monk
     assert played.forks[:5] == expected
 
 
-@pytest.mark.parametrize(("alone_s", "nbytes"), [(1e-3, 0), (1e-6, 501)])
-def test_a_long_operation_and_one_of_much_data_are_not_measured(
-    monkeypatch: pytest.MonkeyPatch, alone_s: float, nbytes: int
+@pytest.mark.parametrize(("alone_s", "nbytes", "fetch_s"), [(1e-3, 0, 1e-6), (1e-6, 501, 1e-6), (1e-6, 0, 1.9e-7)])
+def test_long_operations_and_those_of_much_data_or_little_code_are_not_measured(
+    monkeypatch: pytest.MonkeyPatch, alone_s: float, nbytes: int, fetch_s: float
 ) -> None:
     played = Played(monkeypatch, 1.0, 1.0)
-    assert hindered("o", [], 3, alone_s, nbytes) == Hindered()  # type: ignore[arg-type]
+    assert hindered("o", [], 3, alone_s, nbytes, fetch_s) == Hindered()  # type: ignore[arg-type]
     assert not played.forks
 
 
@@ -106,8 +106,8 @@ def test_spans_are_from_the_fork_to_the_end_of_the_operation(monkeypatch: pytest
 def test_a_product_is_hindered_and_a_negation_hardly() -> None:
     """256 x 10 by 10 x 128: several microseconds; a negation of 64 elements, of a kernel of few instructions, one."""
     x, w, tiny = (torch.rand(*shape, device="cuda:0") for shape in ((256, 10), (10, 128), (64,)))
-    product = hindered(lambda: torch.mm(x, w), writing([x, w]), 0, 8e-6, x.nbytes + w.nbytes)
-    negation = hindered(tiny.neg, writing([tiny]), 0, 1e-6, tiny.nbytes)
+    product = hindered(lambda: torch.mm(x, w), writing([x, w]), 0, 8e-6, x.nbytes + w.nbytes, 1e-6)
+    negation = hindered(tiny.neg, writing([tiny]), 0, 1e-6, tiny.nbytes, 1e-6)
     print(product, negation)
     assert 2e-6 < sum(product) < 5e-5
     assert sum(negation) < min(1.5e-6, sum(product) / 2)
