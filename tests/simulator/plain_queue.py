@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from graphsched.costs import Kernel, Multiprocessors, TaskCost
-from graphsched.simulator.fluid import SAME_TIME, Timer
+from graphsched.simulator.fluid import SAME_TIME, Longer, Timer, no_longer_s
 
 MOST_WAVES = 32
 LEAST = 0.05
@@ -156,6 +156,7 @@ class PlainQueue:
         contention: Contention,
         timer: Timer,
         copies: Copies | None = None,
+        longer_s: Longer = no_longer_s,
     ) -> None:
         """`kind_of`, `work_s`: place in `kinds` and seconds alone of each action; `kinds` know their kernels."""
         mine = dict.fromkeys(kind_of[action] for action in work_s)
@@ -163,7 +164,7 @@ class PlainQueue:
         self._shapes = {kind: [shape_of(kernel, processors) for kernel in kinds[kind].kernels] for kind in mine}
         self._kind_of, self._work_s, self._timer = kind_of, work_s, timer
         self._excess = {pair: factor - 1.0 for pair, factor in contention.items()}
-        self._copies = copies or {}
+        self._copies, self._longer_s = copies or {}, longer_s
         self._floor = Floor(processors)
         self._queue: dict[int, _Running] = {}  # in order of arrival
         self._factors: dict[int, float] = {}
@@ -174,7 +175,7 @@ class PlainQueue:
         """`action` joins the queue at its end."""
         self._proceed(now)
         kind = self._kind_of[action]
-        running = _Running(kind, self._work_s[action], self._shapes[kind])
+        running = _Running(kind, self._work_s[action] + self._longer_s(action, now), self._shapes[kind])
         running.advance()
         self._queue[action] = running
 
