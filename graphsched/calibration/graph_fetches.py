@@ -1,7 +1,7 @@
 """An operation inside a CUDA graph that fetches its code while a kernel on another lane fetches its own.
 
 Two kernels whose code the instruction cache has lost hinder each other where they begin together: the one that began
-first takes what it takes alone, the other takes longer, by up to twice as much as all of it takes alone. With its code
+first takes what it takes alone, the other longer, by up to one and a half times what it takes alone. With its code
 in the cache, or beside a kernel with its own there, it does not. So a round of one graph is, the operation on a lane of
 its own, once beside a sum and once beside a kernel of one thread::
 
@@ -12,7 +12,7 @@ From the fork to the end of the operation it takes longer the first time, by `Hi
 from the cache of data, and by `Hindered.beside_lost_s` beyond that where that has lost it too. It matters little which
 kernel it is beside: products and sums cost others the same.
 
-Not modelled: what is fetched later in a kernel; that kernels of a few instructions hinder nobody.
+Not modelled: which kernel it is beside, as far as that matters; kernels of the operation behind its first.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@ a kernel of other code, much of which has to be fetched, too; the first takes no
 microsecond later, a kernel is not hindered, however long the other runs. What tasks have to fetch is told by
 `simulator.instruction_cache`, what it costs was measured of each operation (`calibration.graph_fetches`).
 
-Not modelled: kernels of a task behind its first, which have codes of their own; tasks in streams, which the thread
+Not modelled: kernels of a task behind its first, which have codes of their own; those of little code that hinder some
+others (sorts, concatenations); tasks in streams, which the thread
 starts one after another.
 """
 
@@ -14,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from graphsched.costs import TaskCost
 from graphsched.simulator.instruction_cache import Codes, Fetched
 
 TOGETHER_S = 1e-6
@@ -41,13 +41,11 @@ class Fetch(NamedTuple):
         return self.longer_s >= HINDERS_S
 
 
-def fetches_of(costs: Mapping[int, TaskCost], fetched: Mapping[int, Fetched]) -> dict[int, Fetch]:
+def fetches_of(fetched: Mapping[int, Fetched]) -> dict[int, Fetch]:
     """By action, those tasks that others can make longer when they fetch their code."""
     found: dict[int, Fetch] = {}
     for i, code in fetched.items():
-        states = costs[i].cache
-        assert states is not None
-        if longer_s := code.lost * (states.beside_s + code.gone * states.beside_lost_s):
+        if longer_s := code.lost * (code.states.beside_s + code.gone * code.states.beside_lost_s):
             found[i] = Fetch(longer_s, code.codes)
     return found
 

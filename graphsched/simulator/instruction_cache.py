@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from graphsched.costs import COMPANY_KINDS, TaskCost
+from graphsched.costs import COMPANY_KINDS, CacheStates, TaskCost
 from graphsched.plan import Plan
 from graphsched.simulator.cache_states import codes_lost, tasks_by_device
 from graphsched.workload import Task
@@ -33,11 +33,13 @@ class Fetched(NamedTuple):
     """What a task has to fetch of its code.
 
     Attributes:
+        states: What was measured of its operation.
         codes: Its code, by name.
         lost: Part of it that the instruction cache has lost.
         gone: Part of that which the cache of data has lost too.
     """
 
+    states: CacheStates
     codes: Codes
     lost: float
     gone: float = 0.0
@@ -56,19 +58,14 @@ def fetched_codes(plan: Plan, costs: Mapping[int, TaskCost]) -> dict[int, Fetche
     found: dict[int, Fetched] = {}
     for mine in tasks_by_device(plan, costs).values():
         for i, lost in zip(mine, lost_parts([codes[i] for i in mine]), strict=True):
-            if costs[i].cache is not None:
-                found[i] = Fetched(codes[i], lost, gone.get(i, 0.0))
+            if (states := costs[i].cache) is not None:
+                found[i] = Fetched(states, codes[i], lost, gone.get(i, 0.0))
     return found
 
 
-def company_longer_s(costs: Mapping[int, TaskCost], fetched: Mapping[int, Fetched]) -> dict[int, float]:
+def company_longer_s(fetched: Mapping[int, Fetched]) -> dict[int, float]:
     """Seconds by action that tasks take longer alone for what they have to fetch."""
-    states = {i: costs[i].cache for i in fetched}
-    return {
-        i: code.lost * (known.company_s + code.gone * known.code_lost_s)
-        for i, code in fetched.items()
-        if (known := states[i]) is not None
-    }
+    return {i: code.lost * (code.states.company_s + code.gone * code.states.code_lost_s) for i, code in fetched.items()}
 
 
 def codes_of(task: Task | None, cost: TaskCost) -> Codes:

@@ -125,8 +125,8 @@ def _add_states(columns: Columns, costs: Mapping[int, TaskCost], plan: Plan, mod
     """Add what tasks in graphs take longer by what caches hold; none takes less than no time."""
     inputs_s = inputs_longer_s(plan, costs) if model.cache else {}
     fetched = fetched_codes(plan, costs)
-    company_s = company_longer_s(costs, fetched) if model.company else {}
-    columns.fetches = fetches_of(costs, fetched) if model.fetches else {}
+    company_s = company_longer_s(fetched) if model.company else {}
+    columns.fetches = fetches_of(fetched) if model.fetches else {}
     for i in costs:
         columns.work_s[i] = max(0.0, columns.work_s[i] + inputs_s.get(i, 0.0) + company_s.get(i, 0.0))
 

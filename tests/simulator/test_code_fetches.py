@@ -85,14 +85,14 @@ def test_only_those_that_start_together_fetch_together(later_s: float, hindered:
 @pytest.mark.parametrize(("lost", "gone", "longer_s"), [(1.0, 1.0, 7e-6), (1.0, 0.5, 5e-6), (0.5, 0.0, 1.5e-6)])
 def test_it_is_the_code_that_has_to_be_fetched_that_counts(lost: float, gone: float, longer_s: float) -> None:
     """3 µs where the cache of data has it, 4 more where it has not."""
-    found = fetches_of({0: cost_of("a", 3e-6, 4e-6)}, {0: Fetched({"a": 1.0}, lost, gone)})
+    found = fetches_of({0: Fetched(CacheStates(beside_s=3e-6, beside_lost_s=4e-6), {"a": 1.0}, lost, gone)})
     assert found[0].longer_s == pytest.approx(longer_s)
 
 
 def test_code_that_is_there_has_not_to_be_fetched() -> None:
     """One that lost nothing, one of which nothing was measured: none of them is in the way of others."""
-    costs = {0: cost_of("a", 5e-6), 1: cost_of("b", 0.0), 2: TaskCost(1.0, cache=CacheStates(1.0, 1.0))}
-    assert not fetches_of(costs, {i: Fetched({"a": 1.0}, float(i > 0), 1.0) for i in costs})
+    states = [CacheStates(beside_s=5e-6), CacheStates(company_s=1.0), CacheStates(1.0, 1.0)]
+    assert not fetches_of({i: Fetched(state, {"a": 1.0}, float(i > 0), 1.0) for i, state in enumerate(states)})
 
 
 def test_tasks_of_other_gpus_and_in_streams_are_not_in_the_way() -> None:

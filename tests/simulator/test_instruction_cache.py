@@ -40,7 +40,7 @@ def company_of(plan: Plan, costs: Sequence[TaskCost]) -> list[float]:
     """Of each task, as a part of what it takes longer without any of its code."""
     runs = [i for i, kind in enumerate(plan.kinds) if kind == "run"]
     known = {i: costs[k % len(costs)] for k, i in enumerate(runs)}
-    found = company_longer_s(known, fetched_codes(plan, known))
+    found = company_longer_s(fetched_codes(plan, known))
     return [found[i] / COMPANY_S for i in runs]
 
 
