@@ -1,8 +1,7 @@
-"""How the processes of a distributed run find each other: by torchrun's environment, a store and torch.distributed."""
+"""How the processes of a distributed run find each other: by torchrun's environment and a store."""
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import socket
@@ -18,8 +17,6 @@ from graphsched.executors.distributed.board import LINGER_S
 
 NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 COMMAND = "torchrun --nproc-per-node 4 -m graphsched run EXPERIMENT --mode distributed"
-NO_MULTICAST = {"NCCL_NVLS_ENABLE": "0"}
-"""NVLink's multicast stays off: point-to-point messages have no use for it."""
 
 
 @dataclass(frozen=True)
@@ -130,9 +127,7 @@ def check_nccl_interfaces(env: Mapping[str, str], here: Sequence[str]) -> None:
 
 
 def meet(address: Address, timeout_s: float) -> Any:
-    """Meet the other processes: compare software, and start torch.distributed if this has not been done.
-
-    It is Gloo on the host, and NCCL where there are GPUs.
+    """Meet the other processes, and compare software.
 
     Returns:
         The store of all processes, for this attempt to run them.
@@ -143,16 +138,14 @@ def meet(address: Address, timeout_s: float) -> Any:
     """
     from torch import distributed
 
-    if "nccl" in _backend():
+    if "nccl" in backend():
         check_nccl_interfaces(os.environ, _interfaces())
     library: Any = distributed
     until = time.monotonic() + timeout_s
     store = library.PrefixStore(f"graphsched {address.attempt}", _store(address, timeout_s))
-    store.set(f"here {address.rank}", json.dumps(facts_of_software() | {"messages": _backend()}))
+    store.set(f"here {address.rank}", json.dumps(facts_of_software() | {"messages": backend()}))
     _await_all(store, address, until, timeout_s)
     check_agreement([json.loads(store.get(f"here {rank}")) for rank in range(address.size)])
-    if not distributed.is_initialized():
-        _start(library.PrefixStore("torch", store), address, timeout_s)
     return store
 
 
@@ -201,36 +194,13 @@ def _missing(store: Any, keys: list[str]) -> str:
     return f"rank {', '.join(missing)}"
 
 
-def _start(store: Any, address: Address, timeout_s: float) -> None:
-    from torch import distributed
-
-    os.environ.update({name: os.environ.get(name, value) for name, value in NO_MULTICAST.items()})
-    try:
-        distributed.init_process_group(
-            _backend(), store=store, rank=address.rank, world_size=address.size, timeout=span(timeout_s)
-        )
-    except RuntimeError as error:
-        raise RankError(
-            f"rank {address.rank}: {address.size} ranks met at {address.host}:{address.port} and could not connect "
-            f"within {timeout_s:g} s: {_first_line(error)}: is there a network between their hosts? "
-            "GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME name the interface"
-        ) from error
-    atexit.register(_leave)
-
-
-def _backend() -> str:
+def backend() -> str:
+    """Which libraries carry messages: Gloo on the host, and NCCL where there are GPUs."""
     import torch
     from torch import distributed
 
     both = torch.cuda.is_available() and distributed.is_nccl_available()
     return "cpu:gloo,cuda:nccl" if both else "gloo"
-
-
-def _leave() -> None:
-    from torch import distributed
-
-    if distributed.is_initialized():
-        distributed.destroy_process_group()
 
 
 def span(seconds: float) -> timedelta:

@@ -12,7 +12,8 @@ from typing import Any
 from graphsched.errors import GraphschedError, RankError
 from graphsched.executors.distributed.board import HEARD_S, LOOK_S, Board, Report
 from graphsched.executors.distributed.bounded_store import BoundedStore
-from graphsched.executors.distributed.gloo_groups import end_messages, token, two_ways
+from graphsched.executors.distributed.connecting import connect
+from graphsched.executors.distributed.gloo_groups import end_messages, token
 from graphsched.executors.distributed.lost import LostRankError, ended_by, is_late, reason_of, silent
 from graphsched.executors.distributed.meeting import Address, meet, read_address, span
 from graphsched.executors.distributed.pulses import Pulses
@@ -48,7 +49,7 @@ class World:
         self.communicators: dict[tuple[str, int, int], Any] = {}
         self.groups: dict[tuple[str, tuple[int, ...]], Any] = {}
         self.waits: list[Callable[[LostRankError], None]] = []
-        self._token, self._ways = token(), two_ways(timeout_s)
+        self._token, self._ways = token(), connect(self._kept, store, address, timeout_s)
         self._coming: list[Any] = []
 
     # -- messages --------------------------------------------------------------------------------------

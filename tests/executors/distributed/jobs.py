@@ -16,7 +16,7 @@ import graphsched
 from graphsched.collectives import all_reduce
 from graphsched.errors import GraphschedError, RankError, WorkloadError
 from graphsched.executors import execute
-from graphsched.executors.distributed import RankProgram, join, pulses
+from graphsched.executors.distributed import RankProgram, connecting, join, pulses
 from graphsched.executors.distributed.clock_offsets import measure_offsets
 from graphsched.executors.distributed.message_links import measure_messages
 from graphsched.executors.distributed.rank_buffers import RankBuffers
@@ -89,6 +89,10 @@ def measure(rank: int) -> Any:
 # -- what goes wrong -----------------------------------------------------------------------------------
 
 
+def refuse(a: Any) -> Any:
+    raise RuntimeError("no route to host")
+
+
 def fail(a: Any) -> Any:
     raise ValueError("no such luck")
 
@@ -113,7 +117,7 @@ def short(a: Any) -> Any:
     return a[:1]
 
 
-WRONG = {"fail": fail, "die": die, "hang": hang, "stop": stop, "short": short}
+WRONG = {"fail": fail, "refuse": refuse, "die": die, "hang": hang, "stop": stop, "short": short}
 
 
 def chain(wrong: str = "", size: int = 4, at: str = "b") -> Plan:
@@ -157,6 +161,13 @@ def wrong_before_a_run(rank: int, who: int, wrong: str, timeout_s: float) -> flo
     if rank == who:
         WRONG[wrong](None)
     return _timed(lambda: RankProgram(chain(), timeout_s=timeout_s))
+
+
+def wrong_while_connecting(rank: int, who: int, wrong: str, timeout_s: float) -> None:
+    """Rank `who` goes wrong after all have met, and before messages can pass."""
+    if rank == who:
+        connecting._two_ways = WRONG[wrong]
+    join(timeout_s)
 
 
 def stop_while_others_are_patient(rank: int) -> float:

@@ -143,7 +143,7 @@ def test_interfaces_for_nccl_are_checked_before_ranks_meet(monkeypatch: pytest.M
     monkeypatch.setenv("NCCL_SOCKET_IFNAME", "nope0")
     with pytest.raises(RankError, match="could not be reached"):
         meet(read_address(TORCHRUN), 0.1)
-    monkeypatch.setattr(meeting, "_backend", lambda: "cpu:gloo,cuda:nccl")
+    monkeypatch.setattr(meeting, "backend", lambda: "cpu:gloo,cuda:nccl")
     with pytest.raises(ScheduleError, match=f"NCCL_SOCKET_IFNAME is 'nope0'.*: it has .*{socket.if_nameindex()[0][1]}"):
         meet(read_address(TORCHRUN), 0.1)
 
