@@ -13,7 +13,7 @@ from graphsched.calibration.graph_rows import TINY_ELEMENTS
 from graphsched.calibration.interpreter_lock import lock_figures
 from graphsched.plan import Placement, build_plan
 from graphsched.platform import Device, Platform
-from graphsched.workload import Workload
+from graphsched.workload import TensorSpec, Workload
 
 IN_A_ROW = 50  # tasks handed to a lane that has some already
 PAUSE_S = 1e-4  # long enough for an idle thread to fall asleep
@@ -83,9 +83,10 @@ def chain_s(tasks: int) -> float:
 
     work = Workload("chain")
     value = work.input("x", torch.zeros(TINY_ELEMENTS))
+    made = [TensorSpec((TINY_ELEMENTS,))]  # declared, for fake tensors would take a second of imports to tell
     names = [f"t{k}" for k in range(tasks)]
     for name in names:
-        value = work.task(torch.neg, value, name=name, device="cpu")
+        value = work.task(torch.neg, value, name=name, device="cpu", outputs=made)
     here = Platform("here", (Device("cpu", "cpu"),))
     plan = build_plan(work, here, None, Placement(names, dict.fromkeys(names, "cpu/w0")), scheduler="calibration")
     with Program(plan) as program:

@@ -21,7 +21,6 @@ from graphsched.calibration.cold_calls import colds_on
 from graphsched.calibration.cuda_clock import new_stream
 from graphsched.calibration.fitting import median
 from graphsched.calibration.tiny_plans import (
-    KINDS,
     MIXED,
     Build,
     company_actions,
@@ -30,6 +29,7 @@ from graphsched.calibration.tiny_plans import (
     plans_on,
     program_of,
 )
+from graphsched.calibration.tiny_tasks import KINDS
 from graphsched.executors.collector import no_collector
 from graphsched.executors.program import Program
 from graphsched.executors.watch import Watch

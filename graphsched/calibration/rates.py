@@ -61,9 +61,8 @@ def cpu_threads(cores: int, rate: Callable[[int], float] = cpu_flop_per_s) -> tu
 def _product(size: int, device: str) -> Callable[[], Any]:
     import torch
 
-    random = torch.Generator().manual_seed(0)
-    a = torch.rand(size, size, generator=random).to(device)
-    b = torch.rand(size, size, generator=random).to(device)
+    random = torch.Generator(device).manual_seed(0)
+    a, b = (torch.rand(size, size, generator=random, device=device) for _ in range(2))
     out = torch.empty_like(a)
     if device != "cpu":
         torch.cuda.synchronize(device)

@@ -5,7 +5,8 @@ Not modelled: copies that block.
 
 from __future__ import annotations
 
-from graphsched.calibration.tiny_plans import KINDS, add_task, device_of, page_on
+from graphsched.calibration.tiny_plans import page_on
+from graphsched.calibration.tiny_tasks import KINDS, add_task, device_of
 from graphsched.workload import Value, Workload
 
 

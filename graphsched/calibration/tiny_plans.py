@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
+from graphsched.calibration.tiny_tasks import KINDS, CallsOf, add_task, device_of, functions_on, operators_on
 from graphsched.executors.program import Program
 from graphsched.plan import Placement, build_plan
 from graphsched.platform import Device, Link, Platform
@@ -17,12 +17,10 @@ from graphsched.platform.parts import LinkMemory
 from graphsched.workload import Value, Workload
 
 ACTIONS = 240
+MIXED = 2, 6, len(KINDS)  # kinds of the plans of several
 ROUNDS = 2  # of all kinds, in what calls are timed behind: some 0.2 ms, as long as a small plan
 
 Build = Callable[[Workload, list[Value]], Mapping[str, str]]
-Kinds = Mapping[str, tuple[Any, ...]]
-CallsOf = Callable[[Value], Kinds]
-"""By kind, what is called and its arguments, of a value."""
 
 
 def plans_on(gpus: tuple[int, ...]) -> dict[str, tuple[Build, tuple[int, ...]]]:
@@ -81,15 +79,22 @@ def _two_lanes(work: Workload, inputs: list[Value]) -> dict[str, str]:
 
 
 def _on_lanes(work: Workload, inputs: list[Value], lanes: Sequence[tuple[int, int]]) -> dict[str, str]:
-    import torch
-
     placed = {}
     for i in range(ACTIONS):
         gpu, lane = lanes[i % len(lanes)]
         device = device_of(inputs[gpu])
-        work.task(torch.neg, inputs[gpu], name=f"t{i}", device=device)
+        _add_plain(work, inputs[gpu], f"t{i}", device)
         placed[f"t{i}"] = f"{device}/s{lane}"
     return placed
+
+
+def _add_plain(work: Workload, x: Value, name: str, device: str) -> Value:
+    """The plainest task: what it returns is declared, for fake tensors would take a second of imports to tell."""
+    import torch
+
+    assert x.spec is not None
+    added: Value = work.task(torch.neg, x, name=name, device=device, outputs=[x.spec])
+    return added
 
 
 def _chain_over(lanes: int) -> Build:
@@ -99,12 +104,10 @@ def _chain_over(lanes: int) -> Build:
     """
 
     def build(work: Workload, inputs: list[Value]) -> dict[str, str]:
-        import torch
-
         value, placed = inputs[0], {}
         device = device_of(value)
         for i in range(ACTIONS):
-            value = work.task(torch.neg, value, name=f"t{i}", device=device)
+            value = _add_plain(work, value, f"t{i}", device)
             placed[f"t{i}"] = f"{device}/s{i % lanes}"
         return placed
 
@@ -115,19 +118,17 @@ def chain_round(tasks: int, stage: int = 1) -> Build:
     """A chain that goes on to the next GPU behind every `stage` tasks, by a copy of its result, and round them all."""
 
     def build(work: Workload, inputs: list[Value]) -> dict[str, str]:
-        import torch
-
         value, placed = inputs[0], {}
         for i in range(tasks):
             device = device_of(inputs[i // stage % len(inputs)])
-            value = work.task(torch.neg, value, name=f"t{i}", device=device)
+            value = _add_plain(work, value, f"t{i}", device)
             placed[f"t{i}"] = f"{device}/s0"
         return placed
 
     return build
 
 
-def _mixed(kinds: Sequence[str], calls: CallsOf | None = None, actions: int = ACTIONS) -> Build:
+def _mixed(kinds: Sequence[str], calls: CallsOf = functions_on, actions: int = ACTIONS) -> Build:
     """Independent tasks on one lane, of these kinds in turn; `calls`: how they are called, default as functions."""
 
     def build(work: Workload, inputs: list[Value]) -> dict[str, str]:
@@ -139,57 +140,6 @@ def _mixed(kinds: Sequence[str], calls: CallsOf | None = None, actions: int = AC
     return build
 
 
-def add_task(work: Workload, kind: str, x: Value, name: str, calls: CallsOf | None = None) -> None:
-    """Add a task of one of `KINDS` on `x`, on its device."""
-    function, *args = (calls or _functions)(x)[kind]
-    work.task(function, *args, name=name, device=device_of(x))
-
-
-def _functions(x: Value) -> Kinds:
-    """By kind: a function of PyTorch and its arguments."""
-    import torch
-
-    return {
-        "neg": (torch.neg, x),
-        "mm": (torch.mm, x, x),
-        "add": (torch.add, x, x),
-        "softmax": (torch.softmax, x, 1),
-        "sum": (torch.sum, x, 1),
-        "relu": (torch.relu, x),
-        "mul": (torch.mul, x, 2.0),
-        "mean": (torch.mean, x, 0),
-        "sub": (torch.sub, x, x),
-        "exp": (torch.exp, x),
-        "amax": (torch.amax, x, 1),
-        "layer_norm": (torch.layer_norm, x, [8]),
-    }
-
-
-def _operators(x: Value) -> Kinds:
-    """By kind: the operator that does the same, as traced networks call it, and its arguments."""
-    import torch
-
-    aten = torch.ops.aten
-    return {
-        "neg": (aten.neg.default, x),
-        "mm": (aten.mm.default, x, x),
-        "add": (aten.add.Tensor, x, x),
-        "softmax": (aten._softmax.default, x, 1, False),
-        "sum": (aten.sum.dim_IntList, x, [1]),
-        "relu": (aten.relu.default, x),
-        "mul": (aten.mul.Scalar, x, 2.0),
-        "mean": (aten.mean.dim, x, [0]),
-        "sub": (aten.sub.Tensor, x, x),
-        "exp": (aten.exp.default, x),
-        "amax": (aten.amax.default, x, [1]),
-        "layer_norm": (aten.native_layer_norm.default, x, [8], None, None, 1e-5),
-    }
-
-
-KINDS = ("neg", "mm", "add", "softmax", "sum", "relu", "mul", "mean", "sub", "exp", "amax", "layer_norm")
-MIXED = (2, 6, len(KINDS))
-
-
 def other_functions(work: Workload, inputs: list[Value]) -> Mapping[str, str]:
     """Independent tasks on one lane, of all kinds in turn, `ROUNDS` of each."""
     return _mixed(KINDS, actions=ROUNDS * len(KINDS))(work, inputs)
@@ -197,7 +147,7 @@ def other_functions(work: Workload, inputs: list[Value]) -> Mapping[str, str]:
 
 def other_operators(work: Workload, inputs: list[Value]) -> Mapping[str, str]:
     """The same tasks, called as operators: through other code of PyTorch, and of the interpreter, than functions."""
-    return _mixed(KINDS, _operators, ROUNDS * len(KINDS))(work, inputs)
+    return _mixed(KINDS, operators_on, ROUNDS * len(KINDS))(work, inputs)
 
 
 def company_order(gpus: int) -> list[tuple[str, int, int]]:
@@ -293,9 +243,3 @@ def _copies_across(work: Workload, inputs: list[Value]) -> dict[str, str]:
     for i in range(ACTIONS):
         work.copy(inputs[0], to=device_of(inputs[1]), name=f"c{i}")
     return {}
-
-
-def device_of(value: Value) -> str:
-    """Where an input of a tiny plan lies."""
-    assert isinstance(value.device, str)
-    return value.device

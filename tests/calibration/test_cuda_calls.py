@@ -12,7 +12,8 @@ import pytest
 from graphsched.calibration import cuda_calls as module
 from graphsched.calibration import tiny_plans
 from graphsched.calibration.cuda_calls import Taken, call_figures, tiny_call_s
-from graphsched.calibration.tiny_plans import KINDS, company_actions, company_order, plans_on, program_of
+from graphsched.calibration.tiny_plans import company_actions, company_order, plans_on, program_of
+from graphsched.calibration.tiny_tasks import KINDS
 from graphsched.platform import Dispatch
 from graphsched.platform.dispatch import BLOCKING_BYTES
 from graphsched.platform.pace import HOST_CALLS

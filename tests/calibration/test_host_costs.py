@@ -12,7 +12,8 @@ import torch
 
 from graphsched.calibration import host_costs as module
 from graphsched.calibration.host_costs import HostCosts, company_on, host_costs
-from graphsched.calibration.tiny_plans import KINDS, other_functions, other_operators
+from graphsched.calibration.tiny_plans import other_functions, other_operators
+from graphsched.calibration.tiny_tasks import KINDS
 from graphsched.costs import COMPANY_KINDS
 from graphsched.workload import Workload, fill
 
