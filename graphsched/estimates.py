@@ -20,6 +20,7 @@ from graphsched.costs import Costs, TaskCost, check_seconds
 from graphsched.platform import Device, Link, Platform
 from graphsched.workload import Task
 
+# The order of what a small kernel and a call take on hosts that were measured; what is measured takes their place.
 LAUNCH_S = {"cuda": 3e-6, "worker": 5e-6, "cpu": 5e-6}
 DISPATCH_S = {"cuda": 6e-6, "worker": 0.0, "cpu": 0.0}
 

@@ -21,7 +21,7 @@ TOGETHER_S = 1e-6
 """Kernels that begin within this time fetch their code at once (docs/graph-mode.md)."""
 
 HINDERS_S = 2e-6
-"""What hinders others has so much code that it would itself take this much longer."""
+"""What hinders others has so much code that it would itself take this much longer (docs/graph-mode.md)."""
 
 
 class Fetch(NamedTuple):

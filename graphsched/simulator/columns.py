@@ -23,7 +23,7 @@ SEVERAL = 4  # more than one launch
 ALONE = -1  # the action shares nothing: its end is known as soon as its start is
 NETWORK = -2
 
-LOADED = 1.02  # times its work alone from which on an action counts as slowed by others
+LOADED = 1.02  # times its work alone from which on an action counts as slowed by others: chosen, not measured
 
 
 class CallCompany(NamedTuple):

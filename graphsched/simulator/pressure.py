@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-LEAST = 0.05  # no block goes faster than its time alone times this
-ROUNDS = 8
+LEAST = 0.05  # no block goes faster than its time alone times this: a guard, chosen and not measured
+ROUNDS = 8  # towards the fixed point, each half the way: chosen
 PAIR = 2
 
 Copies = Mapping[int, Sequence[float]]

@@ -20,7 +20,7 @@ from graphsched.simulator.lane_costs import CPU, CUDA, WAIT
 from graphsched.simulator.returns import NOTHING, last_over, return_s
 from graphsched.timeline import Timeline
 
-NEARLY_FULL = 0.9  # share of a launch queue from which on the thread's time is the queue's
+NEARLY_FULL = 0.9  # share of a launch queue from which on the thread's time is the queue's: chosen, not measured
 
 
 class Readings:
