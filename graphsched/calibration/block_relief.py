@@ -16,10 +16,10 @@ import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import ceil
+from statistics import median
 from typing import Any
 
 from graphsched.calibration.cuda_clock import Spinner, elapsed_s
-from graphsched.calibration.fitting import median
 from graphsched.calibration.kernels import RESERVED_SHARED_BYTES
 from graphsched.costs import Kernel, Multiprocessors
 from graphsched.executors.clocks import new_event

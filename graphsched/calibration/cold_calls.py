@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
+from statistics import median
 from typing import Any
 
 from graphsched.calibration.cuda_clock import Spinner, on_streams, poll_s
-from graphsched.calibration.fitting import median
 from graphsched.executors.collector import no_collector
 from graphsched.executors.lanes import stream_pool
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
+from statistics import median
 
 from graphsched.calibration.cuda_calls import Yardstick
-from graphsched.calibration.fitting import median
 from graphsched.calibration.single_plans import one_copy_across, one_copy_in, one_copy_out
 from graphsched.calibration.tiny_plans import Build, other_functions, program_of
 from graphsched.executors.collector import no_collector

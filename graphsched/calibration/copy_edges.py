@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import cache, partial
+from statistics import median
 from typing import Any, NamedTuple
 
 from graphsched.calibration.cuda_clock import CALL_S, Spinner, elapsed_s, new_stream, on_streams
-from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_replays import captured, device_s, each_s
 from graphsched.executors.clocks import new_event
 from graphsched.executors.lanes import stream_pool

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from functools import partial
+from statistics import median
 from typing import Any
 
-from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_replays import each_s
 from graphsched.calibration.graph_rows import TINY_ELEMENTS
 from graphsched.calibration.interpreter_lock import lock_figures

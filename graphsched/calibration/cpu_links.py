@@ -9,17 +9,10 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from statistics import median
 from typing import Any
 
-from graphsched.calibration.fitting import (
-    Points,
-    check_arrived,
-    fresh_repeats,
-    link_of,
-    measure_points,
-    median,
-    transfer_sizes,
-)
+from graphsched.calibration.fitting import Points, check_arrived, fresh_repeats, link_of, measure_points, transfer_sizes
 from graphsched.platform import Link
 from graphsched.platform.parts import HOST_MEMORY
 

@@ -14,12 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from statistics import fmean, median
 from typing import Any
 
 from graphsched.calibration import tiny_plans
 from graphsched.calibration.cold_calls import colds_on
 from graphsched.calibration.cuda_clock import new_stream
-from graphsched.calibration.fitting import median
 from graphsched.calibration.tiny_plans import (
     MIXED,
     Build,
@@ -124,7 +124,7 @@ def _changes(seconds: Mapping[str, float], known: Mapping[str, Any], gpus: int) 
 
     It does not fall: what is less than after fewer kinds is noise.
     """
-    found = [(count - 1, seconds[f"{count} kinds"] - _mean([seconds[k] for k in KINDS[:count]])) for count in MIXED]
+    found = [(count - 1, seconds[f"{count} kinds"] - fmean([seconds[k] for k in KINDS[:count]])) for count in MIXED]
     found.append((len(company_order(gpus)) - 1, seconds["company"] - _company_s(seconds, known, gpus)))
     rising, last_s = [], 0.0
     for others, more_s in found:
@@ -160,10 +160,6 @@ def _device_wait_s(seconds: Mapping[str, float], known: Mapping[str, Any]) -> fl
     calls_s += 2 * known["device_switch_s"] + known["switch_s"]
     waits_s = known["wait_s"] + 2 * known["record_s"] + 2 * known["free_s"]
     return float(max(known["wait_s"], 2 * seconds["between gpus"] - calls_s - waits_s))
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
 
 
 def _in_turns(plans: Mapping[str, tuple[Build, tuple[int, ...]]]) -> Taken:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from statistics import median
 from typing import Any
 
 from graphsched.calibration.copy_company import company_figures
@@ -20,7 +21,6 @@ from graphsched.calibration.cuda_clock import (
 )
 from graphsched.calibration.cuda_graphs import graph_figures
 from graphsched.calibration.cuda_single_runs import single_figures
-from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_across import across_figures
 from graphsched.calibration.graph_beside import beside_s
 from graphsched.calibration.graph_joins import peer_join_s

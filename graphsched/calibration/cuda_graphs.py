@@ -21,10 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from statistics import median
 from typing import Any
 
 from graphsched.calibration.cuda_clock import Spinner
-from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_copies import copy_figures
 from graphsched.calibration.graph_events import LANES, event_figures
 from graphsched.calibration.graph_joins import copy_join_s

@@ -16,12 +16,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
+from statistics import median
 from typing import Any
 
 from graphsched.calibration.block_relief import with_reliefs
 from graphsched.calibration.cuda_clock import CALL_S, Spinner, elapsed_s, new_stream, on_streams
 from graphsched.calibration.cuda_kernels import launched
-from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_company import code_of
 from graphsched.calibration.graph_fetches import hindered
 from graphsched.calibration.graph_operations import in_graph

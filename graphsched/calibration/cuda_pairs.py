@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import Any
 
 from graphsched.calibration.contention import PairRun, in_flight, in_flight_of_copies, slowdown_beside
 from graphsched.calibration.cuda_clock import Spinner, elapsed_s, new_stream, on_streams
-from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_operations import curve_in_graph
 from graphsched.calibration.sampling import MOST_LAUNCHES
 from graphsched.costs import Beside, TaskCost

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
+from statistics import median
 from typing import Any
 
 from graphsched.calibration.cuda_calls import Yardstick
 from graphsched.calibration.cuda_clock import Spinner, new_stream, queued_s
-from graphsched.calibration.fitting import SHORTEST_S, median
+from graphsched.calibration.fitting import SHORTEST_S
 from graphsched.calibration.single_plans import one_copy_across, one_copy_in, one_copy_out, one_task
 from graphsched.calibration.tiny_plans import Build, program_of
 from graphsched.executors.collector import no_collector

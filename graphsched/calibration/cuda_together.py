@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
+from statistics import median
 from typing import Any
 
 from graphsched.calibration.capacities import Flow
 from graphsched.calibration.cuda_clock import CALL_S, elapsed_s, on_streams
 from graphsched.calibration.cuda_ways import Bench, Way
-from graphsched.calibration.fitting import check_arrived, median
+from graphsched.calibration.fitting import check_arrived
 from graphsched.calibration.rotation import Rotation, rotations
 from graphsched.executors.clocks import new_event
 

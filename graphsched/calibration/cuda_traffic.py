@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,6 @@ import numpy as np
 from graphsched.calibration.capacities import Flow
 from graphsched.calibration.cuda_clock import CALL_S, elapsed_s, new_stream, on_streams
 from graphsched.calibration.cuda_ways import Bench, Way, host_way, peer_way, way_s
-from graphsched.calibration.fitting import median
 from graphsched.executors.clocks import new_event
 
 ADDED_BYTES, COPIED_BYTES = 2**27, 2**24

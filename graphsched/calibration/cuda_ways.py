@@ -6,10 +6,11 @@ import functools
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from graphsched.calibration.cuda_clock import Spinner, new_stream, on_streams, queued_s
-from graphsched.calibration.fitting import Points, measure_points, median, transfer_sizes
+from graphsched.calibration.fitting import Points, measure_points, transfer_sizes
 from graphsched.executors.peer_copies import allow_access, driver_copy
 from graphsched.platform import Link
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
 
 from graphsched.errors import PlatformError
 from graphsched.platform import Link
@@ -68,30 +70,6 @@ def fresh_repeats(nbytes: int) -> int:
     return 25 if nbytes <= 2**20 else 15
 
 
-def quantile(samples: Sequence[float], q: float) -> float:
-    """Quantile `q` of the samples, linear between neighbours.
-
-    Example:
-        >>> quantile([4.0, 1.0, 3.0, 2.0], 0.5)
-        2.5
-    """
-    ordered = sorted(samples)
-    place = q * (len(ordered) - 1)
-    below = math.floor(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (place - below) * (ordered[above] - ordered[below])
-
-
-def median(samples: Sequence[float]) -> float:
-    """Median of the samples.
-
-    Example:
-        >>> median([3.0, 1.0, 100.0])
-        3.0
-    """
-    return quantile(samples, 0.5)
-
-
 def measure_points(
     time_one: Callable[[int], float],
     sizes: Sequence[int],
@@ -111,7 +89,7 @@ def measure_points(
         time_one(nbytes)
         samples = [time_one(nbytes) for _ in range(repeats(nbytes))]
         middle = median(samples)
-        spread = (quantile(samples, 0.75) - quantile(samples, 0.25)) / max(middle, SHORTEST_S)
+        spread = float(np.quantile(samples, 0.75) - np.quantile(samples, 0.25)) / max(middle, SHORTEST_S)
         return max(middle - overhead_s, 0.2 * middle, SHORTEST_S), spread
 
     found = [point(nbytes) for nbytes in sizes]

@@ -21,9 +21,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
+from statistics import median
 from typing import Any, NamedTuple
 
-from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_replays import Replay, each_s
 from graphsched.calibration.graph_rows import TINY_ELEMENTS, replay_of
 from graphsched.calibration.launch_pace import LaunchYardstick

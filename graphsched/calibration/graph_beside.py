@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
+from statistics import median
 from typing import NamedTuple
 
-from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_across import LONGEST_STAGE, going_round, program_of, row_on
 from graphsched.calibration.graph_rows import TURNS, replay_of
 from graphsched.executors.program import Program

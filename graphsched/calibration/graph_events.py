@@ -7,9 +7,9 @@ that of events.
 
 from __future__ import annotations
 
+from statistics import median
 from typing import Any
 
-from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_replays import each_s
 from graphsched.calibration.graph_rows import tiny_timed
 

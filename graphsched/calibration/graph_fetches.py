@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from statistics import median
 from typing import Any, NamedTuple
 
-from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_company import SUM, marking, other_calls
 from graphsched.calibration.graph_operations import HELD, cache_bytes, rounds_wanted
 from graphsched.calibration.graph_rows import COLD_RUNS, Fork, forks_of

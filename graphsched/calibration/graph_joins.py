@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
+from statistics import median
 
-from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_across import program_of, row_on
 from graphsched.calibration.graph_replays import each_s
 from graphsched.calibration.graph_rows import TINY_ELEMENTS, TURNS, replay_of

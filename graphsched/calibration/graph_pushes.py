@@ -16,9 +16,9 @@ import functools
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
+from statistics import median
 from typing import Any, NamedTuple
 
-from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_operations import HELD, LONG_S, LOST, PART, cache_bytes, one_s, spilling
 from graphsched.calibration.graph_replays import each_s
 from graphsched.calibration.graph_rows import TINY_ELEMENTS, replay_of, row_of

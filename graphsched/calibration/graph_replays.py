@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from statistics import median
 from typing import Any, NamedTuple
 
 from graphsched.calibration.cuda_clock import Spinner, elapsed_s, poll_s
-from graphsched.calibration.fitting import median
 from graphsched.executors.capture import capturing, free_generators
 from graphsched.executors.clocks import new_event
 

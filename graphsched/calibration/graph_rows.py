@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from functools import partial
+from statistics import median
 from typing import Any, ClassVar, NamedTuple
 
-from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_replays import Replay, each_s
 from graphsched.calibration.launch_pace import LaunchYardstick
 from graphsched.executors import waking

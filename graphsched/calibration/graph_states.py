@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from statistics import median
 from typing import Any, NamedTuple
 
-from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_operations import SPILL, cache_bytes, rounds_wanted
 from graphsched.calibration.graph_rows import STAMPS, sequence_of, stamped_spans_s
 from graphsched.calibration.serial_run import Step, bind, clone

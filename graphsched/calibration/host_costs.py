@@ -12,12 +12,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from graphsched.calibration.cold_calls import SHORT_WAITS_US, ColdCalls
 from graphsched.calibration.cuda_calls import Yardstick
 from graphsched.calibration.cuda_clock import new_stream
-from graphsched.calibration.fitting import median
 from graphsched.calibration.tiny_plans import other_functions, other_operators, program_of
 from graphsched.executors.program import Program
 

@@ -12,9 +12,8 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
-
-from graphsched.calibration.fitting import median
 
 HELD = 5  # times as long as the operation takes that the waiting lane comes back from
 LARGE, SMALL = 128, 64  # rows of the matrices

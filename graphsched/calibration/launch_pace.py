@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
+from statistics import median
 
-from graphsched.calibration.fitting import median
 from graphsched.calibration.tiny_plans import chain_round, program_of
 from graphsched.executors.collector import no_collector
 from graphsched.platform.points import Points

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
+from statistics import median
 from typing import Any
 
-from graphsched.calibration.fitting import median
 from graphsched.plan import Placement, build_plan
 from graphsched.platform import Device, Platform
 from graphsched.workload import TensorSpec, Workload

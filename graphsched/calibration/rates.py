@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from statistics import median
 from typing import Any
 
 from graphsched.calibration.cpu_links import torch_threads
 from graphsched.calibration.cuda_clock import Spinner, new_stream, queued_s
-from graphsched.calibration.fitting import median
 
 CUDA_SIZE = 4096
 CPU_SIZE = 512

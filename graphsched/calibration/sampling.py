@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import median
 
-from graphsched.calibration.fitting import median, quantile
+import numpy as np
+
 from graphsched.costs import TaskCost
 
 SAMPLE_S = 1e-3
@@ -104,7 +106,7 @@ def cost_of(
         device_s=median(device_s),
         launches=launches,
         workspace_bytes=workspace_bytes,
-        quartiles_s=(quantile(device_s, 0.25), quantile(device_s, 0.75)),
+        quartiles_s=(float(np.quantile(device_s, 0.25)), float(np.quantile(device_s, 0.75))),
         samples=len(device_s),
         concurrency=concurrency,
     )

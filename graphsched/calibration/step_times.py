@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
+from statistics import median
 
 from graphsched.calibration.cuda_calls import Yardstick
-from graphsched.calibration.fitting import median
 from graphsched.calibration.graph_across import program_of
 from graphsched.calibration.graph_replays import each_s
 from graphsched.calibration.graph_rows import TINY_ELEMENTS

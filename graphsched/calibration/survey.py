@@ -12,10 +12,11 @@ Not modelled: drift that is slower than all rounds together.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from statistics import fmean
+from statistics import fmean, median
+
+import numpy as np
 
 from graphsched.calibration.capacities import Flow, Rates
-from graphsched.calibration.fitting import median, quantile
 from graphsched.calibration.patterns import pattern_label
 
 FEW = 4  # rounds; of fewer the range is the spread
@@ -82,4 +83,4 @@ def _key(flows: Sequence[Flow]) -> tuple[Flow, ...]:
 
 def _spread(sums: Sequence[float]) -> float:
     low, high = (0.25, 0.75) if len(sums) >= FEW else (0.0, 1.0)
-    return (quantile(sums, high) - quantile(sums, low)) / median(sums)
+    return float(np.quantile(sums, high) - np.quantile(sums, low)) / median(sums)

@@ -12,7 +12,6 @@ from graphsched.calibration.fitting import (
     fit,
     link_of,
     measure_points,
-    quantile,
     transfer_sizes,
 )
 from graphsched.errors import PlatformError
@@ -65,9 +64,10 @@ def test_one_point_or_falling_times_give_a_rate_still() -> None:
     assert latency_s == pytest.approx(2e-6)
 
 
-def test_quantiles_of_few_samples() -> None:
-    assert quantile([7.0], 0.25) == 7.0
-    assert quantile([3.0, 1.0], 0.75) == 2.5
+def test_the_spread_is_the_range_between_quartiles_as_a_share_of_the_median() -> None:
+    calls = iter([9.0, 3.0, 1.0, 9.0, 7.0])
+    points = measure_points(lambda _: next(calls), [1, 2], repeats=lambda nbytes: 2 if nbytes == 1 else 1)
+    assert points.spreads == (0.5, 0.0)
 
 
 def test_changed_data_is_an_error_that_names_the_way() -> None:
