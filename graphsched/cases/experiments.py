@@ -11,11 +11,9 @@ from typing import Any
 from graphsched.cases.loading import import_paths
 from graphsched.cases.parameters import Parameter, read_signature, read_values
 from graphsched.errors import ExperimentError, GraphschedError
-from graphsched.plan import Plan
+from graphsched.plan import MODES, Plan
 from graphsched.platform import Platform
 from graphsched.workload import Workload
-
-MODES = ("eager", "graph", "distributed", "baseline")
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +62,8 @@ class Case:
             if self.mode not in (None, "baseline"):
                 raise ExperimentError(f"case {self.label!r} is a baseline and cannot have mode {self.mode!r}")
             object.__setattr__(self, "mode", "baseline")
-        elif self.mode not in (None, *MODES[:3]):
-            raise ExperimentError(f"case {self.label!r} has mode {self.mode!r}: one of {', '.join(MODES[:3])}")
+        elif self.mode not in (None, *MODES):
+            raise ExperimentError(f"case {self.label!r} has mode {self.mode!r}: one of {', '.join(MODES)}")
 
     @property
     def is_baseline(self) -> bool:

@@ -154,7 +154,7 @@ def _run(
     from graphsched.cli.ranks import compare_cases, facts_of_cases, tell_platform
     from graphsched.cli.refusals import check_cases, without_refused
     from graphsched.cli.request import Request, check_outputs, collect_cases, platform_to_run
-    from graphsched.executors import MODES
+    from graphsched.plan import MODES
 
     named = None if platform is None else platform_to_run(platform)
     check_outputs(out or RUNS, found.name)

@@ -13,11 +13,10 @@ from graphsched.cli.output import say
 from graphsched.costs import Costs
 from graphsched.errors import ExperimentError, FileFormatError, PlatformError
 from graphsched.files import check_folder, read_json
-from graphsched.plan import Plan
+from graphsched.plan import MODES, Plan
 from graphsched.platform import Platform
 
 SEED = 0
-MODES = ("eager", "graph", "distributed")
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,11 +5,9 @@ from graphsched.executors.flights import Submitted
 from graphsched.executors.measure import execute, time_callable
 from graphsched.executors.peaks import MeasuredPeak, measured_peaks
 from graphsched.executors.program import Program
-from graphsched.executors.requests import MODES
 from graphsched.executors.saved import load_plan, save_plan
 
 __all__ = [
-    "MODES",
     "MeasuredPeak",
     "Program",
     "RankProgram",

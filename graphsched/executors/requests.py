@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from graphsched.errors import ScheduleError, WorkloadError
-from graphsched.plan import Plan, check_capturable
+from graphsched.plan import MODES, Plan, check_capturable
 
 ONE_PROCESS = ("eager", "graph")
-MODES = (*ONE_PROCESS, "distributed")
 
 
 def check_plan(plan: Plan) -> None:

@@ -5,12 +5,13 @@ from graphsched.plan.check import check, known
 from graphsched.plan.graph_mode import check_capturable
 from graphsched.plan.holding import Held, Peak
 from graphsched.plan.memory import peak_memory
-from graphsched.plan.model import HOST_LANE, Action, Copy, Lane, Plan, copy_lane
+from graphsched.plan.model import HOST_LANE, MODES, Action, Copy, Lane, Plan, copy_lane
 from graphsched.plan.segments import OUTSIDE, Segments, launching_lane, segments_of
 from graphsched.plan.stamping import stamped
 
 __all__ = [
     "HOST_LANE",
+    "MODES",
     "OUTSIDE",
     "Action",
     "Copy",

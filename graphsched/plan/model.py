@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 ActionKind = Literal["run", "copy", "wait", "collective"]
 LaneKind = Literal["compute", "h2d", "d2h", "peer", "local", "comm", "host"]
 
+MODES = ("eager", "graph", "distributed")
+"""How a plan may be executed: call by call, in CUDA graphs, by one process a device."""
+
 HOST_LANE = "host/py"
 HEAD_LINES = 5  # lines of a plan's text before the first lane: version, workload, platform, scheduler, 'lanes'
 

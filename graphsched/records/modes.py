@@ -21,12 +21,12 @@ from itertools import combinations
 from typing import Any
 
 from graphsched.comparison import noisy
+from graphsched.plan import MODES
 from graphsched.platform import Platform
 from graphsched.records.concordance import SMALLEST_DIFFERENCE
 from graphsched.records.model import CaseRecord, RunRecord
 
 BASELINE = "baseline"
-MODES = ("eager", "graph", "distributed")
 Key = tuple[str, ...]
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from statistics import geometric_mean
 from typing import Any
 
-from graphsched.records.modes import MODES, Row
+from graphsched.plan import MODES
+from graphsched.records.modes import Row
 
 BEST = "best mode"
 

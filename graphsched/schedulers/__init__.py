@@ -31,10 +31,9 @@ from graphsched.schedulers import wavefront as _wavefront  # noqa: F401
 from graphsched.schedulers import work_stealing as _work_stealing  # noqa: F401
 from graphsched.schedulers.bounds import critical_path_bound, lower_bound, work_bound
 from graphsched.schedulers.registry import one_lane, register, schedulers
-from graphsched.schedulers.scheduling import MODES, schedule
+from graphsched.schedulers.scheduling import schedule
 
 __all__ = [
-    "MODES",
     "critical_path_bound",
     "lower_bound",
     "one_lane",

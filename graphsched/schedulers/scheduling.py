@@ -7,7 +7,7 @@ from typing import Any
 
 from graphsched.costs import Costs
 from graphsched.errors import ScheduleError
-from graphsched.plan import Plan, check_capturable
+from graphsched.plan import MODES, Plan, check_capturable
 from graphsched.platform import Platform
 from graphsched.schedulers.asking.answers import answer_of, plan_of
 from graphsched.schedulers.asking.options import check_options, described
@@ -15,8 +15,6 @@ from graphsched.schedulers.asking.watchdog import within
 from graphsched.schedulers.placing.durations import costs_in
 from graphsched.schedulers.registry import find_scheduler
 from graphsched.workload import Workload
-
-MODES = ("eager", "graph", "distributed")
 
 
 def schedule(

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphsched.errors import DeadlockError, ScheduleError
 from graphsched.garbage import collector_off
-from graphsched.plan import Plan, check_capturable
+from graphsched.plan import MODES, Plan, check_capturable
 from graphsched.simulator.chance import with_chance
 from graphsched.simulator.columns import Columns
 from graphsched.simulator.host_calls import without_events
@@ -21,8 +21,6 @@ from graphsched.simulator.steps import repeat
 from graphsched.simulator.tabulating import finish, tabulate
 from graphsched.simulator.timing_events import run_with_events
 from graphsched.timeline import Timeline
-
-MODES = ("eager", "graph", "distributed")
 
 
 def predict(plan: Plan, *, mode: str | None = None, steps: int = 1, model: Model = EVERYTHING) -> Timeline:
