@@ -15,14 +15,14 @@ from graphsched.workload import Workload
 FREE = Dispatch(
     run_s=0, copy_s=0, peer_copy_s=0, record_s=0, wait_s=0, device_wait_s=0, switch_s=0, device_switch_s=0,
     timed_record_s=0, timed_gap_s=0, sync_s=0, handoff_s=0,
-    wake_s=0, same_device_s=0, other_device_s=0, start_s=0, launch_s=0, item_s=0, queue_depth=1024,
+    wake_s=0, same_device_s=0, other_device_s=0, start_s=0, launch_s=0, queue_depth=1024,
 )  # fmt: skip
 """Dispatch and waits that cost nothing."""
 
 ROUND = Dispatch(
     run_s=1, copy_s=2, peer_copy_s=2, record_s=4, wait_s=8, device_wait_s=8, switch_s=16, device_switch_s=16,
     timed_record_s=32, timed_gap_s=64, sync_s=128, handoff_s=256,
-    wake_s=512, same_device_s=1024, other_device_s=2048, start_s=0, launch_s=4096, item_s=0, queue_depth=1024,
+    wake_s=512, same_device_s=1024, other_device_s=2048, start_s=0, launch_s=4096, queue_depth=1024,
 )  # fmt: skip
 """Every cost a power of two, in seconds, so that a sum tells which were paid, and how often."""
 

@@ -67,7 +67,6 @@ class Dispatch(GraphCosts):
         asked_s: The thread's return from waiting for what is over already; 0: unknown, as `sync_s`.
         step_s, step_gpu_s: What a step takes the thread beyond the calls of its plan where steps follow one another;
             what each GPU of the plan after the first adds to that.
-        item_s: Host time of one launch inside a task of several.
     """
 
     call_s: float = 0.0
@@ -122,7 +121,6 @@ class Dispatch(GraphCosts):
     asked_s: float = 0.0
     step_s: float = 0.0
     step_gpu_s: float = 0.0
-    item_s: float = 4e-6
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -13,8 +13,8 @@ Part = TypeVar("Part")
 TEXTS = ("name", "kind", "model", "host", "source", "target", "memory")
 FLAGS = ("blocking",)
 LISTS = ("crosses", "sizes_bytes", "seconds")
-RETIRED = ("crowded_in", "crowded_out")
-"""Entries of older files, about terms that the model had and has no more: dropped on reading."""
+RETIRED = ("crowded_in", "crowded_out", "item_s")
+"""Entries of older files, about what the model had and has no more: dropped on reading."""
 
 
 def read_parts(kind: type[Part], rows: Any, entry: str) -> tuple[Part, ...]:

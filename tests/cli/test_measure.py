@@ -82,7 +82,7 @@ def test_a_sample_is_measured_again(call, here):
 
 @pytest.mark.parametrize("more", [(), ("--json",)])
 def test_a_figure_that_was_kept_as_nothing_has_no_ratio(call, here, monkeypatch, more):
-    rows = [drift("dispatch lock_s", 0.0, 5e-6, 0.5), drift("dispatch item_s", 0.0, 0.0, 0.5)]
+    rows = [drift("dispatch lock_s", 0.0, 5e-6, 0.5), drift("dispatch put_s", 0.0, 0.0, 0.5)]
     monkeypatch.setattr("graphsched.calibration.check_platform", lambda platform, report: rows)
     Platform.load("two.json").save(platform_path())
     called = call("measure", "--check", *more)

@@ -155,8 +155,9 @@ def test_what_is_unusual_but_not_wrong(change: Callable[[Data], object], tmp_pat
 
 
 def test_entries_of_terms_that_are_gone_are_dropped() -> None:
-    """Files written while there were `crowded_in` and `crowded_out` read as if these were not there."""
+    """Files written while there were `crowded_in`, `crowded_out` and `item_s` read as if these were not there."""
     data = json.loads(json.dumps(SHIPPED))
+    data["dispatch"]["item_s"] = 4e-6
     for device in data["devices"]:
         device.update(crowded_in=0.0003, crowded_out=0.002)
     found = Platform.from_dict(data)

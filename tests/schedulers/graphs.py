@@ -17,7 +17,7 @@ from graphsched.workload import TensorSpec, Workload
 FREE = Dispatch(
     run_s=0, copy_s=0, peer_copy_s=0, record_s=0, wait_s=0, device_wait_s=0, switch_s=0, device_switch_s=0,
     timed_record_s=0, timed_gap_s=0, sync_s=0, handoff_s=0,
-    wake_s=0, same_device_s=0, other_device_s=0, launch_s=0, item_s=0,
+    wake_s=0, same_device_s=0, other_device_s=0, launch_s=0,
 )  # fmt: skip
 MATRIX = TensorSpec((8, 8))
 LIST = (

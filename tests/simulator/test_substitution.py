@@ -22,7 +22,7 @@ from tests.simulator.test_properties import random_plan
 SMALL = Dispatch(
     run_s=0.01, copy_s=0.02, peer_copy_s=0.03, record_s=0.005, wait_s=0.005, switch_s=0.01, device_switch_s=0.02,
     timed_record_s=0.01, timed_gap_s=0.05, timed_edge_s=0.03, sync_s=0.1, handoff_s=0.01,
-    wake_s=0.05, same_device_s=0.02, other_device_s=0.1, start_s=0.0, launch_s=0.03, item_s=0.0, queue_depth=1024,
+    wake_s=0.05, same_device_s=0.02, other_device_s=0.1, start_s=0.0, launch_s=0.03, queue_depth=1024,
 )  # fmt: skip
 
 
