@@ -166,7 +166,8 @@ class TaskCost:
     def in_graph(self, memory_bytes: int = 0) -> TaskCost:
         """This cost inside a CUDA graph: `device_s` and `launches` are those of its nodes, where they are known.
 
-        Between two points of `graph_memory` it is interpolated; outside them it is that of the next.
+        Between two points of `graph_memory` it is interpolated, and so it is below the first, from `graph_s` at no
+        bytes on; beyond the last it is that of the last.
 
         Args:
             memory_bytes: Memory of its device that the graph works on.
@@ -176,9 +177,9 @@ class TaskCost:
             5e-06
             >>> TaskCost(6e-6).in_graph() == TaskCost(6e-6)
             True
-            >>> cost = TaskCost(8.0, graph_s=4.0, graph_memory=((100, 4.0), (300, 6.0)))
-            >>> [cost.in_graph(nbytes).device_s for nbytes in (0, 200, 1000)]
-            [4.0, 5.0, 6.0]
+            >>> cost = TaskCost(8.0, graph_s=3.0, graph_memory=((100, 4.0), (300, 6.0)))
+            >>> [cost.in_graph(nbytes).device_s for nbytes in (0, 50, 200, 1000)]
+            [3.0, 3.5, 5.0, 6.0]
         """
         if self.graph_s is None and not self.graph_nodes:
             return self
