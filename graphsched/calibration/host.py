@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from graphsched.processes import cores
+
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
@@ -43,20 +45,13 @@ def host_facts() -> HostFacts:
     properties: list[Any] = [torch.cuda.get_device_properties(i) for i in range(count)]
     return HostFacts(
         processor=processor_name(_text("/proc/cpuinfo")),
-        cores=usable_cores(),
+        cores=cores(),
         torch=str(torch.__version__),
         cuda=torch.version.cuda if count else None,
         driver=installed_driver() if count else None,
         gpus=tuple(p.name for p in properties),
         gpu_count=len({str(getattr(p, "uuid", i)) for i, p in enumerate(properties)}),
     )
-
-
-def usable_cores() -> int:
-    """Hardware threads that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def host_memory_bytes() -> int:

@@ -6,17 +6,16 @@ import os
 import platform
 import sys
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 from graphsched.environment import WANTED
-
-_DRIVER = Path("/proc/driver/nvidia/version")
 
 
 def environment() -> dict[str, Any]:
     """Versions of graphsched, Python, torch, CUDA and its driver; None for what is not here."""
     import torch
+
+    from graphsched.calibration.host import installed_driver
 
     return {
         "graphsched": sys.modules["graphsched"].__version__,  # also where it runs without being installed
@@ -26,7 +25,7 @@ def environment() -> dict[str, Any]:
         "simpy": _version("simpy"),
         "cuda": torch.version.cuda if torch.cuda.is_available() else None,
         "cudnn": torch.backends.cudnn.version() if torch.cuda.is_available() else None,  # type: ignore[no-untyped-call]
-        "driver": _driver(),
+        "driver": installed_driver(),
         "system": f"{platform.system()} {platform.machine()}",
         **{name.lower(): os.environ.get(name) for name in WANTED},
         "tf32": torch.backends.cuda.matmul.allow_tf32,
@@ -38,11 +37,3 @@ def _version(package: str) -> str | None:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
-
-
-def _driver() -> str | None:
-    """The NVIDIA driver's version: ``NVRM version: ... Kernel Module  580.65.06  ...``."""
-    if not _DRIVER.is_file():
-        return None
-    words = _DRIVER.read_text().splitlines()[0].split()
-    return next((word for word in words if word[0].isdigit() and "." in word), None)

@@ -11,16 +11,17 @@ from graphsched.calibration import check_platform, measure_platform
 from graphsched.calibration import measuring as module
 from graphsched.calibration.checking import drift
 from graphsched.calibration.cuda_dispatch import first_slow
-from graphsched.calibration.host import HostFacts, host_facts, usable_cores
+from graphsched.calibration.host import HostFacts, host_facts
 from graphsched.errors import PlatformError
 from graphsched.platform import Device, Platform
+from graphsched.processes import cores
 from tests.calibration.simulated_host import SimulatedHost
 
 
 @pytest.fixture(scope="module")
 def here() -> Platform:
     """This host as one without GPUs."""
-    facts = HostFacts("a CPU", usable_cores(), "2.13")
+    facts = HostFacts("a CPU", cores(), "2.13")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "host_facts", lambda: facts)
         return measure_platform(quick=True)
@@ -93,7 +94,7 @@ def test_a_call_that_blocks_ends_the_count_of_launches(monkeypatch: pytest.Monke
 
 
 def test_worker_hosts_are_told_by_their_gpus() -> None:
-    assert host_facts().cores == usable_cores()
+    assert host_facts().cores == cores()
 
 
 @pytest.mark.parametrize(
