@@ -93,11 +93,18 @@ def load_plan(path: str | Path) -> Plan:
         raise FileFormatError(f"{path} is no saved plan: {type(error).__name__}: {error}") from error
 
 
+def used_costs(plan: Plan) -> Costs:
+    """Those of a plan's costs that its tasks are filed under, on the models of its platform's devices."""
+    models = list(dict.fromkeys(device.model for device in plan.platform.devices))
+    signatures = dict.fromkeys(task.signature for task in plan.work.tasks if task.kind in ("run", "collective"))
+    return plan.costs.chosen((signature, model) for signature in signatures for model in models)
+
+
 # -- writing ---------------------------------------------------------------------------------
 
 
 def _to_dict(plan: Plan, version: str) -> dict[str, Any]:
-    platform = replace(plan.platform, costs=_used_costs(plan))
+    platform = replace(plan.platform, costs=used_costs(plan))
     return {
         "torch": version,
         "workload": plan.work.to_dict(),
@@ -105,13 +112,6 @@ def _to_dict(plan: Plan, version: str) -> dict[str, Any]:
         "plan": plan.text,
         "platform": platform.to_dict(),
     }
-
-
-def _used_costs(plan: Plan) -> Costs:
-    """Those of a plan's costs that its tasks are filed under, on the models of its platform's devices."""
-    models = list(dict.fromkeys(device.model for device in plan.platform.devices))
-    signatures = dict.fromkeys(task.signature for task in plan.work.tasks if task.kind in ("run", "collective"))
-    return plan.costs.chosen((signature, model) for signature in signatures for model in models)
 
 
 def _call(task: Task) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from graphsched.costs import Costs
-from graphsched.plan import Plan, stamped
+from graphsched.executors.saved import used_costs
+from graphsched.plan import stamped
 from graphsched.records.model import COLUMNS, CaseRecord, Setup
 from graphsched.timeline import Timeline
 
@@ -75,10 +76,3 @@ def record_baseline(
         reported_s=reported_s,
         metrics=dict(metrics or {}),
     )
-
-
-def used_costs(plan: Plan) -> Costs:
-    """Those of a plan's costs that its tasks are filed under, on the models of its platform's devices."""
-    models = list(dict.fromkeys(device.model for device in plan.platform.devices))
-    signatures = dict.fromkeys(task.signature for task in plan.work.tasks if task.kind in ("run", "collective"))
-    return plan.costs.chosen((signature, model) for signature in signatures for model in models)
