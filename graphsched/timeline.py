@@ -157,7 +157,7 @@ class Timeline:
         """
         if not len(self):
             return []
-        before = _predecessors(self.plan)
+        before = predecessors(self.plan)
         path = [int(np.argmax(self.end_s))]
         while before[path[-1]]:
             path.append(max(before[path[-1]], key=lambda j: (self.end_s[j], -j)))
@@ -215,7 +215,21 @@ def _pair(bounds: Sequence[float] | None) -> Bounds | None:
     return float(low), float(high)
 
 
-def _predecessors(plan: Plan) -> list[list[int]]:
+def predecessors(plan: Plan) -> list[list[int]]:
+    """What each action waits for: its waits, the actions before it on its lanes, and the thread's last wait.
+
+    Example:
+        >>> from graphsched.plan import Placement, build_plan
+        >>> from graphsched.platform import Device, Platform
+        >>> from graphsched.workload import Workload
+        >>> work = Workload()
+        >>> for name in "abc":
+        ...     _ = work.task("add", name=name, outputs=[])
+        >>> lanes = {"a": "cpu/w0", "b": "cpu/w1", "c": "cpu/w0"}
+        >>> here = Platform("here", (Device("cpu", "cpu"),))
+        >>> predecessors(build_plan(work, here, None, Placement(list("abc"), lanes), scheduler="by hand"))
+        [[], [], [0]]
+    """
     last: dict[int, int] = {}
     thread: list[int] = []
     before = []

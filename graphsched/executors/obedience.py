@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphsched.errors import ObedienceError
-from graphsched.timeline import Timeline
+from graphsched.timeline import Timeline, predecessors
 
 RESOLUTION_S = 2e-6  # of CUDA timing events
 
@@ -18,12 +18,9 @@ def check_obedience(timeline: Timeline) -> None:
         ObedienceError: An action started before what it had to wait for was over.
     """
     plan = timeline.plan
-    last: dict[int, int] = {}
-    thread: list[int] = []
-    for i, lane in enumerate(plan.lane_of):
-        before = [*plan.waits[i], *(last[k] for k in plan.lanes_of(i) if k in last), *thread]
+    for i, before in enumerate(predecessors(plan)):
         for j in before:
-            same = plan.lanes[plan.lane_of[j]].device == plan.lanes[lane].device
+            same = plan.lanes[plan.lane_of[j]].device == plan.lanes[plan.lane_of[i]].device
             slack = RESOLUTION_S + (0.0 if same else 2 * timeline.clock_uncertainty_s)
             started = timeline.end_s[i] if plan.kinds[i] == "wait" else timeline.start_s[i]
             if started < timeline.end_s[j] - slack:
@@ -31,6 +28,3 @@ def check_obedience(timeline: Timeline) -> None:
                     f"{plan.names[i]!r} started {(timeline.end_s[j] - started) * 1e6:.1f} µs before "
                     f"{plan.names[j]!r} was over, which it waits for"
                 )
-        last.update(dict.fromkeys(plan.lanes_of(i), i))
-        if plan.kinds[i] == "wait":
-            thread = [i]
