@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from graphsched.errors import ScheduleError
 from graphsched.plan import allowed_devices
 from graphsched.platform import Platform
-from graphsched.workload import Task, Workload
+from graphsched.workload import Task, Value, Workload
 
 Devices = tuple[str, ...]
 
@@ -30,6 +30,11 @@ class Candidates:
     group_of: Mapping[str, int]
     group_of_state: Mapping[str, int]
     group_devices: tuple[Devices, ...]
+
+    def homes(self, state: Value) -> Devices:
+        """Devices of which one will be the home of a state that is in a group; empty where any may be."""
+        group = self.group_of_state.get(state.name)
+        return () if group is None else self.group_devices[group]
 
     def used(self) -> Devices:
         """All devices that some task may use, in order of first use."""

@@ -202,10 +202,11 @@ class Ways:
             link = links.get(device)
             kind = (link.latency_s, link.bandwidth_bytes_per_s, link.sizes_bytes, link.seconds) if link else None
             if device != source:
-                found.setdefault(kind, link.duration_s if link else _never)
+                found.setdefault(kind, link.duration_s if link else never)
             places.append(0 if device == source else 1 + list(found).index(kind))
         return list(found.values()), places
 
 
-def _never(nbytes: int) -> float:  # noqa: ARG001 - stands for a link
+def never(nbytes: int) -> float:  # noqa: ARG001 - stands for a link
+    """Seconds where no link leads."""
     return math.inf

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from graphsched.plan import lies_pageable
 from graphsched.platform import Platform
 from graphsched.schedulers.placing.candidates import Candidates, Devices
 from graphsched.schedulers.placing.durations import Durations, Transfers
+from graphsched.schedulers.placing.homes import memory_of
 from graphsched.schedulers.placing.incoming import NO_GAP, Alone, AloneWays, Queued, QueuedWays, Wanted
-from graphsched.schedulers.placing.lanes import Copies, lane_name
+from graphsched.schedulers.placing.lanes import Copies, lane_name, lane_of_copy
 from graphsched.schedulers.placing.queues import first_ride, take
 from graphsched.schedulers.placing.slots import Gap, Slots
 from graphsched.workload import Memory, Task, Value, Workload
@@ -138,15 +138,10 @@ class Forecast:
         """A value that is in host memory, or whose home is open or that of a group."""
         home = self._home(value)
         if home is None:
-            near = self._possible(value) or devices
+            near = self._candidates.homes(value) or devices
             return name, near[0], value.nbytes, written_s, "pinned", near
-        found = self._known[name] = name, home, value.nbytes, written_s, self._memory(value, home), ()
+        found = self._known[name] = name, home, value.nbytes, written_s, memory_of(self._work, value, home), ()
         return found
-
-    def _possible(self, value: Value) -> Devices:
-        """Devices of which one will be the home of a state that is still open; empty where any may be."""
-        group = self._candidates.group_of_state.get(value.name)
-        return () if group is None else self._candidates.group_devices[group]
 
     def _explain(self, task: Task, device: str) -> None:
         """Raise the error of the link that is missing for `task` to run on `device`."""
@@ -179,30 +174,21 @@ class Forecast:
         homes = self._candidates.group_devices[group]
         return self._settled.setdefault(group, device if device in homes else homes[0])
 
-    def _memory(self, value: Value, home: str) -> Memory:
-        """Kind of host memory that a copy of a value to a GPU takes."""
-        return "pageable" if home == "cpu" and lies_pageable(self._work, value) else "pinned"
-
     # -- copies --------------------------------------------------------------------------------
 
     def _place_copy(self, task: Task, ready: float) -> None:
         read, target = task.reads[0], str(task.outputs[0].device)
         source = self._home(read.value) or self._open(read.value, "cpu")
-        pageable = self._platform.device(target).kind == "cuda" and self._memory(read.value, source) == "pageable"
+        to_gpu = self._platform.device(target).kind == "cuda"
+        pageable = to_gpu and memory_of(self._work, read.value, source) == "pageable"
         memory: Memory = "pageable" if pageable else task.memory
         seconds = self._transfers.asked_s(source, target, memory, read.value.nbytes)
-        way = self._incoming.way(source, target, memory, self._compute_lane(read.source, source, target))
+        made_on = self._placed.get(read.source or "")
+        lane = None if self._copies == "own" else lane_of_copy(self._slots, made_on, source, target)
+        way = self._incoming.way(source, target, memory, lane)
         ride = first_ride(way, read.value.nbytes, seconds, ready)
         take(ride)
         self._record(task, ride.start_s, ride.end_s - ride.start_s)
-
-    def _compute_lane(self, producer: str | None, source: str, target: str) -> Slots | None:
-        """The compute lane that a plan will put this copy on, if it does."""
-        device = source if source != "cpu" else target
-        if self._copies == "own" or device not in self._slots:
-            return None
-        made_on, lane = self._placed.get(producer or "", (device, 0))
-        return self._slots[device][lane if made_on == device else 0]
 
 
 def _first_over(lanes: Lanes, first: Sequence[float], seconds: Sequence[float]) -> tuple[int, int, Slots, Gap, float]:

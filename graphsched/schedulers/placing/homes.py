@@ -30,7 +30,6 @@ class Homes:
     """
 
     def __init__(self, work: Workload, candidates: Candidates) -> None:
-        self._work = work
         self._candidates = candidates
         self._known: dict[str | int, str] = {v.name: v.device for v in work.values.values() if v.device is not None}
 
@@ -38,11 +37,6 @@ class Homes:
         """Device of a value; None for a state whose home is still open."""
         home = self._known.get(value.name)
         return self._known.get(self._candidates.group_of_state.get(value.name, -1)) if home is None else home
-
-    def possible(self, value: Value) -> Devices:
-        """Devices of which one will be the home of a state that is still open; empty where any may be."""
-        group = self._candidates.group_of_state.get(value.name)
-        return () if group is None else self._candidates.group_devices[group]
 
     def devices(self, task: Task) -> Devices:
         """Devices where `task` may still run: one, where its state has a home."""
@@ -73,12 +67,13 @@ class Homes:
         for key in new:
             del self._known[key]
 
-    def memory(self, value: Value, home: str) -> Memory:
-        """Kind of host memory that a copy of `value` from `home` to a GPU takes."""
-        return "pageable" if home == "cpu" and lies_pageable(self._work, value) else "pinned"
-
     def _keep(self, key: str | int, device: str, new: list[str | int]) -> str:
         if key not in self._known:
             self._known[key] = device
             new.append(key)
         return self._known[key]
+
+
+def memory_of(work: Workload, value: Value, home: str) -> Memory:
+    """Kind of host memory that a copy of `value` from `home` to a GPU takes."""
+    return "pageable" if home == "cpu" and lies_pageable(work, value) else "pinned"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from graphsched.plan import copy_lane
 from graphsched.schedulers.placing.candidates import Devices
-from graphsched.schedulers.placing.durations import Transfers, Ways
+from graphsched.schedulers.placing.durations import Transfers, Ways, never
 from graphsched.schedulers.placing.queues import Queues, Way, first_ride, take
 from graphsched.schedulers.placing.slots import Gap, Slots
 from graphsched.workload import Memory
@@ -199,7 +199,7 @@ class QueuedWays:
         """The route to `device`, and what those that are alike have in common."""
         link = self._transfers.link(home, memory, device)
         if link is None:
-            return device, (_never, Way(Slots()))
+            return device, (never, Way(Slots()))
         way = self._queues.way(home, device, memory)
         times = link.latency_s, link.bandwidth_bytes_per_s, link.sizes_bytes, link.seconds
         return (times, id(way.queue), *(id(slots) for slots, *_ in way.shares)), (link.duration_s, way)
@@ -212,7 +212,3 @@ def _ends_s(routes: Sequence[Route], nbytes: int, written_s: float, behind_s: Se
         seconds, at = duration_s(nbytes), max(written_s, behind_s[k]) if behind_s else written_s
         ends.append(first_ride(way, nbytes, seconds, at).end_s if seconds < math.inf else math.inf)
     return ends
-
-
-def _never(nbytes: int) -> float:  # noqa: ARG001 - stands for a link
-    return math.inf

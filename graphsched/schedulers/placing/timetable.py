@@ -14,8 +14,8 @@ from graphsched.platform import Platform
 from graphsched.schedulers.placing.candidates import Devices, find_candidates
 from graphsched.schedulers.placing.deliveries import Deliveries, Parcel
 from graphsched.schedulers.placing.durations import Durations, Transfers
-from graphsched.schedulers.placing.homes import Homes
-from graphsched.schedulers.placing.lanes import Copies, lane_counts, lane_name
+from graphsched.schedulers.placing.homes import Homes, memory_of
+from graphsched.schedulers.placing.lanes import Copies, lane_counts, lane_name, lane_of_copy
 from graphsched.schedulers.placing.slots import Gap, Slots
 from graphsched.schedulers.placing.trail import Trail
 from graphsched.workload import Task, Workload
@@ -127,11 +127,11 @@ class Timetable:
             value = read.value
             home = self._homes.of(value)
             if home is None:
-                possible = self._homes.possible(value)
+                possible = self.candidates.homes(value)
                 home = device if device in possible or not possible else possible[0]
             if home != device and (read.source is None or read.source in self.end_s):
                 written = 0.0 if read.source is None else self.end_s[read.source]
-                yield Parcel(str(read), home, value.nbytes, written, self._homes.memory(value, home))
+                yield Parcel(str(read), home, value.nbytes, written, memory_of(self.work, value, home))
 
     # -- what is ---------------------------------------------------------------------------------
 
@@ -212,20 +212,13 @@ class Timetable:
         new: list[str | int] = []
         source = self._homes.of(read.value) or self._homes.open(read.value, "cpu", new)
         self._trail.did(partial(self._homes.forget, new))
-        memory = self._homes.memory(read.value, source)
+        memory = memory_of(self.work, read.value, source)
         if memory == "pinned" or self.platform.device(target).kind != "cuda":
             memory = task.memory
-        lane = self._lane_of_copy(read.source, source, target)
+        made_on = self._placed.get(read.source or "")
+        lane = None if self._copies == "own" else lane_of_copy(self._slots, made_on, source, target)
         ride = self._deliveries.asked(source, target, memory, read.value.nbytes, ready, lane)
         self._record(task, ride.start_s, ride.end_s)
-
-    def _lane_of_copy(self, producer: str | None, source: str, target: str) -> Slots | None:
-        """The compute lane that a plan will put this copy on, if it does."""
-        device = source if source != "cpu" else target
-        if self._copies == "own" or device not in self._slots:
-            return None
-        made_on, lane = self._placed.get(producer or "", (device, 0))
-        return self._slots[device][lane if made_on == device else 0]
 
     def _record(self, task: Task, start_s: float, end_s: float) -> None:
         self.start_s[task.name], self.end_s[task.name] = start_s, end_s
