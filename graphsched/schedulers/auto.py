@@ -16,6 +16,7 @@ from graphsched.platform import Platform
 from graphsched.schedulers.asking.answers import answer_of
 from graphsched.schedulers.asking.options import options_of
 from graphsched.schedulers.asking.watchdog import within
+from graphsched.schedulers.lookahead import LOOKAHEAD_TASKS
 from graphsched.schedulers.placing.lanes import Copies
 from graphsched.schedulers.registry import find_scheduler, of_others, register
 from graphsched.schedulers.registry import schedulers as all_schedulers
@@ -38,9 +39,6 @@ PORTFOLIO = (
     "lookahead",
     "streams",
 )
-
-LOOKAHEAD_TASKS = 2_000
-"""Larger workloads do without `lookahead`, which would take longer than all others together."""
 
 OTHERS_LIMIT_S = 60.0
 """For a scheduler of others, where no limit is given; ours end, and what they say must not depend on a clock."""
@@ -84,7 +82,7 @@ def auto(
         costs: Costs of its tasks, as `schedule` has them for `mode`.
         mode: How the plan is meant to run: ``eager``, ``graph`` or ``distributed``.
         schedulers: Names; default the list schedulers of this package and ``streams`` (`PORTFOLIO`), without
-            ``lookahead`` from `LOOKAHEAD_TASKS` tasks on.
+            ``lookahead`` where there are more than `LOOKAHEAD_TASKS` tasks.
         limit_s: Seconds after which each of them is ended; default none for those of this package, and
             `OTHERS_LIMIT_S` for others.
         simulations: How many those that simulate may make, told to ``streams``; default theirs.
@@ -167,7 +165,7 @@ def _all_failed(tried: Sequence[Attempt]) -> GraphschedError:
 
 
 def _affordable(work: Workload) -> list[str]:
-    return [name for name in PORTFOLIO if name != "lookahead" or len(work.graph) < LOOKAHEAD_TASKS]
+    return [name for name in PORTFOLIO if name != "lookahead" or len(work.graph) <= LOOKAHEAD_TASKS]
 
 
 def _names(schedulers: str | Sequence[str]) -> list[str]:

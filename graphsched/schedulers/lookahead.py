@@ -15,6 +15,9 @@ from graphsched.schedulers.placing.timetable import Chance, Timetable
 from graphsched.schedulers.registry import register
 from graphsched.workload import Task, Workload
 
+LOOKAHEAD_TASKS = 2_000
+"""Tasks up to which ``auto`` and ``search`` ask ``lookahead``; of more it takes longer than all others together."""
+
 
 @register("lookahead")
 def lookahead(

@@ -10,6 +10,7 @@ from graphsched.platform import Platform
 from graphsched.schedulers.asking.options import options_of
 from graphsched.schedulers.asking.progress import Progress, report
 from graphsched.schedulers.bounds import lower_bound
+from graphsched.schedulers.lookahead import LOOKAHEAD_TASKS
 from graphsched.schedulers.placing.candidates import find_candidates
 from graphsched.schedulers.placing.lanes import Copies, lane_counts
 from graphsched.schedulers.registry import find_scheduler, register
@@ -26,8 +27,6 @@ STARTS = (
     *("one_stream", "wavefront", "round_robin", "lookahead"),
 )
 """List schedulers that a search begins with."""
-LOOKAHEAD_TASKS = 2_000
-"""Larger workloads do without ``lookahead``, which would take longer than all others together."""
 LEAST_ITERATIONS, MOST_ITERATIONS, PLACED_TASKS = 200, 10_000, 1_000_000
 """Default budget: as many iterations as place so many tasks, about two seconds on one core, within these limits."""
 ENDLESS = 2**62

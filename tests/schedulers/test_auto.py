@@ -77,8 +77,8 @@ def test_large_workloads_do_without_lookahead(monkeypatch: pytest.MonkeyPatch) -
         return real(work, platform, costs, mode, names[:1], **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(module, "attempts", spied)
-    for large in (4, 3):
-        monkeypatch.setattr(module, "LOOKAHEAD_TASKS", large)
+    for most in (3, 2):
+        monkeypatch.setattr(module, "LOOKAHEAD_TASKS", most)
         schedule(WORK, machine(1), scheduler="auto")
     assert ["lookahead" in names for names in asked] == [True, False]
     assert "streams" in asked[1]
