@@ -208,15 +208,6 @@ class TaskCost:
         host = {name: getattr(other, name) for name in HOST_FIGURES}
         return replace(self, host_left_out=False, **host)
 
-    def dispatch_at(self, call_s: float) -> float:
-        """`dispatch_s` on a thread whose tiny operation takes `call_s` now; as measured where either is unknown.
-
-        Example:
-            >>> TaskCost(1.0, dispatch_s=1e-5, call_s=5e-6).dispatch_at(1e-5)
-            2e-05
-        """
-        return self.dispatch_s * self.pace_at(call_s)
-
     def pace_at(self, call_s: float) -> float:
         """How many times longer the host's calls take on a thread whose tiny operation takes `call_s`; else 1."""
         return call_s / self.call_s if call_s and self.call_s else 1.0

@@ -207,21 +207,3 @@ def most_in_flight(rows: Rows) -> list[int]:
             now[step.stage] = now.get(step.stage, 0) + (1 if step.kind == "F" else -1)
             most[step.stage] = max(most.get(step.stage, 0), now[step.stage])
     return [most[stage] for stage in sorted(most)]
-
-
-def bubble_fraction(devices: int, micro_batches: int, chunks: int = 1) -> float:
-    """The part of the time that devices wait, where stages are equal and transfers take no time.
-
-    Interleaved, it holds where `micro_batches` is a multiple of `devices`.
-
-    Source: Narayanan et al., SC 2021, 2.2 (there as a part of the time at work: (p - 1) / (v m)).
-
-    Example:
-        >>> bubble_fraction(4, 8), bubble_fraction(4, 8, chunks=2)
-        (0.2727272727272727, 0.15789473684210525)
-        >>> rows = steps_of("1f1b", 4, 8)
-        >>> makespan_s = max(s.start_s + (1.0 if s.step.kind == "F" else 2.0) for s in timetable(rows))
-        >>> 1 - 8 * (1.0 + 2.0) / makespan_s
-        0.2727272727272727
-    """
-    return (devices - 1) / (micro_batches * chunks + devices - 1)

@@ -34,9 +34,6 @@ LEAST_SHARE = 0.05  # a kernel that moves fewer bytes is slowed by a thousandth 
 Pressures = Mapping[int, tuple[tuple[int, float], ...]]
 """Of a copy, by action: (pool, how much longer a kernel of memory share 1 takes there, per byte and second)."""
 
-Slowed = Mapping[int, tuple[tuple[int, float], ...]]
-"""Of a copy, by action: (pool, how much longer it takes beside kernels that fill that pool's memory rate)."""
-
 
 class Coupling(NamedTuple):
     """What copies over one link, and kernels of memory share 1 at its ends, cost each other.

@@ -109,7 +109,7 @@ def test_latency_is_what_no_bytes_take(way: str) -> None:
     small, large = (sum_time(platform, way, 32, nbytes) for nbytes in (2**16, 2**26))
     assert small.latency_s == large.latency_s
     assert small.latency_s <= small.seconds < large.seconds
-    assert small.share_of_latency > 0.5 > large.share_of_latency
+    assert small.latency_s / small.seconds > 0.5 > large.latency_s / large.seconds
 
 
 def test_copies_that_a_gpu_sends_at_once_may_follow_one_another() -> None:

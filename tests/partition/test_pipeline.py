@@ -10,11 +10,12 @@ from torch.nn import functional
 import graphsched as gs
 from graphsched.costs import Costs, TaskCost
 from graphsched.errors import WorkloadError
-from graphsched.partition.orders import Step, as_text, bubble_fraction, steps_of
+from graphsched.partition.orders import Step, as_text, steps_of
 from graphsched.partition.pipeline import pipeline
 from graphsched.plan import peak_memory
 from tests import builders
 from tests.executors.programs import machine
+from tests.partition.bubbles import bubble_fraction
 from tests.partition.pipelines import (
     FOUR_WORKERS,
     NETWORKS,

@@ -64,11 +64,6 @@ class SumTime:
     seconds: float
     latency_s: float
 
-    @property
-    def share_of_latency(self) -> float:
-        """Part of the time that does not depend on bytes."""
-        return self.latency_s / self.seconds
-
 
 def sum_time(platform: Platform, way: str, gpus: int, nbytes: int, *, issue_s: float = 0.0) -> SumTime:
     """What the sum of values of `nbytes` over the first `gpus` GPUs takes by one of `WAYS`.
@@ -88,7 +83,7 @@ def sum_time(platform: Platform, way: str, gpus: int, nbytes: int, *, issue_s: f
     Example:
         >>> from graphsched.platform import topologies
         >>> found = sum_time(topologies.rail_optimised(hosts=128), "ring", 1024, 100_000_000)
-        >>> 0.5 < found.share_of_latency < 1.0
+        >>> 0.5 < found.latency_s / found.seconds < 1.0
         True
     """
     return sum_times(platform, way, gpus, (nbytes,), issue_s=issue_s)[0]
