@@ -10,7 +10,7 @@ from operator import index
 from typing import Any
 
 from graphsched.errors import FileFormatError, PlatformError
-from graphsched.platform.parts import check_number
+from graphsched.platform.checks import check_number
 
 
 @dataclass(frozen=True, slots=True)

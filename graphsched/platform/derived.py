@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 from graphsched.errors import PlatformError
 from graphsched.platform.capacity import CapacityTable
+from graphsched.platform.checks import check_number
 from graphsched.platform.dispatch import BLOCKING_BYTES, Dispatch
 from graphsched.platform.links import Ends, new_link, rescaled, staged_link, usual_memory
-from graphsched.platform.parts import Link, LinkMemory, check_number
+from graphsched.platform.parts import Link, LinkMemory
 
 if TYPE_CHECKING:
     from graphsched.platform.host import Platform

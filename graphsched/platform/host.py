@@ -15,8 +15,10 @@ from graphsched.errors import PlatformError
 from graphsched.files import write_text
 from graphsched.platform import derived, larger
 from graphsched.platform.capacity import CapacityTable
+from graphsched.platform.checks import check_number
+from graphsched.platform.dispatch import Dispatch
 from graphsched.platform.fabric import Fabric
-from graphsched.platform.parts import Device, Dispatch, Link, LinkMemory, check_number
+from graphsched.platform.parts import Device, Link, LinkMemory
 from graphsched.platform.references import check_references
 
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from graphsched.errors import PlatformError
 from graphsched.platform.capacity import CapacityTable
+from graphsched.platform.checks import check_number
 from graphsched.platform.derived import check_listed, derive, owner
 from graphsched.platform.links import Ends, staged_link
-from graphsched.platform.parts import Link, check_number
+from graphsched.platform.parts import Link
 
 if TYPE_CHECKING:
     from graphsched.platform.host import Platform

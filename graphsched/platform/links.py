@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from graphsched.errors import PlatformError
-from graphsched.platform.parts import Link, LinkMemory, check_number
+from graphsched.platform.checks import check_number
+from graphsched.platform.parts import Link, LinkMemory
 
 if TYPE_CHECKING:
     from graphsched.platform.host import Platform

@@ -1,4 +1,4 @@
-"""The parts of a platform: devices, links and the costs of dispatch."""
+"""The parts of a platform: devices and links."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from graphsched.errors import PlatformError
-from graphsched.platform.checks import check_number as check_number
-from graphsched.platform.dispatch import Dispatch as Dispatch
+from graphsched.platform.checks import check_number
 
 DeviceKind = Literal["cuda", "worker", "cpu"]
 LinkMemory = Literal["pinned", "pageable", "fresh", "peer", "staged", "local", "network"]

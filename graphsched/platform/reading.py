@@ -7,7 +7,7 @@ from dataclasses import MISSING, fields
 from typing import Any, TypeVar
 
 from graphsched.errors import FileFormatError, PlatformError
-from graphsched.platform.parts import check_number
+from graphsched.platform.checks import check_number
 
 Part = TypeVar("Part")
 TEXTS = ("name", "kind", "model", "host", "source", "target", "memory")

@@ -13,9 +13,10 @@ from graphsched.errors import FileFormatError, GraphschedError, PlatformError
 from graphsched.files import read_json
 from graphsched.platform.capacity import CapacityTable
 from graphsched.platform.consistency import check_consistent
+from graphsched.platform.dispatch import Dispatch
 from graphsched.platform.fabric import Fabric
 from graphsched.platform.host import Platform
-from graphsched.platform.parts import Device, Dispatch, Link
+from graphsched.platform.parts import Device, Link
 from graphsched.platform.reading import check_entries, read_cores, read_name, read_part, read_parts, read_provenance
 
 SCHEMA = 1
