@@ -18,7 +18,17 @@ from graphsched.cli.options import (
     PlatformName,
     TimeLimit,
 )
-from graphsched.cli.output import NONE, figure, percent, print_json, print_table, say, seconds, unit_free
+from graphsched.cli.output import (
+    NONE,
+    figure,
+    percent,
+    print_json,
+    print_table,
+    say,
+    seconds,
+    unit_free,
+    value_text,
+)
 
 if TYPE_CHECKING:
     from graphsched.cases import Experiment
@@ -204,7 +214,7 @@ def show(
         data |= {"ranking": [ranking.figures() for ranking in ranked]} if ranked else {}
         print_json(data | ({"files": list(files)} if files else {}) | ({"notes": list(notes)} if notes else {}))
         return
-    words = " ".join(f"{name}={_text(value)}" for name, value in values.items())
+    words = " ".join(f"{name}={value_text(value)}" for name, value in values.items())
     peaks = [outcome.peak_bytes for outcome in outcomes]
     print_figures(figures, title=f"{experiment} on {platform}  {words}".rstrip(), peaks=peaks)
     for group in best:
@@ -256,10 +266,6 @@ def _noisy(case: dict[str, Any]) -> bool:
     from graphsched.comparison import noisy
 
     return noisy(case["spread"])
-
-
-def _text(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
 
 
 COMMANDS = {"list": list_experiments, "predict": predict, "run": run}

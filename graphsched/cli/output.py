@@ -123,6 +123,16 @@ def percent(value: float | None, *, signed: bool = False) -> str:
     return percent_text(value) if signed else percent_text(value).lstrip("+-")
 
 
+def value_text(value: Any) -> str:
+    """A parameter's value as the command line takes it.
+
+    Example:
+        >>> value_text((1, 2)), value_text(0.5)
+        ('1,2', '0.5')
+    """
+    return ",".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)
+
+
 def print_rows(rows: Sequence[Mapping[str, Any]], *, title: str = "") -> None:
     """Print rows of named figures, scaled for people by the unit at the end of each name."""
     columns = list(dict.fromkeys(key for row in rows for key in row))

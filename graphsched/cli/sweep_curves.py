@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from graphsched.cli.sweep_grid import value_text
+from graphsched.cli.output import value_text
 
 Row = Mapping[str, Any]
 Curves = dict[str, list[tuple[float | str, float]]]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from graphsched.cases import Experiment
+from graphsched.cli.output import value_text
 from graphsched.cli.request import platform_to_predict, read_modes, read_params
 from graphsched.cli.scheduler_words import Choice, check_choice, read_choices
 from graphsched.costs import Costs
@@ -135,13 +136,3 @@ def _code_digest(path: Path | None) -> str:
     for file in files:
         digest.update(file.read_bytes())
     return digest.hexdigest()
-
-
-def value_text(value: Any) -> str:
-    """A parameter's value as the command line takes it.
-
-    Example:
-        >>> value_text((1, 2)), value_text(0.5)
-        ('1,2', '0.5')
-    """
-    return ",".join(map(str, value)) if isinstance(value, (tuple, list)) else str(value)

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from graphsched.cli.sweep_grid import Point, value_text
+from graphsched.cli.output import value_text
+from graphsched.cli.sweep_grid import Point
 from graphsched.errors import OutputError
 from graphsched.files import write_bytes, write_text
 

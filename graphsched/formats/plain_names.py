@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Hashable, Iterable
 from typing import TypeVar
 
+from graphsched.workload.tasks import RESERVED
+
 Node = TypeVar("Node", bound=Hashable)
 
-_RESERVED = re.compile(r"[@>,;#\s]")
 _NUMBERED = re.compile(r"(.+)\.(\d+)$", re.DOTALL)
 
 
@@ -41,4 +42,4 @@ def plain_names(nodes: Iterable[Node]) -> dict[Node, str]:
 
 
 def _plain(text: str) -> str:
-    return "".join(c if c.isprintable() else "_" for c in _RESERVED.sub("_", text)) or "task"
+    return "".join(c if c.isprintable() else "_" for c in RESERVED.sub("_", text)) or "task"

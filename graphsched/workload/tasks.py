@@ -23,7 +23,8 @@ ITEM_BYTES = {
 }  # fmt: skip
 
 _PLAIN = re.compile(r"[\w.:/-]+", re.ASCII)
-_RESERVED = re.compile(r"[@>,;#\s]")
+RESERVED = re.compile(r"[@>,;#\s]")
+"""What no name may hold: plans as text use it."""
 
 
 def check_name(name: str) -> str:
@@ -39,7 +40,7 @@ def check_name(name: str) -> str:
         return name
     if not isinstance(name, str) or not name:
         raise DuplicateNameError(f"a name must be a non-empty string, got {name!r}")
-    if _RESERVED.search(name) or not name.isprintable():
+    if RESERVED.search(name) or not name.isprintable():
         raise DuplicateNameError(
             f"name {name!r} holds white space or one of '@ > , ; #', which plans reserve: use letters, "
             "digits, '.', '_', '-', ':' or '/'"
