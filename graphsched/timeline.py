@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -15,6 +15,7 @@ from graphsched.plan import Plan
 
 Seconds = NDArray[np.float64]
 Bounds = tuple[float, float]
+Interval = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,20 +135,13 @@ class Timeline:
                 j += 1
         return shared
 
-    def _covered(self, lanes: set[str]) -> list[tuple[float, float]]:
+    def _covered(self, lanes: set[str]) -> list[Interval]:
         wanted = {k for k, lane in enumerate(self.plan.lanes) if lane.name in lanes}
-        spans = sorted(
+        return merge(
             (float(self.start_s[i]), float(self.end_s[i]))
             for i in range(len(self.plan))
             if not wanted.isdisjoint(self.plan.lanes_of(i))
         )
-        merged: list[tuple[float, float]] = []
-        for start, end in spans:
-            if merged and start <= merged[-1][1]:
-                merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-            else:
-                merged.append((start, end))
-        return merged
 
     def critical_path(self) -> list[int]:
         """Actions, first to last, each of which ended last among what the next one waited for.
@@ -213,6 +207,22 @@ def _pair(bounds: Sequence[float] | None) -> Bounds | None:
         return None
     low, high = bounds
     return float(low), float(high)
+
+
+def merge(intervals: Iterable[Interval]) -> list[Interval]:
+    """The same moments as intervals that are apart from each other, in order.
+
+    Example:
+        >>> merge([(2.0, 3.0), (0.0, 1.0), (0.5, 1.5)])
+        [(0.0, 1.5), (2.0, 3.0)]
+    """
+    merged: list[Interval] = []
+    for start, end in sorted(intervals):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        elif end > start:
+            merged.append((start, end))
+    return merged
 
 
 def predecessors(plan: Plan) -> list[list[int]]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from graphsched.explanation.facts import NOISE, Facts
 from graphsched.simulator.lane_costs import CPU, CUDA
+from graphsched.timeline import Interval, merge
 
 Part = Literal["compute", "copy", "sharing", "contention", "slower", "timing", "latency", "dispatch", "return", "idle"]
-Interval = tuple[float, float]
 
 
 def divide(facts: Facts, i: int, begin_s: float, end_s: float, *, launch_s: float = 0.0) -> dict[Part, float]:
@@ -120,22 +120,6 @@ def _rival(facts: Facts, i: int, j: int) -> bool:
 
 
 # -- intervals ------------------------------------------------------------------------------------
-
-
-def merge(intervals: Iterable[Interval]) -> list[Interval]:
-    """The same moments as intervals that are apart from each other, in order.
-
-    Example:
-        >>> merge([(2.0, 3.0), (0.0, 1.0), (0.5, 1.5)])
-        [(0.0, 1.5), (2.0, 3.0)]
-    """
-    merged: list[Interval] = []
-    for start, end in sorted(intervals):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        elif end > start:
-            merged.append((start, end))
-    return merged
 
 
 def total(intervals: Sequence[Interval]) -> float:

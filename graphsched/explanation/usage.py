@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from graphsched.explanation.facts import Facts, is_wait
-from graphsched.explanation.parts import Interval, merge, total
+from graphsched.explanation.parts import total
 from graphsched.plan import HOST_LANE, Lane
+from graphsched.timeline import Interval, merge
 
 
 @dataclass(frozen=True, slots=True)
