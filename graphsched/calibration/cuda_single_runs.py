@@ -17,13 +17,13 @@ from typing import Any
 
 from graphsched.calibration.cuda_calls import Yardstick
 from graphsched.calibration.cuda_clock import Spinner, new_stream, queued_s
-from graphsched.calibration.fitting import SHORTEST_S
 from graphsched.calibration.single_plans import one_copy_across, one_copy_in, one_copy_out, one_task
 from graphsched.calibration.tiny_plans import Build, program_of
 from graphsched.executors.collector import no_collector
 from graphsched.executors.measure import EVERY
 from graphsched.executors.peer_copies import allow_access, driver_copy
 from graphsched.platform.dispatch import BLOCKING_BYTES
+from graphsched.platform.links import SHORTEST_S
 
 RUNS = 40
 QUEUED, SAMPLES = 8, 25  # copies in a row on the device, and such rows

@@ -11,11 +11,11 @@ import numpy as np
 from graphsched.errors import PlatformError
 from graphsched.platform import Link
 from graphsched.platform.disturbed import falls
+from graphsched.platform.links import SHORTEST_S
 from graphsched.platform.parts import LinkMemory
 
 SMALLEST_BYTES = 4 * 1024
 FACTOR = 4
-SHORTEST_S = 1e-9
 AGAIN = 5  # times that sizes are timed again at which something else has been in the way
 
 

@@ -12,8 +12,8 @@ from typing import Any
 from graphsched.calibration.cuda_clock import Spinner
 from graphsched.calibration.graph_replays import captured, device_s, each_s
 from graphsched.executors.peer_copies import allow_access, driver_copy
+from graphsched.platform.graph_costs import GRAPH_COPY_BYTES
 
-COPY_BYTES = 4096
 COPIES = 10, 60
 
 
@@ -21,8 +21,8 @@ def copy_figures(spinner: Spinner, stream: Any) -> dict[str, float]:
     """Fields of `Dispatch` about copies in graphs, in seconds of one copy of a row; 0 where there is no second GPU."""
     import torch
 
-    host = torch.empty(COPY_BYTES, dtype=torch.uint8, pin_memory=True).fill_(1)
-    here = torch.zeros(COPY_BYTES, dtype=torch.uint8, device=stream.device)
+    host = torch.empty(GRAPH_COPY_BYTES, dtype=torch.uint8, pin_memory=True).fill_(1)
+    here = torch.zeros(GRAPH_COPY_BYTES, dtype=torch.uint8, device=stream.device)
     torch.cuda.synchronize(spinner.device)
     return {
         "graph_copy_in_s": copy_s(spinner, stream, partial(here.copy_, host, non_blocking=True)),
@@ -51,8 +51,8 @@ def _peer_s(spinner: Spinner, stream: Any, here: Any) -> float:
     if not linked:
         return 0.0
     allow_access(f"cuda:{spinner.device}", f"cuda:{linked[0]}")
-    there = torch.zeros(COPY_BYTES, dtype=torch.uint8, device=f"cuda:{linked[0]}")
+    there = torch.zeros(GRAPH_COPY_BYTES, dtype=torch.uint8, device=f"cuda:{linked[0]}")
     torch.cuda.synchronize(linked[0])
     copy = driver_copy()
-    call = partial(copy, there.data_ptr(), here.data_ptr(), COPY_BYTES, stream.cuda_stream)
+    call = partial(copy, there.data_ptr(), here.data_ptr(), GRAPH_COPY_BYTES, stream.cuda_stream)
     return copy_s(spinner, stream, call)

@@ -17,7 +17,7 @@ from graphsched.errors import PlatformError
 from graphsched.platform.capacity import CapacityTable
 from graphsched.platform.checks import check_number
 from graphsched.platform.dispatch import BLOCKING_BYTES, Dispatch
-from graphsched.platform.links import Ends, new_link, rescaled, staged_link, usual_memory
+from graphsched.platform.links import SHORTEST_S, Ends, new_link, rescaled, staged_link, usual_memory
 from graphsched.platform.parts import Link, LinkMemory
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ BLOCKING: dict[str, tuple[str, str, LinkMemory]] = {
     "fresh_out_s": ("", "cpu", "fresh"),
 }
 """Fields of `Dispatch` and the links that are in them; without a name: the first GPU."""
-
-SHORTEST_S = 1e-9  # for 0 says unknown
 
 
 def check_listed(platform: Platform) -> None:

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from graphsched.platform.points import at_lanes, between
 
+GRAPH_COPY_BYTES = 4096
+"""What the copies of `GraphCosts.graph_copy_in_s` and its like carry."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GraphCosts:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from graphsched.platform.host import Platform
 
 SHORTEST_S = 1e-9
+"""Least time of a transfer or a call that is known, for 0 says unknown."""
+
 Ends = tuple[str, str]
 
 

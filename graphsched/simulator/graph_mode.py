@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from graphsched.plan import OUTSIDE, Copy, Plan, Segments
 from graphsched.platform import Dispatch, Link
+from graphsched.platform.graph_costs import GRAPH_COPY_BYTES
 from graphsched.platform.pace import HOST_CALLS
 from graphsched.simulator.graph_edges import chained, joined
 from graphsched.simulator.graph_launches import further_gpus, spread
@@ -29,7 +30,6 @@ from graphsched.simulator.lane_costs import CUDA
 if TYPE_CHECKING:
     from graphsched.simulator.columns import Columns
 
-SMALL_BYTES = 4096  # of the copies whose time in a graph is measured
 CHAINED = 8  # flag: the action and the one on another lane that it waits for are links of one chain
 EMPTY = 16  # flag: the task launches nothing, so no graph has a node for it
 PASSED = 32  # flag: … and what waits for it waits for what it waits for
@@ -122,4 +122,4 @@ def copy_shift_s(copy: Copy, link: Link, plan: Plan) -> float:
         taken_s = dispatch.graph_peer_copy_s
     else:
         taken_s = dispatch.graph_copy_out_s if kinds[0] == "cuda" else dispatch.graph_copy_in_s
-    return taken_s - link.duration_s(SMALL_BYTES) if taken_s else 0.0
+    return taken_s - link.duration_s(GRAPH_COPY_BYTES) if taken_s else 0.0

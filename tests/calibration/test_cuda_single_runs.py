@@ -12,11 +12,11 @@ import torch
 from graphsched.calibration import cuda_single_runs as module
 from graphsched.calibration import tiny_plans
 from graphsched.calibration.cuda_single_runs import QUEUED, single_figures
-from graphsched.calibration.fitting import SHORTEST_S
 from graphsched.calibration.single_plans import one_copy_across, one_copy_in, one_copy_out, one_task
 from graphsched.calibration.tiny_plans import program_of
 from graphsched.platform import Dispatch
 from graphsched.platform.dispatch import BLOCKING_BYTES
+from graphsched.platform.links import SHORTEST_S
 from tests.calibration.streams import Stream
 
 KNOWN = {
