@@ -10,10 +10,11 @@ Not modelled: numbers among the arguments, which may count rows (a mean's do); n
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection
 from typing import NamedTuple
 
 from graphsched.errors import WorkloadError
-from graphsched.partition.batches import batch_size, split
+from graphsched.partition.batches import batch_size, rows_of
 from graphsched.tracing.emitting import BY_SHAPE
 from graphsched.workload import Task, Workload
 
@@ -33,15 +34,17 @@ class Called(NamedTuple):
 END = "the end", Called("", "", "nothing")
 
 
-def check_alike(part: Workload, whole: Workload, rows: int) -> None:
+def check_alike(part: Workload, whole: Workload, rows: int, uncut: Collection[str] = ()) -> None:
     """Make sure that the step `part`, of so many rows, calls the operators of the `whole` step and returns as much.
+
+    Inputs that are `uncut` are the same in both.
 
     Raises:
         WorkloadError: It does not.
     """
     batch = batch_size(whole.source.inputs)
     if rows == 1 and batch > 2:
-        rows, part = 2, _of_two_rows(whole)
+        rows, part = 2, _of_two_rows(whole, uncut)
     if rows in (1, batch):
         return
     for (task, ours), (_, theirs) in itertools.zip_longest(_called(part), _called(whole), fillvalue=END):
@@ -53,10 +56,9 @@ def check_alike(part: Workload, whole: Workload, rows: int) -> None:
             )
 
 
-def _of_two_rows(whole: Workload) -> Workload:
+def _of_two_rows(whole: Workload, uncut: Collection[str]) -> Workload:
     source = whole.source
-    parts = split(source.inputs, [2, batch_size(source.inputs) - 2])
-    traced: Workload = source.again(inputs={name: parts[f"0/{name}"] for name in source.inputs}).trace()
+    traced: Workload = source.again(inputs=rows_of(source.inputs, 0, 2, whole=uncut)).trace()
     return traced
 
 

@@ -1,18 +1,19 @@
 """Rows of a batch over replicas: which tensors are cut, and where.
 
-Not modelled: batches along another dimension than 0; a tensor that has as many rows as the batch by chance is cut too.
+Not modelled: batches along another dimension than 0. A tensor that has as many rows as the batch by chance is cut too,
+unless it is said to go whole.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from graphsched.errors import WorkloadError
 
 
-def split(inputs: Mapping[str, Any], shards: int | Sequence[int]) -> dict[str, Any]:
+def split(inputs: Mapping[str, Any], shards: int | Sequence[int], *, whole: Collection[str] = ()) -> dict[str, Any]:
     """Tensors of a whole batch as the inputs of replicas: ``x`` becomes ``0/x``, ``1/x``, …, for ``Program.run(**…)``.
 
     Tensors with as many rows as the batch are cut along dimension 0, as views; every replica gets all of the others.
@@ -20,21 +21,37 @@ def split(inputs: Mapping[str, Any], shards: int | Sequence[int]) -> dict[str, A
     Args:
         inputs: Tensors by name. The batch is as long as ``target``, or as the first tensor where there is none.
         shards: How many replicas, or the rows of each; see `shard_sizes`.
+        whole: Names of tensors that every replica gets, however many rows they have.
 
     Raises:
-        WorkloadError: The rows do not fit the batch.
+        WorkloadError: The rows do not fit the batch, or there is no such name.
 
     Example:
         >>> import torch
         >>> {name: t.tolist() for name, t in split({"x": torch.arange(3), "scale": torch.ones(())}, 2).items()}
         {'0/x': [0, 1], '0/scale': 1.0, '1/x': [2], '1/scale': 1.0}
     """
-    batch = batch_size(inputs)
-    sizes = shard_sizes(batch, shards)
+    sizes = shard_sizes(batch_size(inputs), shards)
     starts = itertools.accumulate(sizes[:-1], initial=0)
     return {
-        f"{i}/{name}": tensor[start : start + size] if tensor.shape[:1] == (batch,) else tensor
+        f"{i}/{name}": tensor
         for i, (start, size) in enumerate(zip(starts, sizes, strict=True))
+        for name, tensor in rows_of(inputs, start, start + size, whole=whole).items()
+    }
+
+
+def rows_of(inputs: Mapping[str, Any], start: int, end: int, *, whole: Collection[str] = ()) -> dict[str, Any]:
+    """Tensors of a whole batch for some of its rows, as views; the others, and those that go `whole`, stay.
+
+    Raises:
+        WorkloadError: There is no input of a name that is to go whole.
+    """
+    batch = batch_size(inputs)
+    for name in whole:
+        if name not in inputs:
+            raise WorkloadError(f"whole= names {name!r}, which is no input: there are {', '.join(inputs)}")
+    return {
+        name: tensor[start:end] if tensor.shape[:1] == (batch,) and name not in whole else tensor
         for name, tensor in inputs.items()
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from graphsched.errors import WorkloadError
@@ -15,7 +15,7 @@ from graphsched.partition.interleaving import Interleaving
 from graphsched.partition.reducing import METHODS, Method
 from graphsched.partition.reductions import REDUCTIONS, check_loss
 from graphsched.partition.requests import check_request
-from graphsched.partition.seeding import with_share
+from graphsched.partition.seeding import traced_part
 from graphsched.tracing.source import Source
 from graphsched.workload import Workload
 
@@ -30,6 +30,7 @@ def data_parallel(
     reduce: str = "gather",
     reduction: str = "mean",
     bucket_bytes: int = BUCKET_BYTES,
+    whole: Collection[str] = (),
 ) -> Workload:
     """The step of `work` with its batch split over `devices`: every device holds the whole network and sums gradients.
 
@@ -58,6 +59,8 @@ def data_parallel(
         bucket_bytes: Most bytes of a bucket of several gradients; 0: each gradient alone. Default: 1 MiB, up to which
             a copy between two H200s hardly takes longer than one of a byte (12.4 and 11.0 µs). The best size for a
             network is that of the shortest prediction, see `choose_buckets`.
+        whole: Inputs of which every replica gets all, though they have as many rows as the batch; give the same to
+            `split`.
 
     Raises:
         WorkloadError: `work` was not traced or returns gradients, a loss that is not the `reduction` of its rows',
@@ -101,13 +104,13 @@ def data_parallel(
         raise WorkloadError(f"{len(sizes)} shards were given for {len(devices)} devices: give one for each")
     check_loss(work, sizes, reduction)
     shares = [size / batch if reduction == "mean" else 1.0 for size in sizes]
-    given = split(source.inputs, sizes)
+    given = split(source.inputs, sizes, whole=whole)
     traced: dict[int, Workload] = {}
     for i, (size, share) in enumerate(zip(sizes, shares, strict=True)):
         if size not in traced:
             rows = {name: given[f"{i}/{name}"] for name in source.inputs}
-            traced[size] = with_share(source, share).again(inputs=rows).trace()
-            check_alike(traced[size], work, size)
+            traced[size] = traced_part(source, share, rows)
+            check_alike(traced[size], work, size, whole)
             _check_updates(traced[size], work)
     _check_same_tasks(traced)
     target = Workload(work.name)

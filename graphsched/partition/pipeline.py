@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import accumulate, pairwise
 
 from graphsched.costs import Costs
 from graphsched.errors import WorkloadError
 from graphsched.partition.alike import check_alike
-from graphsched.partition.batches import batch_size
+from graphsched.partition.batches import batch_size, rows_of
 from graphsched.partition.chain import Chain, StageMemory, chain_of, pass_seconds
 from graphsched.partition.micro_batches import MicroBatches
 from graphsched.partition.orders import Order, Rows, most_in_flight, steps_of
 from graphsched.partition.placing import Placing
 from graphsched.partition.reductions import REDUCTIONS, check_loss
 from graphsched.partition.requests import check_request
-from graphsched.partition.seeding import with_share
+from graphsched.partition.seeding import traced_part
 from graphsched.partition.stages import balanced, least_largest
 from graphsched.workload import Workload
 
@@ -31,6 +31,7 @@ def pipeline(
     chunks: int = 1,
     memory_bytes: int | None = None,
     reduction: str = "mean",
+    whole: Collection[str] = (),
 ) -> Workload:
     """The step of `work` with its layers on several devices, through which parts of the batch go one after another.
 
@@ -66,6 +67,7 @@ def pipeline(
         memory_bytes: Most bytes of a device for parameters, their gradients, what the optimiser keeps, inputs, and
             what backward passes need of the micro-batches in flight.
         reduction: What the loss is over its batch: the ``mean`` of the rows, or their ``sum``.
+        whole: Inputs of which every micro-batch reads all, though they have as many rows as the batch.
 
     Raises:
         WorkloadError: `work` is no traced training step, a batch that does not divide, fewer forward tasks than
@@ -115,8 +117,8 @@ def pipeline(
     rows, stages = _checked(work, devices, micro_batches, order, chunks, reduction), len(devices) * chunks
     sizes = _rows(work, micro_batches)
     check_loss(work, sizes, reduction)
-    micro = _micro_batch(work, micro_batches, 1.0 / micro_batches if reduction == "mean" else 1.0)
-    check_alike(micro, work, sizes[0])
+    micro = _micro_batch(work, micro_batches, 1.0 / micro_batches if reduction == "mean" else 1.0, whole)
+    check_alike(micro, work, sizes[0], whole)
     chain = chain_of(micro)
     starts = _cut(chain, work, devices, rows, stages, micro_batches, costs, memory_bytes)
     placing = Placing(chain, starts, devices)
@@ -153,15 +155,10 @@ def _rows(work: Workload, micro_batches: int) -> list[int]:
     return [batch // micro_batches] * micro_batches
 
 
-def _micro_batch(work: Workload, micro_batches: int, share: float) -> Workload:
+def _micro_batch(work: Workload, micro_batches: int, share: float, whole: Collection[str]) -> Workload:
     """The step of one micro-batch."""
     batch = batch_size(work.source.inputs)
-    inputs = {
-        name: tensor[: batch // micro_batches] if tensor.shape[:1] == (batch,) else tensor
-        for name, tensor in work.source.inputs.items()
-    }
-    traced: Workload = with_share(work.source, share).again(inputs=inputs).trace()
-    return traced
+    return traced_part(work.source, share, rows_of(work.source.inputs, 0, batch // micro_batches, whole=whole))
 
 
 # -- where to cut ----------------------------------------------------------------------------------

@@ -12,13 +12,15 @@ import contextlib
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from graphsched.errors import WorkloadError
-from graphsched.workload import Operation, Workload
+from graphsched.tracing.source import Source
+from graphsched.workload import Operation, TensorSpec, Workload
 
 REDUCTIONS = ("mean", "sum")
-TOLERANCE = 1e-3  # of the loss; single precision is much closer, another reduction much farther off
+EXACT = 1e-6  # share of the loss that rounding may move it by in double precision
+ROUNDED = 0.75  # power of a shorter type's epsilon that is such a share: 6e-6 in single precision
 UNASKED = -100  # the class that cross_entropy ignores by default
 _MEAN = 1  # torch's number of the reduction
 _CLASS_LOSSES = ("torch.ops.aten.nll_loss_forward.default", "torch.ops.aten.nll_loss2d_forward.default")
@@ -27,9 +29,10 @@ _CLASS_LOSSES = ("torch.ops.aten.nll_loss_forward.default", "torch.ops.aten.nll_
 def check_loss(work: Workload, sizes: Sequence[int], reduction: str) -> None:
     """Make sure that the loss of `work` over a batch is the `reduction` of the losses of its parts.
 
-    It is called on a random output, whole and in parts of `sizes` rows, with the rows of the traced target as they are
-    and with like ones together. This is left out where the loss is not given to the trace, or needs more than an output
-    with a row for each of the batch. A mean over rows of some classes only is seen by its operator.
+    It is called on a random output in double precision, whole and in parts of `sizes` rows, with the rows of the traced
+    target as they are and with like ones together. The output's rows differ in size and in place, so that parts do not
+    resemble each other however many rows they have. This is left out where the loss is not given to the trace, or needs
+    more than an output with a row for each of the batch. A mean over rows of some classes only is seen by its operator.
 
     Raises:
         WorkloadError: It is not: weights of classes, ignored rows, a root of the mean, pairs of rows.
@@ -38,36 +41,64 @@ def check_loss(work: Workload, sizes: Sequence[int], reduction: str) -> None:
         return
     rows = sum(sizes)
     weights = [size / rows for size in sizes] if reduction == "mean" else [1.0] * len(sizes)
-    for whole, parts in _losses(work, sizes):
-        combined = math.fsum(weight * part for weight, part in zip(weights, parts, strict=True))
-        if not math.isclose(combined, whole, rel_tol=TOLERANCE, abs_tol=TOLERANCE * max(map(abs, parts), default=0.0)):
+    for seen in _losses(work, sizes):
+        combined = math.fsum(weight * part for weight, part in zip(weights, seen.parts, strict=True))
+        least = seen.tolerance * max(map(abs, seen.parts))
+        if not math.isclose(combined, seen.whole, rel_tol=seen.tolerance, abs_tol=least):
             raise WorkloadError(
-                f"the loss is no {reduction} over rows: of a random output it is {whole:.6g} for all {rows} rows, and "
-                f"{combined:.6g} put together from parts of {', '.join(map(str, sizes))} rows: split it with another "
-                f"reduction= ({', '.join(REDUCTIONS)}), or use a loss that is one of these"
+                f"the loss is no {reduction} over rows: of a random output it is {seen.whole:.6g} for all {rows} rows, "
+                f"and {combined:.6g} put together from parts of {', '.join(map(str, sizes))} rows: split it with "
+                f"another reduction= ({', '.join(REDUCTIONS)}), or use a loss that is one of these"
             )
     _check_classes(work)
 
 
-def _losses(work: Workload, sizes: Sequence[int]) -> list[tuple[float, list[float]]]:
-    """The loss of all rows of a random output, and of each part; again for another order of the target's rows."""
-    import torch
+class _Losses(NamedTuple):
+    """The loss of all rows, of each part, and the share by which rounding may move them."""
 
+    whole: float
+    parts: list[float]
+    tolerance: float
+
+
+def _losses(work: Workload, sizes: Sequence[int]) -> list[_Losses]:
+    """The losses of a random output; again for another order of the target's rows."""
     source, output = work.source, work.values.get("output")
     spec = output.spec if output is not None else None
     if source.loss is None or spec is None or spec.shape[:1] != (sum(sizes),):
         return []
+    found = (_of_output(source, scores, sizes) for scores in _outputs(spec))
+    return next(filter(None, found), [])
+
+
+def _outputs(spec: TensorSpec) -> Iterator[Any]:
+    """Random outputs with rows that are unlike each other, for losses of any numbers, and for those of shares."""
+    import torch
+
+    rows, dtype = spec.shape[0], getattr(torch, spec.dtype)
     generator = torch.Generator().manual_seed(0)
-    scores = torch.randn(spec.shape, generator=generator, dtype=torch.float32).to(getattr(torch, spec.dtype))
-    cuts = list(itertools.pairwise(itertools.accumulate(sizes, initial=0)))
-    found = []
-    # what needs something else than such an output fails: nothing can be said then
+    random = torch.randn(rows, math.prod(spec.shape[1:]), generator=generator, dtype=torch.float64)
+    columns = torch.linspace(1, 2, random.shape[1], dtype=torch.float64)
+    random = random * torch.logspace(-1, 1, rows, dtype=torch.float64)[:, None]
+    random = (random + torch.linspace(-2, 2, rows, dtype=torch.float64)[:, None] * columns).reshape(spec.shape)
+    for exact in dict.fromkeys((torch.float64, dtype)):  # what takes its own type alone is given that
+        yield from (random.to(exact), random.sigmoid().to(exact))
+
+
+def _of_output(source: Source, scores: Any, sizes: Sequence[int]) -> list[_Losses]:
+    """The losses of `scores`; none where it needs something else, or is not finite of the whole."""
+    import torch
+
+    cuts, found = list(itertools.pairwise(itertools.accumulate(sizes, initial=0))), []
     with torch.no_grad(), torch.random.fork_rng(devices=()), contextlib.suppress(Exception):
         for target in _orders(source.inputs.get("target")):
-            whole = _loss(source.loss, scores, target)
-            parts = [(scores[a:b], None if target is None else target[a:b]) for a, b in cuts]
-            found.append((whole, [_loss(source.loss, *part) for part in parts]))
-    return found
+            like = target.to(scores.dtype) if target is not None and target.is_floating_point() else target
+            losses = [_loss(source.loss, scores[a:b], None if like is None else like[a:b])
+                      for a, b in ((0, len(scores)), *cuts)]  # fmt: skip
+            tolerance = max(EXACT, torch.finfo(losses[0].dtype).eps ** ROUNDED)
+            found.append(_Losses(float(losses[0]), [float(part) for part in losses[1:]], tolerance))
+        return found if all(math.isfinite(seen.whole) for seen in found) else []
+    return []
 
 
 def _orders(target: Any) -> list[Any]:
@@ -77,8 +108,8 @@ def _orders(target: Any) -> list[Any]:
     return [target, target[target.reshape(len(target), -1).double().sum(1).argsort()]]
 
 
-def _loss(loss: Any, scores: Any, target: Any) -> float:
-    return float(loss(scores, target) if target is not None else loss(scores))
+def _loss(loss: Any, scores: Any, target: Any) -> Any:
+    return loss(scores, target) if target is not None else loss(scores)
 
 
 def _check_classes(work: Workload) -> None:

@@ -9,11 +9,12 @@ Not modelled: a PyTorch that does not tell function modes of ``torch.autograd.ba
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from graphsched.errors import TraceError
 from graphsched.tracing.source import Source
+from graphsched.workload import Workload
 
 
 def with_share(source: Source, share: float) -> Source:
@@ -28,6 +29,26 @@ def with_share(source: Source, share: float) -> Source:
     if source.loss is not None:
         return source.again(loss=functools.partial(_seeded_loss, source.loss, share))
     return source.again(function=_seeded(source.function, share))
+
+
+def traced_part(source: Source, share: float, inputs: Mapping[str, Any]) -> Workload:
+    """The step of `source` on a part of its batch, with its gradients times `share`.
+
+    Args:
+        source: Of the step of the whole batch.
+        share: What the part counts.
+        inputs: Those of the part, by name; those that are the whole step's were not cut.
+
+    Raises:
+        TraceError: It cannot be traced on fewer rows; the inputs that were cut are named.
+    """
+    try:
+        traced: Workload = with_share(source, share).again(inputs=inputs).trace()
+    except TraceError as error:
+        cut = [name for name, tensor in inputs.items() if tensor is not source.inputs[name]]
+        advice = f"cut as the batch were {', '.join(cut)}: name one that is no batch in whole="
+        raise TraceError(f"{error} ({advice})" if cut else str(error)) from error
+    return traced
 
 
 def _seeded_loss(loss: Callable[..., Any], share: float, *tensors: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import linecache
 import logging
+import os
 import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -50,7 +51,7 @@ def line_of(error: BaseException) -> str:
     """``file:line: `code`: `` of the last line outside of torch and this package; empty if there is none."""
     import torch
 
-    ours = tuple(str(Path(place).parent) for place in (torch.__file__, Path(__file__).parent / "here"))
+    ours = tuple(f"{folder}{os.sep}" for folder in (Path(torch.__file__).parent, Path(__file__).parents[1]))
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if not frame.filename.startswith((*ours, "<frozen")) and Path(frame.filename).name != "contextlib.py":
             code = frame.line or linecache.getline(frame.filename, frame.lineno or 0).strip()

@@ -37,6 +37,16 @@ def test_rows_keep_their_order_and_other_tensors_stay_whole() -> None:
     assert parts["0/scale"] is parts["1/scale"] is scale
 
 
+def test_a_tensor_with_as_many_rows_as_the_batch_can_go_whole() -> None:
+    table, x = torch.arange(4.0), torch.arange(8).reshape(4, 2)
+    parts = split({"x": x, "table": table, "target": torch.arange(4)}, 2, whole=("table",))
+    assert parts["0/table"] is parts["1/table"] is table
+    assert parts["1/x"].tolist() == [[4, 5], [6, 7]]
+    assert split({"x": x, "table": table}, 2)["1/table"].tolist() == [2, 3]
+    with pytest.raises(WorkloadError, match=r"whole= names 'tabel', which is no input: there are x, table"):
+        split({"x": x, "table": table}, 2, whole=["tabel"])
+
+
 def test_the_batch_is_that_of_the_target_or_of_the_first_tensor() -> None:
     assert batch_size({"x": torch.ones(2, 3), "target": torch.ones(5)}) == 5
     assert batch_size({"x": torch.ones(2, 3), "y": torch.ones(5)}) == 2

@@ -65,6 +65,58 @@ def test_a_target_whose_parts_are_alike_by_chance(loss: Callable[..., Any]) -> N
         check_loss(traced(loss, torch.tensor([0, 1, 2, 1] * 2), rows=8), (4, 4), "mean")
 
 
+MANY = torch.randn(256, 3, generator=torch.Generator().manual_seed(1))
+SHARES = MANY.sigmoid()
+
+
+def single(loss: Callable[..., Any]) -> Callable[..., Any]:
+    """`loss` as one that works in single precision alone."""
+    return lambda scores, target: loss(scores.float(), target.float())
+
+
+MEANS = [F.mse_loss, F.l1_loss, F.huber_loss, F.binary_cross_entropy_with_logits]
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("loss", MEANS)
+def test_means_over_many_rows(loss: Callable[..., Any], exact: bool) -> None:
+    check_loss(traced(loss if exact else single(loss), SHARES, rows=256), (128, 64, 64), "mean")
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda scores, target: F.mse_loss(scores, target).sqrt(),
+        lambda scores, target: 10 * F.mse_loss(scores, target).log10(),
+        lambda scores, target: 1 - F.cosine_similarity(scores.flatten(), target.flatten(), 0),
+        lambda scores, target: F.mse_loss(scores, target) + 0.1 * scores.var(0).sum(),
+        lambda scores, target: F.mse_loss(scores, target) + scores.softmax(1).mean(0).square().sum(),
+    ],
+)
+def test_other_losses_over_many_rows(loss: Callable[..., Any], exact: bool) -> None:
+    """Parts of random rows of one kind would all look alike."""
+    with pytest.raises(WorkloadError, match=r"the loss is no mean over rows: .* for all 256 rows"):
+        check_loss(traced(loss if exact else single(loss), MANY, rows=256), (128, 128), "mean")
+
+
+def of_shares(loss: Callable[..., Any]) -> gs.Workload:
+    net = nn.Sequential(nn.Linear(4, 3), nn.Sigmoid())
+    sgd = torch.optim.SGD(net.parameters(), lr=0.1)
+    return gs.trace(net, torch.rand(256, 4), target=SHARES, loss=loss, optimizer=sgd)
+
+
+def test_losses_of_shares() -> None:
+    """They take outputs between 0 and 1 alone."""
+    check_loss(of_shares(F.binary_cross_entropy), (128, 128), "mean")
+    with pytest.raises(WorkloadError, match="the loss is no mean over rows"):
+        check_loss(of_shares(lambda scores, y: F.binary_cross_entropy(scores, y).sqrt()), (128, 128), "mean")
+
+
+def test_a_loss_that_is_not_finite_on_any_random_output_says_nothing() -> None:
+    check_loss(traced(lambda scores, y: F.cross_entropy(scores, y) * math.inf), (3, 3), "mean")
+
+
 def written_out(net: nn.Module, loss: Callable[..., Any], x: torch.Tensor, y: torch.Tensor) -> gs.Workload:
     sgd = torch.optim.SGD(net.parameters(), lr=0.1)
 

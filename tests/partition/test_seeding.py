@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,8 +12,11 @@ import torch.nn.functional as F
 from torch import nn
 
 import graphsched as gs
-from graphsched.errors import TraceError
-from graphsched.partition.seeding import with_share
+from graphsched.errors import TraceError, WorkloadError
+from graphsched.partition import data_parallel, pipeline, split
+from graphsched.partition.batches import rows_of
+from graphsched.partition.seeding import traced_part, with_share
+from tests.executors.programs import machine
 from tests.partition.replicas import small
 from tests.tracing.steps import run
 
@@ -73,3 +77,55 @@ def test_gradients_that_no_share_could_be_given_are_refused() -> None:
 def test_the_whole_share_is_the_source_itself() -> None:
     work, _ = small()
     assert with_share(work.source, 1.0) is work.source
+
+
+# -- inputs that are no batch ----------------------------------------------------------------------
+
+
+def _with_table(rows: int) -> tuple[gs.Workload, nn.Module, dict[str, torch.Tensor]]:
+    """A step whose scores are times the mean of a table of six numbers."""
+    torch.manual_seed(3)
+    net = nn.Linear(4, 3).double()
+    sgd = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def step(x: torch.Tensor, target: torch.Tensor, table: torch.Tensor) -> dict[str, torch.Tensor]:
+        sgd.zero_grad()
+        loss = F.cross_entropy(net(x) * table.mean(), target)
+        loss.backward()
+        sgd.step()
+        return {"loss": loss}
+
+    table = torch.arange(6.0).double()
+    given = {"x": torch.randn(rows, 4).double(), "target": torch.randint(0, 3, (rows,)), "table": table}
+    return gs.trace(step, *given.values()), net, given
+
+
+def test_an_input_with_as_many_rows_as_the_batch_goes_whole_where_it_is_said_to() -> None:
+    """x, target ─ cut ─ step of a part ─ sum, and table ─ step of every part."""
+    work, net, given = _with_table(rows=6)
+    wanted = float(F.cross_entropy(net(given["x"]) * given["table"].mean(), given["target"]).detach())
+    two = machine("worker:0", "worker:1")
+    for made, inputs in (
+        (data_parallel(work, ["worker:0", "worker:1"], whole=["table"]), split(given, 2, whole=["table"])),
+        (pipeline(work, ["worker:0"], micro_batches=2, whole=["table"]), given),
+    ):
+        with gs.Program(gs.schedule(made, two, scheduler="one_stream")) as program:
+            assert float(program.run(**inputs)["loss"]) == pytest.approx(wanted, rel=1e-12)
+    with pytest.raises(WorkloadError, match="whole= names 'tabel', which is no input: there are x, target, table"):
+        data_parallel(work, ["worker:0", "worker:1"], whole=["tabel"])
+
+
+def test_a_step_that_cannot_do_with_a_part_names_the_inputs_that_were_cut() -> None:
+    torch.manual_seed(3)
+    net, x, scale = nn.Linear(4, 3).double(), torch.randn(4, 4).double(), torch.ones(4).double()
+
+    def step(x: torch.Tensor, target: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        loss = F.cross_entropy(net(x * scale), target)
+        loss.backward()
+        return loss
+
+    work = gs.trace(step, x, torch.arange(4) % 3, scale)
+    with pytest.raises(TraceError) as caught:
+        traced_part(work.source, 0.5, rows_of(work.source.inputs, 0, 2))
+    assert re.search(r"test_seeding.py:\d+: `loss = F.cross_entropy\(net\(x \* scale\), target\)`", str(caught.value))
+    assert "cut as the batch were x, target, scale: name one that is no batch in whole=" in str(caught.value)

@@ -466,6 +466,20 @@ def test_anomaly_detection_reads_no_numbers_of_a_trace() -> None:
         assert [task.name for task in step().tasks] == plain_tasks
 
 
+def test_an_error_names_the_line_of_the_users_code() -> None:
+    """Where the package itself looks at what the user's code gave it."""
+    net = nn.Linear(4, 3).double()
+
+    def gradients(x: torch.Tensor, y: torch.Tensor) -> dict[str, torch.Tensor]:
+        def loss(given: dict[str, torch.Tensor]) -> torch.Tensor:
+            return F.mse_loss(torch.func.functional_call(net, given, (x,)), y)
+
+        return dict(torch.func.grad(loss)(dict(net.named_parameters())))
+
+    with pytest.raises(TraceError, match=r"test_trace.py:\d+: .*shape \(3, 4\) that requires a gradient"):
+        gs.trace(lambda x, y: gradients(x, y), torch.rand(5, 4).double(), torch.rand(5, 3).double())
+
+
 def test_a_parameter_that_was_not_given() -> None:
     holder = {"net": nn.Linear(4, 2)}
     with pytest.raises(TraceError, match=r"shape \(2, 4\) that requires a gradient.*module="):
