@@ -6,7 +6,10 @@ Not modelled: optimisers and networks that keep anything outside a program's sta
 from __future__ import annotations
 
 import io
+import itertools
 import re
+import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -18,7 +21,7 @@ from torch import Tensor
 from graphsched.errors import ExperimentError, FileFormatError, OutputError
 from graphsched.files import check_folder, write_bytes
 
-SCHEMA = 2
+SCHEMA = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +32,8 @@ class Checkpoint:
         states: Parameters, moments and all other states of the program.
         epoch, step: Epochs that are over, and steps of the next one that are, from 0.
         batch, seed, images: Images a step, of the order, and images to learn from.
+        content: Checksum of those images and their labels.
+        rate: Learning rate of the last steps; None: not told.
         random: States of torch's generators by process: of each that of the CPU first, then those of the GPUs.
         history: Figures of each epoch that is over.
         running: Sums over the steps of the epoch that is not.
@@ -41,6 +46,8 @@ class Checkpoint:
     batch: int
     seed: int
     images: int
+    content: int
+    rate: float | None
     random: list[list[Tensor]]
     history: list[dict[str, float]]
     running: dict[str, float]
@@ -82,15 +89,52 @@ def load(path: str | Path) -> Checkpoint:
     try:
         packed = Path(path).read_bytes()
     except OSError as error:
-        raise FileFormatError(f"cannot read {path}: {error.strerror or error}") from error
+        raise FileFormatError(
+            f"cannot read {path}: {error.strerror or error}: a file that a training has kept is needed"
+        ) from error
     try:
+        with zipfile.ZipFile(io.BytesIO(packed)) as parts:
+            if (damaged := parts.testzip()) is not None:  # torch does not look at the checksums that it writes
+                raise FileFormatError(f"{damaged} in it does not have its checksum")
         content: Any = torch.load(io.BytesIO(packed), weights_only=True, map_location="cpu")
     except Exception as error:  # torch raises many types on damaged files
         raise FileFormatError(f"{path} is no whole checkpoint: take another, or begin anew without it") from error
     names = [field.name for field in fields(Checkpoint)]
     if not isinstance(content, dict) or content.get("graphsched training") != SCHEMA or not content.keys() >= {*names}:
         raise FileFormatError(f"{path} is no checkpoint of a training, or of another version: begin anew without it")
-    return Checkpoint(**{name: content[name] for name in names})
+    found = Checkpoint(**{name: content[name] for name in names})
+    if (wrong := _wrong_in(found)) is not None:
+        raise FileFormatError(f"{path} is no checkpoint of a training: its {wrong}: begin anew without it")
+    return found
+
+
+def _wrong_in(found: Checkpoint) -> str | None:
+    """What no checkpoint has, with its value; None: everything may be."""
+    for name in ("epoch", "step", "batch", "seed", "images", "content"):
+        value = getattr(found, name)
+        if type(value) is not int or value < 0:
+            return f"{name} is {value!r}"
+    if not (found.rate is None or isinstance(found.rate, float)):
+        return f"rate is {found.rate!r}"
+    tables = [found.states, found.running, found.network, *found.history]
+    if not (isinstance(found.history, list) and all(isinstance(table, dict) for table in tables)):
+        return "tables are of other types"
+    if not all(isinstance(t, Tensor) for t in (*found.states.values(), *itertools.chain(*found.random))):
+        return "states are no tensors"
+    return None
+
+
+def checksum(*tensors: Tensor) -> int:
+    """Of what is in tensors: of images and labels it tells whether a run goes on with the same.
+
+    Example:
+        >>> checksum(torch.zeros(2)) == checksum(torch.zeros(2)) != checksum(torch.ones(2))
+        True
+    """
+    found = 0
+    for tensor in tensors:
+        found = zlib.crc32(tensor.contiguous().view(-1).view(torch.uint8).numpy(), found)
+    return found
 
 
 def check_same(
@@ -103,7 +147,7 @@ def check_same(
     Args:
         states: Of the program that is to go on.
         ranks: Processes that are to go on; each has random numbers of its own.
-        run: ``batch``, ``seed`` and ``images`` of the run that is to go on.
+        run: ``batch``, ``seed``, ``images`` and ``content`` of the run that is to go on.
 
     Raises:
         ExperimentError: It is of another; what differs is named.
@@ -114,6 +158,8 @@ def check_same(
             "random numbers of its own; or give another file"
         )
     for name, value in run.items():
+        if name == "content" and checkpoint.content != value:
+            raise ExperimentError(f"{path} is of a run on other images or labels: give those, or another file")
         if getattr(checkpoint, name) != value:
             raise ExperimentError(
                 f"{path} is of a run with {name} {getattr(checkpoint, name)}, not {value}: give that, or another file"
@@ -125,6 +171,24 @@ def check_same(
                 f"{path} is of another network: {name!r} is {there.get(name, 'missing')} there and "
                 f"{here.get(name, 'missing')} here: train that network, or give another file"
             )
+
+
+def check_left(checkpoint: Checkpoint, path: str | Path, epochs: int, rate: float | None) -> None:
+    """Make sure that `checkpoint` is no end of another run than one of so many epochs at this learning rate.
+
+    Raises:
+        ExperimentError: It has come further, or to the end at another rate.
+    """
+    if checkpoint.epoch > epochs or (checkpoint.epoch == epochs and checkpoint.step):
+        raise ExperimentError(
+            f"{path} has come further than the {epochs} epochs asked for (epoch {checkpoint.epoch}, step "
+            f"{checkpoint.step}): ask for more, or give another file"
+        )
+    if checkpoint.epoch == epochs and checkpoint.rate != rate:
+        raise ExperimentError(
+            f"{path} has come to its end with a learning rate of {checkpoint.rate}, not {rate}: give that, ask for "
+            "more epochs to go on with the new one, or give another file"
+        )
 
 
 def _processes(count: int) -> str:

@@ -123,6 +123,7 @@ class Courses:
                 epochs=self.epochs,
                 batch=setting.images,
                 seed=SEED,
+                rate=setting.lr,
                 inputs=inputs,
                 evaluate=evaluate,
                 checkpoint=kept,

@@ -19,7 +19,15 @@ from typing import Any, Protocol
 from torch import Tensor
 
 from experiments.training.bar import Show, training_bar
-from experiments.training.checkpoints import Checkpoint, CheckpointFile, check_same, fingerprint
+from experiments.training.checkpoints import (
+    Checkpoint,
+    CheckpointFile,
+    check_left,
+    check_same,
+    checksum,
+    fingerprint,
+)
+from experiments.training.diverging import Diverging
 from experiments.training.interrupts import stopping
 from experiments.training.results import reading
 from graphsched.errors import ExperimentError
@@ -112,6 +120,7 @@ def train(
     epochs: int,
     batch: int,
     seed: int,
+    rate: float | None = None,
     inputs: Inputs = lambda images, labels: {"input": images, "target": labels},
     evaluate: Evaluate | None = None,
     checkpoint: str | Path | Keeping | None = None,
@@ -131,6 +140,7 @@ def train(
         epochs: In all, with those of the checkpoint.
         batch: Images a step, all shards together.
         seed: From 0 on.
+        rate: The learning rate, kept with the run: one that is over is no result of a run at another rate.
         inputs: From images and labels to the step's inputs by name.
         evaluate: From states to the accuracy on test images; called after each epoch.
         checkpoint: A file; on the ranks of a distributed run a `RankFile`.
@@ -141,7 +151,8 @@ def train(
 
     Raises:
         ExperimentError: The loss is not finite: epoch and step are named. A number is wrong, or the checkpoint is of
-            another network, batch, seed, number of images or of processes.
+            another network, batch, seed, images or number of processes, has come further than `epochs`, or to its end
+            at another rate. States are not finite: they are not kept.
         FileFormatError: The checkpoint is damaged.
         KeyboardInterrupt: It was interrupted.
     """
@@ -152,7 +163,9 @@ def train(
     batches(dataset.train_images, dataset.train_labels, batch, seed=seed, drop_last=True)  # checked before anything
     run = {"batch": batch, "seed": seed, "images": images}
     kept = CheckpointFile(checkpoint) if isinstance(checkpoint, (str, Path)) else checkpoint
-    course = _continued(step, kept, run) if kept is not None else Course()
+    if kept is not None:
+        run["content"] = checksum(dataset.train_images, dataset.train_labels)
+    course = _continued(step, kept, run, epochs, rate) if kept is not None else Course()
     per_epoch = images // batch
     with (
         _told(title, None if quiet else kept),
@@ -165,11 +178,14 @@ def train(
                 dataset.train_images, dataset.train_labels, batch, seed=seed, epoch=course.epoch, drop_last=True
             )
             part = islice(given, course.step, None if every is None else course.step + every)
-            _steps(step, part, course, inputs, _words(title, per_epoch), show, asked)
+            diverging = Diverging(title, per_epoch, kept and kept.path, course.epoch, course.step)
+            _steps(step, part, course, inputs, diverging, show, asked)
+            states = step.state() if kept is not None or evaluate is not None else {}  # waits for what was submitted
+            diverging.check(states, course.epoch + 1, course.step)
             if course.step >= per_epoch:
-                course.end_epoch(**({} if evaluate is None else {"test_accuracy": evaluate(step.state())}))
+                course.end_epoch(**({} if evaluate is None else {"test_accuracy": evaluate(states)}))
             if kept is not None:
-                kept.write(_as_checkpoint(step, course, kept, run))
+                kept.write(_as_checkpoint(states, course, kept, run, rate))
     return course
 
 
@@ -189,7 +205,7 @@ def _steps(
     given: Iterator[tuple[Tensor, Tensor]],
     course: Course,
     inputs: Inputs,
-    words: str,
+    diverging: Diverging,
     show: Show,
     asked: Callable[[], bool],
 ) -> None:
@@ -200,7 +216,7 @@ def _steps(
     def read(handle: Handle, labels: Tensor) -> None:
         loss, output = reading(handle.result())
         if not math.isfinite(loss):
-            raise ExperimentError(words.format(epoch=course.epoch + 1, step=course.step + 1, loss=loss))
+            raise diverging.error(f"the loss is {loss}", course.epoch + 1, course.step + 1)
         course.add(loss, int((output.argmax(1).cpu() == labels).sum()), len(labels))
         course.running["seconds"] = before_s + time.perf_counter() - began
         show(course.epoch, course.step, course.means())
@@ -216,31 +232,26 @@ def _steps(
         read(*pending)
 
 
-def _words(title: str, per_epoch: int) -> str:
-    title = title.replace("{", "{{").replace("}", "}}")
-    return (
-        f"{title}: the loss is {{loss}} in epoch {{epoch}}, step {{step}} of {per_epoch}: lower the learning rate, or "
-        "look for inputs that are not finite; nothing is kept of this epoch"
-    )
-
-
-def _continued(step: Step, kept: Keeping, run: dict[str, int]) -> Course:
+def _continued(step: Step, kept: Keeping, run: dict[str, int], epochs: int, rate: float | None) -> Course:
     """Where the run that is `kept` was stopped, with the states of `step` and random numbers as they were then."""
     found = kept.read()
     if found is None:
         return Course()
     check_same(found, kept.path, step.state(), ranks=kept.ranks, **run)
+    check_left(found, kept.path, epochs, rate)
     step.reset(found.states)
     kept.set_random_states(found.random)
     return Course(found.epoch, found.step, found.history, found.running)
 
 
-def _as_checkpoint(step: Step, course: Course, kept: Keeping, run: dict[str, int]) -> Checkpoint:
-    states = step.state()  # waits for what was submitted
+def _as_checkpoint(
+    states: dict[str, Tensor], course: Course, kept: Keeping, run: dict[str, int], rate: float | None
+) -> Checkpoint:
     return Checkpoint(
         states=states,
         epoch=course.epoch,
         step=course.step,
+        rate=rate,
         random=kept.random_states(),
         history=course.history,
         running=course.running,

@@ -152,6 +152,7 @@ class Perceptron:
             epochs=self.epochs,
             batch=self.batch,
             seed=SEED,
+            rate=self.lr,
             inputs=inputs,
             evaluate=evaluate,
             checkpoint=kept,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import itertools
 import math
 import signal
 import sys
@@ -296,6 +297,10 @@ def test_a_checkpoint_of_another_run_is_refused(kept: Path) -> None:
         run(plain(), seed=4, checkpoint=kept)
     with pytest.raises(ExperimentError, match=r"of a run with images 44, not 40"):
         train(plain(), dataset(40), epochs=2, batch=BATCH, seed=SEED, checkpoint=kept)
+    other = dataset()
+    other.train_labels[3] = (other.train_labels[3] + 1) % 4
+    with pytest.raises(ExperimentError, match=r"run.pt is of a run on other images or labels: give those, or another"):
+        train(plain(), other, epochs=2, batch=BATCH, seed=SEED, checkpoint=kept)
     step = plain(network(hidden=7))
     before = step.state()
     words = r"another network: '0.bias' is float32\[6\] there and float32\[7\] here"
@@ -321,6 +326,46 @@ def test_a_damaged_checkpoint_is_refused(kept: Path) -> None:
         run(plain(), checkpoint=kept)
 
 
+def test_a_checkpoint_with_a_bit_that_fell_over_is_refused(kept: Path) -> None:
+    """Torch would take it: it does not look at the checksums that it writes."""
+    content = bytearray(kept.read_bytes())
+    weight = torch.load(kept, weights_only=True)["states"]["0.weight"].numpy().tobytes()
+    content[content.index(weight)] ^= 1
+    kept.write_bytes(content)
+    with pytest.raises(FileFormatError, match=r"run.pt is no whole checkpoint"):
+        run(plain(), checkpoint=kept)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("epoch", "x", "its epoch is 'x'"),
+        ("epoch", -3, "its epoch is -3"),
+        ("batch", True, "its batch is True"),
+        ("rate", "fast", "its rate is 'fast'"),
+        ("history", [1], "its tables are of other types"),
+        ("states", {"0.bias": 1}, "its states are no tensors"),
+    ],
+)
+def test_a_checkpoint_with_other_content_is_refused(kept: Path, name: str, value: Any, told: str) -> None:
+    content = torch.load(kept, weights_only=True)
+    torch.save(content | {name: value}, kept)
+    with pytest.raises(FileFormatError, match=rf"run.pt is no checkpoint of a training: {told}: begin anew"):
+        run(plain(), checkpoint=kept)
+
+
+def test_what_is_over_is_no_result_of_another_run(tmp_path: Path) -> None:
+    """It may go on at another rate, for more epochs."""
+    file = tmp_path / "run.pt"
+    run(plain(), epochs=2, rate=0.5, checkpoint=file)
+    with pytest.raises(ExperimentError, match=r"come to its end with a learning rate of 0.5, not 0.1: give that, ask"):
+        run(plain(rate=0.1), epochs=2, rate=0.1, checkpoint=file)
+    with pytest.raises(ExperimentError, match=r"further than the 1 epochs asked for \(epoch 2, step 0\): ask for more"):
+        run(plain(), epochs=1, rate=0.5, checkpoint=file)
+    assert run(plain(), epochs=2, rate=0.5, checkpoint=file).epoch == 2
+    assert run(plain(rate=0.1), epochs=3, rate=0.1, checkpoint=file).epoch == 3
+
+
 class Hostile:
     """Would run code when it is unpickled."""
 
@@ -338,19 +383,45 @@ def test_no_code_in_a_checkpoint_is_run(kept: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_loss_that_is_no_number_ends_the_run(tmp_path: Path, value: float) -> None:
     """In the second epoch; the checkpoint is that of the first."""
-    file, data = tmp_path / "run.pt", dataset()
-    first = plain()
-    train(first, data, epochs=1, batch=BATCH, seed=SEED, checkpoint=file)
-    order = [*batches(torch.arange(44), torch.arange(44), BATCH, seed=SEED, epoch=1)]
-    data.train_images[order[2][0][0], 0] = value
-    step = plain()
-    with pytest.raises(
-        ExperimentError, match=r"mine: the loss is nan in epoch 2, step 3 of 5: lower the learning rate"
-    ):
-        train(step, data, epochs=3, batch=BATCH, seed=SEED, checkpoint=file, title="mine")
+    file, first, count = tmp_path / "run.pt", plain(), itertools.count(1)
+    run(first, epochs=1, checkpoint=file)
+
+    def inputs(x: Tensor, y: Tensor) -> dict[str, Tensor]:
+        return {"input": x * value if next(count) == 3 else x, "target": y}
+
+    with pytest.raises(ExperimentError) as caught:
+        run(plain(), inputs=inputs, checkpoint=file, title="mine")
+    words = "mine: the loss is nan in epoch 2, step 3 of 5: lower the learning rate, or look for inputs that are not"
+    told = f"finite; {file} has what was before step 1 of epoch 2: remove it to begin anew"
+    assert str(caught.value) == f"{words} {told}"
     kept = torch.load(file, weights_only=True)
     assert (kept["epoch"], kept["step"]) == (1, 0)
     assert same(kept["states"], first.state())
+
+
+class Ruined(Interrupted):
+    """A step whose update leaves a state that is infinite when it is submitted for the `last` time."""
+
+    def submit(self, **inputs: Any) -> Any:
+        self.left -= 1
+        return self.step.submit(**inputs)
+
+    def state(self) -> Any:
+        found = self.step.state()
+        found["0.bias"][1] = math.inf if self.left <= 0 else 1.0
+        return found
+
+
+def test_a_state_that_is_not_finite_is_not_kept(tmp_path: Path) -> None:
+    """The loss of the step was finite: the update has ruined it, which the next loss would show."""
+    file = tmp_path / "run.pt"
+    words = "mine: '0.bias' is not finite after the update in epoch 1, step {} of 5: lower the learning rate.*; {}"
+    with pytest.raises(ExperimentError, match=words.format(2, "nothing of the run is kept")):
+        run(Ruined(plain(), 2), every=2, checkpoint=file, title="mine")
+    assert not file.exists()
+    with pytest.raises(ExperimentError, match=words.format(4, ".*run.pt has what was before step 3 of epoch 1")):
+        run(Ruined(plain(), 4), every=2, checkpoint=file, title="mine", epochs=1)
+    assert torch.load(file, weights_only=True)["step"] == 2
 
 
 def test_numbers_without_work_are_refused() -> None:
