@@ -18,12 +18,13 @@ def checked_devices(
     """The devices where `values` are, each with one of them.
 
     Args:
-        rows_differ: The values may differ in their first dimension.
+        rows_differ: The values may differ in their first dimension, which they must have.
         adds: They are to be added.
 
     Raises:
         ForeignValueError: A value is of another workload.
-        WorkloadError: There is none, one is no value or its device is open, two are on one device, or they differ.
+        WorkloadError: There is none, one is no value or its device is open, two are on one device, they differ, or
+            one has no rows where they may differ in those.
     """
     if isinstance(values, Value) or not isinstance(values, Sequence) or not values:
         raise WorkloadError(f"values are {values!r}: a list of values is needed, each on a device of its own")
@@ -37,6 +38,8 @@ def checked_devices(
                 "and add those of one device up first"
             )
         devices[device] = value
+    for value in own if rows_differ else ():
+        check_rows(value)
     for value in own[1:]:
         check_like(value, own[0], rows_differ=rows_differ)
     if adds:
@@ -93,7 +96,7 @@ def check_like(value: Value, first: Value, *, rows_differ: bool = False) -> None
     if one.dtype != other.dtype:
         raise WorkloadError(f"{both}: values of one element type are needed, convert one in a task")
     if rows_differ:
-        if one.shape[1:] != other.shape[1:] or not one.shape or not other.shape:
+        if one.shape[1:] != other.shape[1:]:
             raise WorkloadError(f"{both}: shapes that differ in the first dimension alone are needed")
     elif one.shape != other.shape:
         raise WorkloadError(f"{both}: values of one shape are needed, reshape one in a task")

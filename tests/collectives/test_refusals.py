@@ -96,10 +96,14 @@ def test_types_that_torch_cannot_add() -> None:
 
 @pytest.mark.parametrize("collective", [reduce_scatter, all_gather, all_to_all])
 def test_values_without_rows(collective: Any) -> None:
+    """All of them, and the last one alone, where values may differ in their rows."""
+    message = "is float32[], without rows: reshape it to [1] or more in a task"
     work, values = on_workers([torch.tensor(1.0)] * 2)
-    with pytest.raises(WorkloadError, match=r"without rows|first dimension"):
-        collective(work, values)
-    assert len(work) == 0
+    assert_refused(WorkloadError, f"value 'x0' {message}", lambda work: collective(work, values), work)
+    assert_refused(WorkloadError, f"value 'x0' {message}", lambda work: collective(work, values[:1]), work)
+    if collective is all_gather:
+        work, values = on_workers([torch.ones(2), torch.tensor(1.0)])
+        assert_refused(WorkloadError, f"value 'x1' {message}", lambda work: collective(work, values), work)
 
 
 @pytest.mark.parametrize("collective", ALL)
