@@ -54,6 +54,7 @@ class Entry:
         pushes: Rounds that each worker has pushed.
         complete: Rounds that every worker has pushed.
         failure: What went wrong on a server; the key is of no use from then on.
+        told: Whether somebody has been told of it.
     """
 
     name: str
@@ -64,6 +65,17 @@ class Entry:
     priority: float = 0
     complete: int = 0
     failure: GraphschedError | None = None
+    told: bool = False
+
+    def check(self) -> None:
+        """Make sure that no server has failed.
+
+        Raises:
+            GraphschedError: One has.
+        """
+        if self.failure is not None:
+            self.told = True
+            raise self.failure
 
     def parts(self, tensor: Any) -> Sequence[Any]:
         """Views of the elements of each shard; the whole, where there is one."""

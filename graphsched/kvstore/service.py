@@ -91,18 +91,23 @@ class Store:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        busy = self._end()
-        if kind is None and busy:  # else what ended the block says more
-            raise StuckError(self._stuck(busy))
+        if kind is None:
+            self.close()
+        else:
+            self._end()  # what ended the block says more
 
     def close(self) -> None:
         """Finish the sums of complete rounds and end the servers; may be called again.
 
         Raises:
             StuckError: A server has not done so after `timeout_s`; its thread goes on, and ends with the program.
+            TaskFailedError: A round has failed, and no push or pull has said so.
         """
         if busy := self._end():
             raise StuckError(self._stuck(busy))
+        for entry in self._entries.values():
+            if not entry.told:
+                entry.check()
 
     # -- what workers call -------------------------------------------------------------------
 
@@ -229,8 +234,7 @@ class Store:
                     f"worker {worker} pushes key {key!r}, and nothing is stored to update: init it first"
                 )
             self._entries[key] = entry = self._new(key, spec)
-        if entry.failure is not None:
-            raise entry.failure
+        entry.check()
         if worker in entry.open:
             raise WorkloadError(
                 f"worker {worker} has pushed key {key!r} in this round already, and {missing_text(entry.missing())} "
@@ -288,8 +292,7 @@ class Store:
 
     def _awaited(self, entry: Entry, rounds: int) -> list[Placed]:
         self._changed.wait_for(lambda: entry.has(rounds) or entry.failure or self._closed, self.timeout_s)
-        if entry.failure is not None:
-            raise entry.failure
+        entry.check()
         if not entry.has(rounds):
             self._check_open()
             raise StuckError(entry.stuck(rounds, self.timeout_s))

@@ -354,15 +354,15 @@ def test_tensors_that_a_pull_cannot_fill() -> None:
             store.pull("w", device="cuda:99")
 
 
+def at_most_5(stored: torch.Tensor, aggregate: torch.Tensor) -> None:
+    stored.sub_(aggregate)
+    if type(aggregate) is torch.Tensor and float(aggregate.sum()) > 5:
+        raise ValueError("too much")
+
+
 def test_a_server_that_fails() -> None:
-    """The pull says why, and so does every later request for this key; other keys go on."""
-
-    def update(stored: torch.Tensor, aggregate: torch.Tensor) -> None:
-        stored.sub_(aggregate)
-        if type(aggregate) is torch.Tensor and float(aggregate.sum()) > 5:
-            raise ValueError("too much")
-
-    with Store(servers=["cpu"], workers=1, update=update) as store:
+    """The pull says why, and so does every later request for this key; other keys go on, and the end says no more."""
+    with Store(servers=["cpu"], workers=1, update=at_most_5) as store:
         for key in ("w", "v"):
             store.init(key, torch.zeros(2))
         store.push("w", torch.full((2,), 9.0), worker=0)
@@ -372,6 +372,27 @@ def test_a_server_that_fails() -> None:
                 request()
         store.push("v", torch.ones(2), worker=0)
         assert store.pull("v").tolist() == [-1, -1]
+
+
+def test_the_end_says_what_nobody_has_been_told() -> None:
+    """A round of v that nobody pulls; a with block that failed says its own error."""
+
+    def failed() -> Store:
+        store = Store(servers=["cpu"], workers=1, update=at_most_5)
+        for key in ("w", "v"):
+            store.init(key, torch.zeros(2))
+        store.push("v", torch.full((2,), 9.0), worker=0)
+        return store
+
+    message = "key 'v', round 0: server 'cpu' could not take the sum or update with it: ValueError: too much"
+    with pytest.raises(TaskFailedError, match=re.escape(message)), failed():
+        pass
+    with pytest.raises(KeyError, match="another"), failed():
+        raise KeyError("another")
+    store = failed()
+    with pytest.raises(TaskFailedError, match=re.escape(message)):
+        store.close()
+    store.close()
 
 
 def test_the_end_does_not_wait_without_end_for_an_update() -> None:
