@@ -10,7 +10,8 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from graphsched.executors.distributed.lost import LostRankError
+from graphsched.executors.distributed.board import HEARD_S
+from graphsched.executors.distributed.lost import LostRankError, ended_by
 from graphsched.executors.distributed.world import World
 
 NOTICE_S = 1.5  # in which a rank finds out by itself whom it waits for in vain; torchrun kills after 30 s
@@ -41,7 +42,7 @@ def in_order(world: World) -> Iterator[None]:
     try:
         yield
     except _WorkEndedError as end:
-        lost = world.why_ended()
+        lost = _why_ended(world)
         words = f"{lost}, while rank {world.rank} did work of its own and no run was under way"
         raise world.fail(LostRankError(words, lost.peer)) from end
     finally:
@@ -62,5 +63,17 @@ def _listen(world: World, woken: socket.socket) -> None:
         while numbers := woken.recv(16):
             if signal.SIGTERM in numbers:
                 time.sleep(NOTICE_S)
-                world.end(world.why_ended())
+                world.end(_why_ended(world))
                 return
+
+
+def _why_ended(world: World) -> LostRankError:
+    """Why SIGTERM came: what another rank says, or which ones give no sign of life; takes seconds."""
+    cause = world.board.cause(HEARD_S)
+    if cause is not None:
+        return ended_by(cause)
+    gone = world.pulses.silent([rank for rank in range(world.size) if rank != world.rank])
+    if not gone:
+        return LostRankError("it was told to end by SIGTERM, and no other rank is known to have ended", world.rank)
+    words = f"rank {', '.join(map(str, gone))} {'is' if len(gone) == 1 else 'are'} gone"
+    return LostRankError(f"torchrun ends all ranks, for {words}", gone[0])

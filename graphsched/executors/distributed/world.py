@@ -29,6 +29,7 @@ class World:
     Attributes:
         rank, size: Which of how many.
         board: Where ranks say why they end.
+        pulses: Signs of life of all ranks.
         failure: What ended a run; no other can follow.
         communicators: Those of NCCL, by lane, sender and receiver.
         groups: Those of collectives, by library and ranks.
@@ -44,7 +45,7 @@ class World:
         self._kept = meet(address, timeout_s)  # ends with this object where this rank keeps it
         self.address, self.rank, self.size = address, address.rank, address.size
         store = BoundedStore(self._kept)
-        self.board, self._pulses = Board(store, self.rank, self.size), Pulses(store, self.rank, self.size)
+        self.board, self.pulses = Board(store, self.rank, self.size), Pulses(store, self.rank, self.size)
         self.failure: BaseException | None = None
         self.communicators: dict[tuple[str, int, int], Any] = {}
         self.groups: dict[tuple[str, tuple[int, ...]], Any] = {}
@@ -91,7 +92,7 @@ class World:
             cause = self.board.cause(HEARD_S)
             if cause is not None:
                 raise ended_by(cause) from error
-            lost = self._pulses.silent(others) or others
+            lost = self.pulses.silent(others) or others
             if len(lost) == 1:
                 raise self._lost(lost[0], what, error) from error
             end = "did not come in time" if is_late(error) else f"is gone ({reason_of(error)})"
@@ -195,7 +196,7 @@ class World:
             self.abort()
 
         unwatch = self.board.watch(lambda report: end(ended_by(report)))
-        unheed = self._pulses.watch(lambda rank: end(silent(rank)))
+        unheed = self.pulses.watch(lambda rank: end(silent(rank)))
         try:
             with self.waiting(end):
                 yield
@@ -218,17 +219,6 @@ class World:
         """End what this rank does together with others, from another thread."""
         for wait in self.waits[-1:]:
             wait(error)
-
-    def why_ended(self) -> LostRankError:
-        """Why torchrun ends all ranks: what one of them says, or which ones give no sign of life; takes seconds."""
-        cause = self.board.cause(HEARD_S)
-        if cause is not None:
-            return ended_by(cause)
-        gone = self._pulses.silent([rank for rank in range(self.size) if rank != self.rank])
-        if not gone:
-            return LostRankError("torchrun ends all ranks, for one has ended that says nothing", self.rank)
-        words = f"rank {', '.join(map(str, gone))} {'is' if len(gone) == 1 else 'are'} gone"
-        return LostRankError(f"torchrun ends all ranks, for {words}", gone[0])
 
     def abort(self) -> None:
         """End every message of this rank that is under way."""

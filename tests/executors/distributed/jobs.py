@@ -236,7 +236,7 @@ def _push_twice(work: Workload) -> None:
 
 
 def told_to_end(rank: int) -> str:
-    """torchrun ends rank 0, which waits for a message of rank 1, which hangs."""
+    """Rank 0 is told to end while it waits for a message of rank 1, which hangs."""
     world = join(20.0)
     if rank == 1:
         time.sleep(60)

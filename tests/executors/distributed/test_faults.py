@@ -144,10 +144,10 @@ def test_a_stopped_rank_is_found_where_others_are_patient() -> None:
 
 
 @pytest.mark.slow
-def test_an_end_by_the_launcher_is_an_error_with_words() -> None:
-    """torchrun sends SIGTERM to all ranks once one has ended; Python would end without a word."""
+def test_an_end_by_sigterm_is_an_error_with_words() -> None:
+    """SIGTERM comes to rank 0 alone, and rank 1 is alive; Python would end without a word."""
     zero, _ = on_ranks(jobs.told_to_end, 2, stops=1)
-    assert zero.result == "rank 0: torchrun ends all ranks, for one has ended that says nothing"
+    assert zero.result == "rank 0: it was told to end by SIGTERM, and no other rank is known to have ended"
 
 
 @pytest.mark.slow
