@@ -90,6 +90,7 @@ class RankProgram:
         Raises:
             WorkloadError: As `run`; all other ranks are told and end too.
         """
+        self._check()
         with self.world.telling():
             self.buffers.load(inputs)
 
@@ -102,7 +103,7 @@ class RankProgram:
         Raises:
             WorkloadError: An input is unknown, missing, or of another shape or type.
             TaskFailedError: A task of this rank raised.
-            RankError: Another rank failed, is gone, or did not answer within the time-out.
+            RankError: Another rank failed, is gone, or did not answer within the time-out; or a run failed before.
         """
         self.load(inputs)
         self.time_once()
@@ -117,6 +118,7 @@ class RankProgram:
 
     def state(self) -> dict[str, Any]:
         """The states as they are now, by name, on rank 0; nothing on the others."""
+        self._check()
         return self._gathered(self.buffers.own_states(), "the states of all ranks")
 
     def reset(self, states: Mapping[str, Any] | None = None) -> None:
@@ -125,6 +127,7 @@ class RankProgram:
         Raises:
             WorkloadError: A name is no state, or shape or type differ; all other ranks are told and end too.
         """
+        self._check()
         with self.world.telling():
             self.buffers.restore(self._initial if states is None else states)
 
@@ -137,6 +140,7 @@ class RankProgram:
 
         A rank that has nothing to do meanwhile waits for the next run, without a core.
         """
+        self._check()
         self.buffers.clear()
         with self.world.heeding():
             self.world.barrier(self._timeout_s, lambda: "the rest between two runs")
@@ -144,6 +148,7 @@ class RankProgram:
 
     def time_spans(self) -> tuple[Stamps, float, float]:
         """Run once with timing: this rank's stamps and beginning by its own clock, and the makespan."""
+        self._check()
         if self._timed is None:
             stamps = Stamps(len(self.plan))
             with streams_as_they_were(self._devices()):
@@ -156,8 +161,7 @@ class RankProgram:
     def _go(self, calls: Calls) -> float:
         import torch
 
-        if not self._end.alive:
-            raise ExecutionError("this program is closed: make a new one")
+        self._check()
         self.buffers.clear()
         position = 0
         self.watch.begin()
@@ -181,6 +185,12 @@ class RankProgram:
             finally:
                 unwatch()
         return float(self.world.share(seconds, self._timeout_s, "the time of a run"))
+
+    def _check(self) -> None:
+        """Make sure that this program can run, before it does anything."""
+        if not self._end.alive:
+            raise ExecutionError("this program is closed: make a new one")
+        self.world.check()
 
     def _barrier(self, what: str) -> None:
         self.world.barrier(self.watch.left_s() + GRACE_S, lambda: what)

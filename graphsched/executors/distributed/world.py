@@ -228,6 +228,15 @@ class World:
 
     # -- failing ---------------------------------------------------------------------------------------
 
+    def check(self) -> None:
+        """Make sure that a run can follow.
+
+        Raises:
+            RankError: One has failed.
+        """
+        if self.failure is not None:
+            raise RankError(f"rank {self.rank}: the ranks cannot run again after: {self.failure}: start them anew")
+
     def _lost(self, peer: int, what: str, error: RuntimeError) -> RankError:
         end = "did not answer in time" if is_late(error) else f"is gone ({reason_of(error)})"
         found = LostRankError(f"{what}: rank {peer} {end}", peer)
@@ -283,6 +292,5 @@ def join(timeout_s: float) -> World:
     if not _world:
         _world.append(World(read_address(os.environ), timeout_s))
     (world,) = _world
-    if world.failure is not None:
-        raise RankError(f"rank {world.rank}: the ranks cannot run again after: {world.failure}: start them anew")
+    world.check()
     return world

@@ -14,7 +14,7 @@ import torch
 
 import graphsched
 from graphsched.collectives import all_reduce
-from graphsched.errors import GraphschedError, RankError, WorkloadError
+from graphsched.errors import ExecutionError, GraphschedError, RankError, WorkloadError
 from graphsched.executors import execute
 from graphsched.executors.distributed import RankProgram, connecting, join, pulses
 from graphsched.executors.distributed.clock_offsets import measure_offsets
@@ -294,12 +294,29 @@ def run_different_plans(rank: int) -> None:
     RankProgram(chain(size=4 + rank % 2), timeout_s=20.0)
 
 
-def run_twice(rank: int) -> str:
-    """A second run after one that failed."""
+def run_twice(rank: int) -> list[str]:
+    """What everything says after a run that failed: its program, one made before it, and a new one."""
+    failed, other = (RankProgram(chain(wrong), timeout_s=20.0) for wrong in ("fail", ""))
     with pytest.raises(GraphschedError):
-        run_chain(rank, "fail", 20.0)
-    with pytest.raises(RankError) as caught:
-        RankProgram(chain(), timeout_s=20.0)
+        failed.run()
+    again: list[Callable[[], object]] = [failed.run, other.run, other.time_once, other.state, other.reset]
+    again += [lambda: other.load({}), lambda: other.at_rest(list), lambda: RankProgram(chain(), timeout_s=20.0)]
+    return [_refused(call, RankError) for call in again]
+
+
+def use_closed(rank: int) -> list[str]:
+    """What a program says that is closed; the next one runs."""
+    with RankProgram(chain(), timeout_s=20.0) as closed:
+        pass
+    found = [_refused(call, ExecutionError) for call in (closed.run, closed.reset, closed.time_once, closed.time_spans)]
+    with RankProgram(chain(), timeout_s=20.0) as program:
+        program.run()
+    return found
+
+
+def _refused(call: Callable[[], object], kind: type[Exception]) -> str:
+    with pytest.raises(kind) as caught:
+        call()
     return str(caught.value)
 
 

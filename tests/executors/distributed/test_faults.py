@@ -229,8 +229,15 @@ def test_ranks_with_different_plans_run_nothing() -> None:
 @pytest.mark.slow
 def test_ranks_do_not_run_again_after_a_failure() -> None:
     for rank, ended in enumerate(on_ranks(jobs.run_twice, 3)):
-        assert ended.result.startswith(f"rank {rank}: the ranks cannot run again after: rank {rank}: "), ended
-        assert ended.result.endswith("no such luck: start them anew")
+        assert len(set(ended.result)) == 1, ended
+        assert ended.result[0].startswith(f"rank {rank}: the ranks cannot run again after: rank {rank}: ")
+        assert ended.result[0].endswith("no such luck: start them anew")
+
+
+@pytest.mark.slow
+def test_a_closed_program_does_not_run_and_hinders_no_other() -> None:
+    for ended in on_ranks(jobs.use_closed, 3):
+        assert ended.result == ["this program is closed: make a new one"] * 4, ended
 
 
 @pytest.mark.slow
