@@ -171,8 +171,8 @@ def tell_case(number: int, plan: Plan, repeats: int, timeout_s: float, at_most_s
 def follow(world: World, experiment: Experiment, values: Mapping[str, Any], mode: str, only: str | None) -> int:
     """Do what rank 0 says until it ends; the exit code.
 
-    After a failure this rank stays a little while rank 0 writes down what succeeded, for torchrun ends them all with
-    the first one.
+    After a failure this rank stays a little while rank 0, unless it is lost, writes down what succeeded, for torchrun
+    ends them all with the first one.
     """
     from graphsched.executors.distributed.termination import in_order
 
@@ -183,7 +183,8 @@ def follow(world: World, experiment: Experiment, values: Mapping[str, Any], mode
             if os.environ.get("GRAPHSCHED_DEBUG"):
                 traceback.print_exception(error)
             say(f"error: {world.fail(error)}")
-            world.board.await_over(STAY_S)
+            if world.lost != 0:
+                world.board.await_over(STAY_S)
             return 1
         except KeyboardInterrupt:
             world.board.leave(last=False)  # rank 0 waits for those that may still have to hear of it

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from graphsched.cli import ranks
+from graphsched.errors import RankError
 from graphsched.executors import execute
 from graphsched.executors.distributed import join
 from tests.executors.distributed.jobs import plan_of
@@ -47,3 +48,18 @@ def interrupted_between_runs(rank: int, ctrl_c_on_rank_1: bool) -> tuple[Any, fl
     except KeyboardInterrupt:
         ended = "interrupted"
     return ended, time.perf_counter() - began[0]
+
+
+def rank_0_ends(rank: int, dies: bool, writes_s: float) -> tuple[int, float]:
+    """Rank 0 dies, or fails and then takes so long to write; what the others' command gives, and after how long."""
+    world = join(20.0)
+    world.share(None, 20.0, "the beginning")
+    began = time.perf_counter()
+    if rank > 0:
+        return ranks.follow(world, None, {}, "", None), time.perf_counter() - began  # type: ignore[arg-type]
+    if dies:
+        os._exit(7)
+    world.fail(RankError("no such luck"))
+    time.sleep(writes_s)
+    world.board.say_over()
+    return 1, time.perf_counter() - began

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from graphsched.cli.ranks import STAY_S
 from graphsched.records import load_run
 from tests.cli import rank_jobs
 from tests.cli.conftest import Call
@@ -168,6 +169,18 @@ def test_ctrl_c_between_two_runs_ends_all_ranks_at_once(ctrl_c_on_rank_1: bool, 
     assert one.result is not None, one
     assert (zero.result[0], one.result[0]) == ("interrupted", ended)
     assert max(zero.result[1], one.result[1]) < SOON_S
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dies", [True, False])
+def test_the_others_stay_for_rank_0_to_write_unless_it_is_lost(dies: bool) -> None:
+    """torchrun ends all ranks with the first; one that has died writes nothing."""
+    zero, *others = on_ranks(rank_jobs.rank_0_ends, 3, dies, writes_s := 4.0)
+    assert zero.exit_code == (7 if dies else 0)
+    for rank in others:
+        assert rank.result is not None, rank
+        assert rank.result[0] == 1
+        assert rank.result[1] < STAY_S if dies else rank.result[1] > writes_s
 
 
 def test_without_torchrun_the_command_is_told(call: Call, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:

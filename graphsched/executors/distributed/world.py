@@ -31,6 +31,7 @@ class World:
         board: Where ranks say why they end.
         pulses: Signs of life of all ranks.
         failure: What ended a run; no other can follow.
+        lost: The rank at fault, where it says nothing itself.
         communicators: Those of NCCL, by lane, sender and receiver.
         groups: Those of collectives, by library and ranks.
         waits: What ends each thing that this rank does together with others at the moment; the last one first.
@@ -47,6 +48,7 @@ class World:
         store = BoundedStore(self._kept)
         self.board, self.pulses = Board(store, self.rank, self.size), Pulses(store, self.rank, self.size)
         self.failure: BaseException | None = None
+        self.lost: int | None = None
         self.communicators: dict[tuple[str, int, int], Any] = {}
         self.groups: dict[tuple[str, tuple[int, ...]], Any] = {}
         self.waits: list[Callable[[LostRankError], None]] = []
@@ -275,6 +277,7 @@ class World:
     def _said(self, blamed: int, mine: str) -> str:
         """What the rank at fault says itself, or one that it waited for, where that is more than this one knows."""
         cause = self.board.explanation(blamed, HEARD_S)
+        self.lost = blamed if cause is None else None if cause.blames == cause.rank else cause.blames
         known = cause is None or cause.text in mine or mine in cause.text
         return "" if cause is None or known else f"; rank {cause.rank} says: {cause.text}"
 
