@@ -45,7 +45,7 @@ def both(world: World, messages: bool, computing: int) -> tuple[float, list[floa
         mine = functools.partial(rate, world, SECONDS)
     elif world.rank in COMPUTING[:computing]:
         mine = functools.partial(product_s, small_product(1), SECONDS)
-    world.barrier(WITHIN_S, _what)
+    world.barrier(WITHIN_S, lambda _: _what())
     sent, _, *products = world.gather(mine(), WITHIN_S, _what())
     return float(sent), [float(seconds) for seconds in products[:computing]]
 

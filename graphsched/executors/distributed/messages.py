@@ -83,7 +83,7 @@ class Messages:
         part = self._local.parts[row]
 
         def wait() -> None:
-            self._world.barrier(self._watch.left_s() + GRACE_S, lambda: f"{part.name!r}, a wait of all ranks")
+            self._world.barrier(self._watch.left_s() + GRACE_S, lambda _: f"{part.name!r}, a wait of all ranks")
 
         return wait
 
@@ -219,6 +219,30 @@ def told(part: Part, lists: RankLists) -> str:
         if (other.name, other.peer) == (part.name, part.rank) and other.waits:
             text += f", where rank {part.peer} first needs {', '.join(names[wait] for wait in other.waits)}"
     return text
+
+
+def last_tasks(lists: RankLists, rank: int, done: int) -> str:
+    """The last task on each lane of `rank` of which rank `done`, which is done, does not know the end; for an error.
+
+    It knows what was sent to it, the collectives that it took part in, and what came before these.
+
+    Example:
+        >>> parts = [Part(k, "run", "ab"[k], k, 0, -1, f"worker:0/s{k}", ()) for k in range(2)]
+        >>> parts.append(Part(2, "send", "a>worker:1", 2, 0, 1, "worker:0>worker:1", (0,)))
+        >>> last_tasks(RankLists(None, None, [parts, []]), 0, 1)
+        ", where rank 0 last runs 'b' on lane worker:0/s1"
+    """
+    over: set[int] = set()
+    lanes_over: set[str] = set()
+    last: dict[str, str] = {}
+    for part in reversed(lists[rank]):
+        met = part.kind == "collective" and done in lists.places.members.get(part.action, range(len(lists)))
+        if met or (part.kind == "send" and part.peer == done) or part.number in over or part.lane in lanes_over:
+            over.update(part.waits)
+            lanes_over.add(part.lane)
+        elif part.kind in ("run", "collective"):
+            last.setdefault(part.lane, f"{part.name!r} on lane {part.lane}")
+    return f", where rank {rank} last runs {', '.join(reversed(last.values()))}" if last else ""
 
 
 def make_communicators(world: World, lists: RankLists) -> None:

@@ -14,7 +14,7 @@ from graphsched.executors.distributed.agreement import check_agreement, facts_of
 from graphsched.executors.distributed.board import Report
 from graphsched.executors.distributed.local_plans import local_plan
 from graphsched.executors.distributed.lost import LostRankError, ended_by
-from graphsched.executors.distributed.messages import Messages
+from graphsched.executors.distributed.messages import Messages, last_tasks
 from graphsched.executors.distributed.rank_buffers import RankBuffers
 from graphsched.executors.distributed.rank_calls import RankCompiler, streams_of_lanes, threads_of_lanes
 from graphsched.executors.distributed.rank_watch import GRACE_S, RankWatch
@@ -143,7 +143,7 @@ class RankProgram:
         self._check()
         self.buffers.clear()
         with self.world.heeding():
-            self.world.barrier(self._timeout_s, lambda: "the rest between two runs")
+            self.world.barrier(self._timeout_s, lambda _: "the rest between two runs")
         function()
 
     def time_spans(self) -> tuple[Stamps, float, float]:
@@ -170,14 +170,14 @@ class RankProgram:
             try:
                 settle(self._devices())
                 self._compiler.begin()
-                self._barrier("the beginning of a run")
+                self._barrier(lambda _: "the beginning of a run")
                 self.watch.begin()
                 self._began = time.perf_counter()
                 for position, call in enumerate(calls.calls):  # noqa: B007
                     call()
                 position = len(calls.calls)
                 self._finish()
-                self._barrier("the end of the run")
+                self._barrier(lambda peer: f"the end of the run{last_tasks(self.lists, peer, self.world.rank)}")
                 seconds = time.perf_counter() - self._began
             except BaseException as error:
                 action = calls.owner[position] if position < len(calls.owner) else GRAPH
@@ -192,8 +192,8 @@ class RankProgram:
             raise ExecutionError("this program is closed: make a new one")
         self.world.check()
 
-    def _barrier(self, what: str) -> None:
-        self.world.barrier(self.watch.left_s() + GRACE_S, lambda: what)
+    def _barrier(self, what: Callable[[int], str]) -> None:
+        self.world.barrier(self.watch.left_s() + GRACE_S, what)
 
     def _devices(self) -> list[int]:
         """Numbers of the CUDA devices in use."""

@@ -78,7 +78,7 @@ class World:
         self._carry_out(lambda: irecv(tensor, source, group=way, tag=tag), source, timeout_s, what)
 
     def _carry_out(self, start: Callable[[], Any], peer: int, timeout_s: float, what: Callable[[], str]) -> None:
-        with self._together_with(peer, what):
+        with self._together_with(peer, lambda _: what()):
             start().wait(span(timeout_s))
 
     def finish(self, work: Any, members: Sequence[int], timeout_s: float, what: str) -> None:
@@ -100,13 +100,13 @@ class World:
             end = "did not come in time" if is_late(error) else f"is gone ({reason_of(error)})"
             raise LostRankError(f"{what}: one of rank {', '.join(map(str, lost))} {end}", lost[0]) from error
 
-    def barrier(self, timeout_s: float, what: Callable[[], str]) -> None:
+    def barrier(self, timeout_s: float, what: Callable[[int], str]) -> None:
         """Wait until all ranks are here: in round k each tells the one 2ᵏ further, so that log2 rounds do.
 
         A message leaves once its receiver has said that it is ready, which each does for all rounds as it comes.
 
         Raises:
-            RankError: One is gone or did not come in time.
+            RankError: One is gone or did not come in time; `what` says what it was, given the number of that one.
         """
         from torch import distributed
 
@@ -129,12 +129,12 @@ class World:
                 sent.wait(span(timeout_s))
 
     @contextlib.contextmanager
-    def _together_with(self, peer: int, what: Callable[[], str]) -> Iterator[None]:
+    def _together_with(self, peer: int, what: Callable[[int], str]) -> Iterator[None]:
         """What Gloo raises in the block means that rank `peer` is lost."""
         try:
             yield
         except RuntimeError as error:
-            raise self._lost(peer, what(), error) from error
+            raise self._lost(peer, what(peer), error) from error
 
     # -- objects, between runs -------------------------------------------------------------------------
 

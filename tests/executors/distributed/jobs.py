@@ -275,10 +275,10 @@ def _measure(world: World, done: list[str]) -> None:
         done.append("wrote results")
 
 
-def fail_beside(rank: int, timeout_s: float) -> None:
-    """a (worker:0) and b (worker:1), which raises, have nothing to do with each other; rank 1 stays afterwards."""
+def wrong_beside(rank: int, wrong: str, timeout_s: float) -> None:
+    """a (worker:0) and b (worker:1), which goes wrong, have nothing to do with each other; rank 1 stays if it can."""
     work = Workload()
-    for k, function in enumerate((torch.neg, fail)):
+    for k, function in enumerate((torch.neg, WRONG[wrong])):
         x = work.input(f"x{k}", torch.ones(4), device=f"worker:{k}")
         work.task(function, x, name="ab"[k], outputs=[TensorSpec((4,))])
     plan = by_hand(work, machine(*workers(2)), {"a": "worker:0/s0", "b": "worker:1/s0"})

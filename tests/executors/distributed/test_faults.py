@@ -34,9 +34,22 @@ def test_a_task_that_raises_ends_all_ranks() -> None:
 @pytest.mark.slow
 def test_a_rank_that_waits_for_no_message_hears_of_a_failure() -> None:
     """a (worker:0) is over, and b (worker:1) raises: rank 0 is at the end of the run, and rank 1 does not go."""
-    zero, _ = on_ranks(jobs.fail_beside, 2, 40.0, stops=1)
+    zero, _ = on_ranks(jobs.wrong_beside, 2, "fail", 40.0, stops=1)
     assert zero.text.startswith("rank 0: rank 1 ended the run: 'b' failed on lane worker:1/s0")
     assert seconds(zero) < WITHIN_S
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("wrong", "end"), [("die", "is gone"), ("stop", "did not answer in time")])
+def test_a_rank_that_is_lost_while_others_are_at_the_end_of_a_run_is_named_with_its_last_task(
+    wrong: str, end: str
+) -> None:
+    """a (worker:0) is over, and b (worker:1) never is: no message is missed but that of the end."""
+    zero, _ = on_ranks(jobs.wrong_beside, 2, wrong, TIMEOUT_S, stops=1 if wrong == "stop" else None)
+    assert zero.text.startswith(
+        f"rank 0: the end of the run, where rank 1 last runs 'b' on lane worker:1/s0: rank 1 {end}"
+    )
+    assert seconds(zero) < TIMEOUT_S + WITHIN_S
 
 
 @pytest.mark.slow

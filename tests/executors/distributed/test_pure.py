@@ -73,7 +73,7 @@ def test_a_barrier_is_ready_for_all_messages_before_it_sends_one(
 ) -> None:
     """Rank 1 of 5 hears from those 1, 2 and 4 before it, and tells those 1, 2 and 4 further, one after another."""
     messages = Messages(monkeypatch)
-    world_of(size).barrier(1.0, lambda: "a barrier")
+    world_of(size).barrier(1.0, lambda _: "a barrier")
     rounds = [
         [f"to {to}", f"waited from {source}", f"waited to {to}"] for to, source in zip(further, before, strict=True)
     ]
@@ -83,8 +83,8 @@ def test_a_barrier_is_ready_for_all_messages_before_it_sends_one(
 def test_a_barrier_names_the_rank_that_took_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rank 1 of 5 tells rank 2, and hears from rank 0, in the first round."""
     Messages(monkeypatch, lost=2)
-    with pytest.raises(LostRankError, match="a barrier: rank 2 is gone") as raised:
-        world_of(5).barrier(1.0, lambda: "a barrier")
+    with pytest.raises(LostRankError, match="a barrier with rank 2: rank 2 is gone") as raised:
+        world_of(5).barrier(1.0, lambda peer: f"a barrier with rank {peer}")
     assert raised.value.peer == 2
 
 
