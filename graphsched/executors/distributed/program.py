@@ -18,6 +18,7 @@ from graphsched.executors.distributed.messages import Messages, last_tasks
 from graphsched.executors.distributed.rank_buffers import RankBuffers
 from graphsched.executors.distributed.rank_calls import RankCompiler, streams_of_lanes, threads_of_lanes
 from graphsched.executors.distributed.rank_watch import GRACE_S, RankWatch
+from graphsched.executors.distributed.termination import stand_by
 from graphsched.executors.distributed.world import ALL_HEARD_S, join
 from graphsched.executors.failing import failure_in_run
 from graphsched.executors.lanes import CpuLane, close_lanes, streams_as_they_were
@@ -43,6 +44,7 @@ class RankProgram:
     def __init__(self, plan: Plan, *, timeout_s: float = 60.0) -> None:
         self.whole = checked(plan, "distributed", timeout_s, ("distributed",))
         self.world = join(timeout_s)
+        stand_by(self.world)
         self._timeout_s = timeout_s
         self._agree()
         self.lists = compile_ranks(self.whole, self.world.size)

@@ -199,14 +199,14 @@ class World:
 
         unwatch = self.board.watch(lambda report: end(ended_by(report)))
         unheed = self.pulses.watch(lambda rank: end(silent(rank)))
-        try:
-            with self.waiting(end):
+        with self.waiting(end):
+            try:
                 yield
-        except RankError as error:
-            raise self.fail(heard[0] if heard else error) from error
-        finally:
-            unwatch()
-            unheed()
+            except RankError as error:
+                raise self.fail(heard[0] if heard else error) from error
+            finally:
+                unwatch()
+                unheed()
 
     @contextlib.contextmanager
     def waiting(self, end: Callable[[LostRankError], None]) -> Iterator[None]:

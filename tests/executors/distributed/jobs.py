@@ -16,8 +16,9 @@ import graphsched
 from graphsched.collectives import all_reduce
 from graphsched.errors import ExecutionError, GraphschedError, RankError, WorkloadError
 from graphsched.executors import execute
-from graphsched.executors.distributed import RankProgram, connecting, join, pulses
+from graphsched.executors.distributed import RankProgram, connecting, join, pulses, termination
 from graphsched.executors.distributed.clock_offsets import measure_offsets
+from graphsched.executors.distributed.lost import LostRankError
 from graphsched.executors.distributed.message_links import measure_messages
 from graphsched.executors.distributed.rank_buffers import RankBuffers
 from graphsched.executors.distributed.termination import in_order
@@ -244,6 +245,28 @@ def told_to_end(rank: int) -> str:
     with in_order(world), pytest.raises(RankError) as caught:
         world.collect(None, 60.0, "an answer")
     return str(caught.value)
+
+
+def told_to_end_beside_a_child(rank: int) -> tuple[int, int, int]:
+    """The signal that ends a forked child, and how often a wait is ended by it and then by one to this process."""
+    termination.NOTICE_S = 0.1
+    termination._why_ended = lambda world: LostRankError("it was told to end", world.rank)
+    world = join(20.0)
+    termination.stand_by(world)
+    ended: list[LostRankError] = []
+    with world.waiting(ended.append):
+        child = os.fork()
+        if child == 0:
+            time.sleep(60)
+            os._exit(0)
+        time.sleep(0.2)
+        os.kill(child, signal.SIGTERM)
+        _, status = os.waitpid(child, 0)
+        time.sleep(1.0)
+        by_child = len(ended)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1.0)
+    return os.WTERMSIG(status), by_child, len(ended)
 
 
 def told_to_end_at_work(rank: int) -> tuple[str, list[str]]:
