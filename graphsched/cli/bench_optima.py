@@ -113,11 +113,12 @@ def _schedules(case: KnownCase, asked: Mapping[str, Options]) -> list[_Result]:
 
 def _timed(work: Any, platform: Any, name: str, options: Options, bound: float) -> _Result:
     from graphsched.schedulers import schedule
-    from graphsched.schedulers.searching.trials import WITHOUT_DISPATCH
+    from graphsched.schedulers.searching.trials import WITHOUT_DISPATCH, tried_by
     from graphsched.simulator import predict
 
     begin = time.perf_counter()
-    plan = schedule(work, platform, scheduler=name, **options)
+    with tried_by(WITHOUT_DISPATCH):
+        plan = schedule(work, platform, scheduler=name, **options)
     seconds = time.perf_counter() - begin
     plan.check()
     proven = max(bound, plan.bound_s or 0.0)

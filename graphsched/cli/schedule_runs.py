@@ -14,7 +14,7 @@ from graphsched.errors import GraphschedError
 from graphsched.formats.graph_files import GraphFile
 from graphsched.formats.plain_graphs import identical, workload_of
 from graphsched.platform import Device, Platform
-from graphsched.schedulers.searching.trials import WITHOUT_DISPATCH
+from graphsched.schedulers.searching.trials import WITHOUT_DISPATCH, tried_by
 from graphsched.simulator.model import switched
 from graphsched.timeline import Timeline
 from graphsched.workload import Workload
@@ -108,7 +108,8 @@ def _timeline(job: Job, choice: Choice, limit_s: float) -> Timeline:
     from graphsched.simulator import predict
 
     asked = {"scheduler": choice.name, "time_limit_s": limit_s, **choice.options}
-    plan = schedule(job.work, job.platform, job.costs, **asked)
+    with tried_by(WITHOUT_DISPATCH):  # as `predict` below, or what is best by simulation were not the shortest here
+        plan = schedule(job.work, job.platform, job.costs, **asked)
     return predict(plan, model=WITHOUT_DISPATCH)
 
 

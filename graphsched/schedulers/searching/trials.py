@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from graphsched.costs import Costs
@@ -20,14 +22,29 @@ REFUSED = (ScheduleError, PlatformError, CostError)
 UNTIMED = Model(timing=False)
 """Everything but a second simulation with timing events; `makespan_s` is the same."""
 
-ON_AVERAGE = Model(timing=False, chance=False)
-"""One simulation where `UNTIMED` takes several, see `simulator.chance`."""
-
 WORTH = 1.1  # times the least seconds so far: what takes longer than that on average is simulated no further
 
 WITHOUT_DISPATCH = Model(
     dispatch=False, launch_queue=False, waits=False, timing=False, blocking=False, pace=False
 )  # what is left is the tasks' own time, and that of transfers
+
+_model: ContextVar[Model] = ContextVar("what placements are tried by", default=UNTIMED)
+
+
+@contextmanager
+def tried_by(model: Model) -> Iterator[None]:
+    """Schedulers asked inside try placements by `model`: whoever compares plans by it finds the best as they do.
+
+    Example:
+        >>> with tried_by(WITHOUT_DISPATCH):
+        ...     print(_model.get().blocking)
+        False
+    """
+    token = _model.set(model)
+    try:
+        yield
+    finally:
+        _model.reset(token)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +65,13 @@ class Trial:
 class Trials:
     """Simulates placements of one workload, until a number of simulations is used up.
 
-    What hangs on chance counts for those that may be the best (`WORTH`); others have their seconds on average.
+    What hangs on chance counts for those that may be the best (`WORTH`); others have their seconds on average: one
+    simulation instead of several, see `simulator.chance`.
 
     Attributes:
         mode: How the plan is to run: ``eager`` or ``graph``.
         left: Simulations left.
+        model: What counts; default `UNTIMED`, or as whoever asks says (`tried_by`).
     """
 
     work: Workload
@@ -60,6 +79,7 @@ class Trials:
     costs: Costs
     mode: str
     left: int
+    model: Model = field(default_factory=_model.get)
     _known: dict[tuple[object, ...], float] = field(default_factory=dict)
     _least_s: float = math.inf
 
@@ -76,9 +96,9 @@ class Trials:
         return self._known[key]
 
     def _predicted_s(self, plan: Plan) -> float:
-        found_s = predict(plan, model=ON_AVERAGE).makespan_s
-        if found_s < WORTH * self._least_s and _hangs_on_chance(plan):
-            found_s = predict(plan, model=UNTIMED).makespan_s
+        found_s = predict(plan, model=replace(self.model, chance=False)).makespan_s
+        if self.model.chance and found_s < WORTH * self._least_s and _hangs_on_chance(plan):
+            found_s = predict(plan, model=self.model).makespan_s
         self._least_s = min(self._least_s, found_s)
         return found_s
 

@@ -13,7 +13,7 @@ from graphsched.plan import Placement, build_plan
 from graphsched.platform import Dispatch
 from graphsched.schedulers.searching import trials as module
 from graphsched.schedulers.searching.trials import Trial, Trials, best_of, fewest_lanes
-from graphsched.simulator import predict
+from graphsched.simulator import Model, predict
 from tests.schedulers.graphs import graph, machine
 
 WORK, WHERE = graph([("a", "b")], a=1.0, b=2.0), machine(1, lanes=2)
@@ -39,6 +39,17 @@ def test_seconds_are_those_of_predict(mode: str) -> None:
     assert begun(1, mode).trial(TWO).makespan_s == predict(plan).makespan_s > 3.0 - 1e-9
 
 
+def test_another_model_counts_where_whoever_asks_says_so() -> None:
+    """A launch of 1 s before each task counts, unless dispatch is left out; afterwards it counts again."""
+    slow = replace(WHERE, dispatch=Dispatch(run_s=1.0))
+    tried = []
+    for model in (module.UNTIMED, module.WITHOUT_DISPATCH):
+        with module.tried_by(model):
+            tried.append(Trials(WORK, slow, Costs(), "eager", 1).makespan_s(ONE))
+    tried.append(Trials(WORK, slow, Costs(), "eager", 1).makespan_s(ONE))
+    assert tried == pytest.approx([4.0, 3.0, 4.0], abs=1e-3)
+
+
 def test_each_is_simulated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same lanes and order again cost nothing, another wait or another lane for copies does."""
     plans = []
@@ -52,7 +63,8 @@ def test_each_is_simulated_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_hangs_on_chance_counts_for_what_may_be_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
     """a (cuda:0), b (cuda:1) ──▶ c, on three GPUs or on one: chance only where that is not far longer than the best."""
-    models = []
+    models: list[Model] = []
+    average = replace(module.UNTIMED, chance=False)
     monkeypatch.setattr(module, "predict", lambda plan, model: models.append(model) or predict(plan, model=model))
     here = replace(machine(3), dispatch=replace(Dispatch(), graph_other_device_s=0.25))
     work = graph([("a", "c"), ("b", "c")], a=1.0, b=1.0, c=1.0)
@@ -63,10 +75,10 @@ def test_what_hangs_on_chance_counts_for_what_may_be_the_best(monkeypatch: pytes
         trials = Trials(work, here, Costs(), "graph", 4)
         plan = build_plan(work, here, Costs(), first, scheduler="by hand", mode="graph")
         assert trials.makespan_s(first) == predict(plan).makespan_s
-        assert models == [module.ON_AVERAGE, module.UNTIMED]
+        assert models == [average, module.UNTIMED]
         for other in others:
             assert trials.makespan_s(other) > module.WORTH * trials.makespan_s(first)
-        assert models[2:] == [module.ON_AVERAGE] * len(others)
+        assert models[2:] == [average] * len(others)
 
 
 def test_no_simulation_is_left() -> None:
