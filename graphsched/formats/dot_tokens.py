@@ -1,5 +1,7 @@
 """Words and marks of a text in the DOT language.
 
+Numbers may have an exponent, as other programs write them; a word of letters that begins with a digit has to be quoted.
+
 Source: graphviz.org/doc/info/lang.html
 """
 
@@ -12,13 +14,14 @@ from graphsched.errors import FileFormatError
 
 _TOKEN = re.compile(
     r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/|^\#[^\n]*)
-      | (?P<word>[^\W\d]\w*|-?(?:\.\d+|\d+(?:\.\d*)?))
+      | (?P<word>[^\W\d]\w*|-?(?:\.\d+|\d+(?:\.\d*)?)(?:[eE][+-]?\d+)?(?![\w.]))
       | (?P<quoted>"(?:[^"\\]|\\.)*")
       | (?P<html><(?:[^<>]|<[^<>]*>)*>)
       | (?P<mark>->|--|[{}\[\];,=:+])""",
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
 _ESCAPED = re.compile(r'\\(["\n\\])')
+_NUMBER = re.compile(r"-?\.?\d")
 _SHOWN = 20
 
 
@@ -44,7 +47,9 @@ def tokens_of(text: str) -> list[Token]:
     while at < len(text):
         found = _TOKEN.match(text, at)
         if found is None:
-            raise FileFormatError(f"{place(text, at)}: {text[at : at + _SHOWN]!r} is no word of the DOT language")
+            shown = text[at : at + _SHOWN]
+            hint = ": quote it" if _NUMBER.match(shown) else ""
+            raise FileFormatError(f"{place(text, at)}: {shown!r} is no word of the DOT language{hint}")
         if found.lastgroup != "skip":
             kind, word = str(found.lastgroup), found[0]
             if kind == "quoted":

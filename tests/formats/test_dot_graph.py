@@ -46,6 +46,20 @@ def test_ways_to_write_one_graph(text: str) -> None:
     assert list(graph.edges(data="nbytes")) == [("a", "b", 8)]
 
 
+@pytest.mark.parametrize("number", ["1e-3", "2E3", "-.5e+1", "1.e2", "3", "4.5", ".25"])
+def test_numbers_need_no_quotes(number: str) -> None:
+    graph = dot_graph(f"digraph {{ a [cost={number}]; b[cost=1]; a->b }}")
+    assert dict(graph.nodes(data="duration_s")) == {"a": float(number), "b": 1.0}
+
+
+@pytest.mark.parametrize("word", ["5s", "1_000", "0x10", "1e", "1e-", "2e3x", "1.2.3", "1é"])
+def test_words_that_only_begin_like_numbers_are_refused(word: str) -> None:
+    """Graphviz takes them for two words, so that 5s would be 5 and an attribute s."""
+    with pytest.raises(FileFormatError, match=f"line 1, column 19: '{word}.* is no word of the DOT language: quote it"):
+        dot_graph(f"digraph {{ a [cost={word}] }}")
+    assert list(dot_graph(f'digraph {{ "{word}" [cost=1] }}')) == [word]
+
+
 def test_chains_and_subgraphs_join_all_their_nodes() -> None:
     graph = dot_graph("digraph { node [cost=1] a -> {b; c} -> subgraph x {d -> e} }")
     ends = [("a", "b"), ("a", "c"), ("b", "d"), ("b", "e"), ("c", "d"), ("c", "e"), ("d", "e")]
