@@ -55,7 +55,7 @@ def schedule(
 
     A scheduler that fails is named, and the others' results are printed all the same.
     """
-    from graphsched.cli.schedule_runs import run_all
+    from graphsched.cli.schedule_runs import disproved, run_all, without_bound
     from graphsched.cli.scheduler_words import read_choices
     from graphsched.cli.search_bar import searches_shown
     from graphsched.formats.graph_files import open_graph
@@ -66,8 +66,11 @@ def schedule(
     job = _job(read, processors, platform)
     with searches_shown(lambda makespan: _time(makespan, read.format.unit)):
         found = list(run_all(job, choices, time_limit))
+    wrong = disproved(found)
+    found = [without_bound(one) if one in wrong else one for one in found]
     files = _draw(out, found, read)
     _show(read, job, found, files, as_json=as_json)
+    _say_disproved(wrong, read.format.unit)
     failed = [one for one in found if one.error is not None]
     for one in failed:
         say(f"error: {one.failure}")
@@ -112,6 +115,14 @@ def _draw(out: Path | None, found: Sequence[Scheduled], read: GraphFile) -> list
             plot_gantt(one.line, path=path, title=f"{read.path.name}, {one.choice}{unit}")
             files.append(str(path))
     return files
+
+
+def _say_disproved(wrong: Sequence[Scheduled], unit: str) -> None:
+    for one in wrong:
+        if one.line is not None and one.line.plan.bound_s is not None:
+            bound = _time(one.line.plan.bound_s, unit)
+            claim = f"scheduler {one.choice.name!r} claims that no plan takes less than {bound}"
+            say(f"{claim}: a plan here does, and its bound is left out")
 
 
 # -- printing --------------------------------------------------------------------------------

@@ -19,6 +19,8 @@ from graphsched.simulator.model import switched
 from graphsched.timeline import Timeline
 from graphsched.workload import Workload
 
+ROUNDING = 1.0 + 1e-9  # what a makespan may fall below a bound by adding up in another order
+
 
 @dataclass(frozen=True, eq=False)
 class Job:
@@ -111,6 +113,20 @@ def _timeline(job: Job, choice: Choice, limit_s: float) -> Timeline:
     with tried_by(WITHOUT_DISPATCH):  # as `predict` below, or what is best by simulation were not the shortest here
         plan = schedule(job.work, job.platform, job.costs, **asked)
     return predict(plan, model=WITHOUT_DISPATCH)
+
+
+def disproved(found: Sequence[Scheduled]) -> list[Scheduled]:
+    """Those whose schedulers claim that every plan takes longer than one that was found."""
+    best = best_of(found)
+    if best is None or best.makespan is None:
+        return []
+    most = best.makespan * ROUNDING
+    return [one for one in found if one.line is not None and (one.line.plan.bound_s or 0.0) > most]
+
+
+def without_bound(one: Scheduled) -> Scheduled:
+    """What came of a scheduler whose claim is disproved."""
+    return one if one.line is None else replace(one, line=replace(one.line, plan=replace(one.line.plan, bound_s=None)))
 
 
 def bounds_of(job: Job, found: Sequence[Scheduled]) -> dict[str, float]:

@@ -167,6 +167,29 @@ def test_one_that_fails_hides_no_other(call: Call, stg: str, plug_ins: None) -> 
     assert called.err.count("error: ") == 5
 
 
+def test_a_bound_that_a_plan_disproves_is_dropped(call: Call, stg: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither others nor the one that claims it are held against it."""
+    from dataclasses import replace
+
+    from graphsched.schedulers.heft import heft
+
+    def liar(work, platform, costs):
+        return replace(heft(work, platform, costs), bound_s=1e9)
+
+    def modest(work, platform, costs):
+        return replace(heft(work, platform, costs), bound_s=4.5)
+
+    monkeypatch.setattr(registry, "_REGISTERED", registry._REGISTERED | {"liar": liar, "modest": modest})
+    called = call("schedule", stg, "--processors", 2, "--scheduler", "liar,heft,modest", "--out", "g.svg", "--json")
+    assert called.code == 0
+    assert "1000000000" not in Path("g-1-liar.svg").read_text()
+    assert called.json["lower_bound"] == called.json["bounds"]["proven by modest"] == 4.5
+    assert "proven by liar" not in called.json["bounds"]
+    assert [row["lower_bound"] for row in called.json["schedules"]] == [4.5] * 3
+    assert "scheduler 'liar' claims that no plan takes less than 1000000000: a plan here does" in called.err
+    assert "modest" not in called.err.replace("g-3-modest.svg", "")
+
+
 def test_where_all_fail_figures_are_null(call: Call, stg: str) -> None:
     called = call("schedule", stg, "--processors", 2, "--scheduler", "hefd", "--json")
     assert called.code == 2
