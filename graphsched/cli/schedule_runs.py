@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graphsched.cli.interrupts import check_interrupted
-from graphsched.cli.scheduler_words import Choice
+from graphsched.cli.scheduler_words import Choice, check_choice
 from graphsched.costs import Costs
 from graphsched.errors import GraphschedError
 from graphsched.formats.graph_files import GraphFile
@@ -109,6 +109,7 @@ def _timeline(job: Job, choice: Choice, limit_s: float) -> Timeline:
     from graphsched.schedulers import schedule
     from graphsched.simulator import predict
 
+    check_choice(choice)  # `schedule` takes arguments of its own, which are no options
     asked = {"scheduler": choice.name, "time_limit_s": limit_s, **choice.options}
     with tried_by(WITHOUT_DISPATCH):  # as `predict` below, or what is best by simulation were not the shortest here
         plan = schedule(job.work, job.platform, job.costs, **asked)

@@ -190,6 +190,18 @@ def test_a_bound_that_a_plan_disproves_is_dropped(call: Call, stg: str, monkeypa
     assert "modest" not in called.err.replace("g-3-modest.svg", "")
 
 
+def test_options_are_those_of_the_scheduler_only(call: Call, stg: str) -> None:
+    """Not what else `schedule` takes."""
+    called = call("schedule", stg, "--processors", 2, "--scheduler", "heft scheduler=cpop,heft work=3,heft", "--json")
+    assert called.code == 2
+    errors = {row["scheduler"]: row.get("error") for row in called.json["schedules"]}
+    assert errors["heft"] is None
+    for option in ("scheduler=cpop", "work=3"):
+        error = errors[f"heft {option}"]
+        assert error is not None
+        assert f"has no option {option.partition('=')[0]!r}" in error
+
+
 def test_where_all_fail_figures_are_null(call: Call, stg: str) -> None:
     called = call("schedule", stg, "--processors", 2, "--scheduler", "hefd", "--json")
     assert called.code == 2
