@@ -105,9 +105,14 @@ class GraphFile:
 
     @cached_property
     def work(self) -> Workload:
-        """The workload, without code."""
+        """The workload, without code.
+
+        Raises:
+            WorkloadError: A value has two sizes, or one too large to count with; names the file.
+        """
         name = self.path.name.partition(".")[0] or "graph"
-        return self.content if isinstance(self.content, Workload) else workload_of(self.content, name)
+        with _named_in_errors(self.path):
+            return self.content if isinstance(self.content, Workload) else workload_of(self.content, name)
 
 
 def open_graph(path: str | Path, format: str | None = None) -> GraphFile:

@@ -13,7 +13,7 @@ from typing import Any
 
 import networkx as nx
 
-from graphsched.errors import CostError
+from graphsched.errors import CostError, WorkloadError
 from graphsched.formats.graph_checks import check_graph
 from graphsched.formats.plain_names import plain_names
 from graphsched.workload import Task, Workload
@@ -46,6 +46,7 @@ def workload_of(graph: nx.DiGraph, name: str = "graph") -> Workload:
 
     Raises:
         GraphschedError: See `check_graph`.
+        WorkloadError: A value has two sizes.
 
     Example:
         >>> graph = nx.DiGraph()
@@ -108,13 +109,15 @@ class _Entries:
     def _input(self, key: str, nbytes: int) -> str:
         if key not in self._given:
             self._given[key] = self._free(key, "input"), nbytes
+        _check_same(f"input {key!r}", self._given[key][1], nbytes)
         return self._given[key][0]
 
     def _outputs(self, node: Any) -> list[dict[str, Any]]:
         """What a task passes to any successor, each value once."""
         sizes: dict[Any, int] = {}
         for after in self._graph.succ[node]:
-            sizes |= passes(self._graph, node, after)
+            for key, nbytes in passes(self._graph, node, after).items():
+                _check_same(f"value {key!r} of task {node!r}", sizes.setdefault(key, nbytes), nbytes)
         alone = len(sizes) == 1
         self._made[node] = {}
         for key in sizes:
@@ -131,6 +134,13 @@ class _Entries:
         found = next(name for name in names if name not in self._taken)
         self._taken.add(found)
         return found
+
+
+def _check_same(what: str, first: int, other: int) -> None:
+    if first != other:
+        raise WorkloadError(
+            f"{what} has {first} bytes for one task and {other} for another: give it one size, or two names"
+        )
 
 
 def passes(graph: nx.DiGraph, source: Any, target: Any) -> dict[Any, int]:

@@ -11,7 +11,7 @@ import networkx as nx
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from graphsched.errors import CostError, CycleError, FileFormatError, GraphschedError, OutputError
+from graphsched.errors import CostError, CycleError, FileFormatError, GraphschedError, OutputError, WorkloadError
 from graphsched.formats.graph_files import (
     FORMATS,
     format_to_write,
@@ -171,6 +171,17 @@ def test_a_missing_duration_of_our_own_file_is_named_with_it(tmp_path: Path) -> 
     assert found.work["b"].duration_s is None
     with pytest.raises(CostError, match=r"g\.json: task 'b' has no duration"):
         _ = found.graph
+
+
+def test_a_value_of_two_sizes_is_named_with_its_file(tmp_path: Path) -> None:
+    """On processors that are alike, bytes do not count, and the graph is read."""
+    graph = nx.DiGraph()
+    graph.add_nodes_from("abc", duration_s=1.0)
+    graph.add_edges_from([("a", "b", {"values": {"v": 8}}), ("a", "c", {"values": {"v": 9}})])
+    (tmp_path / "g.json").write_text(json.dumps(nx.node_link_data(graph, edges="edges")))
+    assert len(read_graph(tmp_path / "g.json")) == 3
+    with pytest.raises(WorkloadError, match=r"g\.json: value 'v' of task 'a' has 8 bytes"):
+        read_workload(tmp_path / "g.json")
 
 
 def test_circles_and_missing_times_keep_their_own_errors(tmp_path: Path) -> None:

@@ -38,6 +38,30 @@ def test_a_value_that_several_read_is_one() -> None:
     assert [read.value.name for name in "bc" for read in work[name].reads] == ["v", "v"]
 
 
+def test_a_value_of_two_sizes_is_refused() -> None:
+    """a ─v─▶ b, c, of 8 and of 9 bytes; then an input x of both."""
+    graph = nx.DiGraph()
+    graph.add_nodes_from("abc", duration_s=1.0)
+    graph.add_edge("a", "b", values={"v": 8})
+    graph.add_edge("a", "c", values={"v": 9})
+    with pytest.raises(WorkloadError, match=r"value 'v' of task 'a' has 8 bytes .* 9 for another"):
+        workload_of(graph)
+    graph = nx.DiGraph()
+    graph.add_node("a", duration_s=1.0, inputs={"x": 8})
+    graph.add_node("b", duration_s=1.0, inputs={"x": 9})
+    with pytest.raises(WorkloadError, match=r"input 'x' has 8 bytes .* 9 for another"):
+        workload_of(graph)
+
+
+def test_values_of_two_tasks_may_have_one_name() -> None:
+    """a ─v─▶ b ─v─▶ c: two values, of 8 and of 9 bytes."""
+    graph = nx.DiGraph()
+    graph.add_nodes_from("abc", duration_s=1.0)
+    graph.add_edge("a", "b", values={"v": 8})
+    graph.add_edge("b", "c", values={"v": 9})
+    assert {value.name: value.nbytes for value in workload_of(graph).values.values()} == {"v": 8, "v.b": 9}
+
+
 def test_edges_of_unnamed_bytes_are_values_of_their_own() -> None:
     work = workload_of(diamond())
     assert {value.name: value.nbytes for value in work.values.values()} == {"a.0": 8, "a.1": 8, "c": 4}
