@@ -14,6 +14,7 @@ from graphsched.errors import FileFormatError
 from graphsched.formats.chakra import looks_like_chakra
 
 _SPACE = re.compile(r"\s*")
+_TRACE = b'"traceEvents"'
 
 
 def suffix_of(path: Path) -> str:
@@ -31,16 +32,28 @@ def read_contents(path: Path, kind: Literal["text", "json"]) -> Any:
     """The text of a file, or the object in it; a list of the objects, where several stand one after another.
 
     Raises:
-        FileFormatError: It cannot be read, or is truncated.
+        FileFormatError: It cannot be read, is truncated, or is no text in UTF-8.
     """
     try:
         content = path.read_bytes()
-        text = (gzip.decompress(content) if path.suffix.lower() == ".gz" else content).decode(errors="replace")
+        content = gzip.decompress(content) if path.suffix.lower() == ".gz" else content
     except OSError as error:  # also what gzip raises
         raise FileFormatError(f"cannot read {path}: {error.strerror or error}") from error
     except (EOFError, zlib.error) as error:
         raise FileFormatError(f"{path} is no complete compressed file: {error}") from error
-    return text if kind == "text" else _json(path, text)
+    if kind == "text":
+        return _text(path, content)
+    return _json(path, _text(path, content, broken_names=_TRACE in content))
+
+
+def _text(path: Path, content: bytes, *, broken_names: bool = False) -> str:
+    """`content` as text; names of kernels in traces may be broken."""
+    try:
+        return content.decode("utf-8", errors="replace" if broken_names else "strict")
+    except UnicodeDecodeError as error:
+        raise FileFormatError(
+            f"{path} is no text in UTF-8 ({error.reason} at byte {error.start}): save it as UTF-8"
+        ) from error
 
 
 def _json(path: Path, text: str) -> Any:

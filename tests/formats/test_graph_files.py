@@ -145,6 +145,24 @@ def test_files_that_are_not_there_or_broken(tmp_path: Path) -> None:
         open_graph(tmp_path / "h.json.gz")
 
 
+@pytest.mark.parametrize("name", ["g.dot", "g.json"])
+def test_text_that_is_not_utf_8_is_refused(tmp_path: Path, name: str) -> None:
+    """Names that differ in broken letters only would be one."""
+    text = (
+        "digraph { node [cost=1] é -> è }" if name == "g.dot" else '{"nodes": [{"id": "é"}, {"id": "è"}], "edges": []}'
+    )
+    content = text.encode("latin-1")
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(FileFormatError, match=rf"{name} is no text in UTF-8 \(.* at byte {content.index(0xE9)}\)"):
+        open_graph(tmp_path / name)
+
+
+def test_names_in_traces_may_be_broken(tmp_path: Path) -> None:
+    text = json.dumps(trace(*TWO)).replace('"name": "a"', '"name": "é"')
+    (tmp_path / "g.json").write_bytes(text.encode("latin-1"))
+    assert [name for name in read_graph(tmp_path / "g.json") if "\ufffd" in name] == ["\ufffd.2"]
+
+
 def test_durations_of_our_own_files_are_checked(tmp_path: Path) -> None:
     data = workload_of(diamond()).to_dict()
     data["tasks"][1]["duration_s"] = -1.0
