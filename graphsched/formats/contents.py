@@ -47,9 +47,9 @@ def read_contents(path: Path, kind: Literal["text", "json"]) -> Any:
 
 
 def _text(path: Path, content: bytes, *, broken_names: bool = False) -> str:
-    """`content` as text; names of kernels in traces may be broken."""
+    """`content` as text, without a byte order mark; names of kernels in traces may be broken."""
     try:
-        return content.decode("utf-8", errors="replace" if broken_names else "strict")
+        return content.decode("utf-8-sig", errors="replace" if broken_names else "strict")
     except UnicodeDecodeError as error:
         raise FileFormatError(
             f"{path} is no text in UTF-8 ({error.reason} at byte {error.start}): save it as UTF-8"

@@ -24,6 +24,7 @@ import networkx as nx
 from graphsched.costs import check_seconds
 from graphsched.errors import CycleError, FileFormatError, WorkloadError
 from graphsched.files import write_text
+from graphsched.formats.contents import read_contents
 
 SHOWN = 40  # characters of a wrong entry that an error quotes
 
@@ -107,12 +108,7 @@ def write_stg(graph: nx.DiGraph, path: str | Path) -> None:
 
 def _lines(path: Path) -> Iterator[tuple[str, str]]:
     """Lines that are neither empty nor comments, each with where it stands."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise FileFormatError(f"cannot read {path}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise FileFormatError(f"{path} is no text, so no STG file: {error.reason} at byte {error.start}") from error
+    text: str = read_contents(path, "text")
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.lstrip().startswith("#"):
             yield f"{path}, line {number}", line

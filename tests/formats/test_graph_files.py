@@ -157,6 +157,16 @@ def test_text_that_is_not_utf_8_is_refused(tmp_path: Path, name: str) -> None:
         open_graph(tmp_path / name)
 
 
+@pytest.mark.parametrize("name", ["g.stg", "g.stg.gz", "g.dot", "g.dot.gz", "g.json", "g.json.gz"])
+def test_files_may_be_compressed_and_begin_with_a_byte_order_mark(tmp_path: Path, name: str) -> None:
+    """As editors on Windows save them."""
+    form = name.split(".")[1]
+    write_graph(diamond(), tmp_path / "plain", form)
+    content = b"\xef\xbb\xbf" + (tmp_path / "plain").read_bytes()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    assert figures(read_graph(tmp_path / name)) == figures(read_graph(tmp_path / "plain", form))
+
+
 def test_names_in_traces_may_be_broken(tmp_path: Path) -> None:
     text = json.dumps(trace(*TWO)).replace('"name": "a"', '"name": "é"')
     (tmp_path / "g.json").write_bytes(text.encode("latin-1"))
