@@ -54,6 +54,20 @@ def check_duration(task: Any, given: Any) -> None:
         _check_number(given, f"duration of task {task!r}")
 
 
+def check_one_duration(graph: nx.DiGraph, format: str) -> None:
+    """Make sure that each task takes the same time on every device, as in a `format` that holds one duration a task.
+
+    Raises:
+        CostError: One has durations by device.
+    """
+    for node, given in graph.nodes(data="duration_s"):
+        if isinstance(given, Mapping):
+            raise CostError(
+                f"task {node!r} has durations by device, and {format} holds one a task: give one, or choose the format "
+                "json or node-link"
+            )
+
+
 def _check_number(given: Any, what: str) -> None:
     """Make sure that it is a number as it stands: text is none, even if it reads like one."""
     if isinstance(given, (bool, str)):

@@ -24,7 +24,7 @@ from graphsched.formats.chakra import chakra_graph
 from graphsched.formats.contents import json_kind, read_contents, suffix_of
 from graphsched.formats.dot import to_dot
 from graphsched.formats.dot_graph import dot_graph
-from graphsched.formats.graph_checks import check_graph
+from graphsched.formats.graph_checks import check_graph, check_one_duration
 from graphsched.formats.kineto_graph import kineto_graph
 from graphsched.formats.node_link import node_link_graph, node_link_text
 from graphsched.formats.own_json import own_text, own_workload
@@ -60,7 +60,9 @@ def _writer(text: Callable[[Workload], str]) -> Callable[[Workload, Path], None]
 
 
 def _dot_text(work: Workload) -> str:
-    return to_dot(workload_of(graph_of(work), work.name))  # in which copies and barriers have times too
+    graph = graph_of(work)
+    check_one_duration(graph, "DOT")
+    return to_dot(workload_of(graph, work.name))  # in which copies and barriers have times too
 
 
 def _write_stg(work: Workload, path: Path) -> None:

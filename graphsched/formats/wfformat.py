@@ -21,8 +21,9 @@ from typing import Any, TypeVar
 
 import networkx as nx
 
-from graphsched.errors import CostError, FileFormatError
+from graphsched.errors import FileFormatError
 from graphsched.formats.entries import entry, listed, texts, whole_bytes
+from graphsched.formats.graph_checks import check_one_duration
 from graphsched.formats.plain_graphs import graph_of, passes
 from graphsched.workload import Workload
 
@@ -179,9 +180,7 @@ def wfformat_text(work: Workload) -> str:
         CostError: A task has no duration, or one by device.
     """
     graph = graph_of(work)
-    for node, seconds in graph.nodes(data="duration_s"):
-        if isinstance(seconds, Mapping):
-            raise CostError(f"task {node!r} has durations by device, and WfFormat has one runtime a task: give one")
+    check_one_duration(graph, "WfFormat")
     tasks = _ids({node: node for node in graph})
     files: dict[_File, int] = {}
     for source, target in graph.edges:

@@ -201,6 +201,16 @@ def test_a_missing_duration_of_our_own_file_is_named_with_it(tmp_path: Path) -> 
         _ = found.graph
 
 
+@pytest.mark.parametrize("form", ["dot", "wfformat", "stg"])
+def test_formats_of_one_duration_a_task_refuse_durations_by_device(tmp_path: Path, form: str) -> None:
+    """Nothing is written."""
+    graph = diamond()
+    graph.nodes["c"]["duration_s"] = {"cpu": 2.0, "cuda": 1.0}
+    with pytest.raises(CostError, match="'c'"):
+        write_graph(graph, tmp_path / "g", form)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_value_of_two_sizes_is_named_with_its_file(tmp_path: Path) -> None:
     """On processors that are alike, bytes do not count, and the graph is read."""
     graph = nx.DiGraph()
