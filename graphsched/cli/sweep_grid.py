@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,7 +102,7 @@ def _combinations(found: Experiment, params: Sequence[str] | None) -> Iterator[d
     """Values of all parameters, for each combination of those given; a parameter of several values has ``;`` between.
 
     Raises:
-        ExperimentError: A parameter does not exist, or a value is of the wrong type.
+        ExperimentError: A parameter does not exist, or a value is of the wrong type, or no finite number.
     """
     given = read_params(params)
     found.values(**dict.fromkeys(set(given) - {p.name for p in found.parameters}, ""))  # names those that are not
@@ -114,7 +115,17 @@ def _combinations(found: Experiment, params: Sequence[str] | None) -> Iterator[d
         if not each:
             raise ExperimentError(f"parameter {name!r} has no value: as in -p {name}=1,2,4")
     for chosen in itertools.product(*parts.values()):
-        yield found.values(**dict(zip(parts, chosen, strict=True)))
+        values = found.values(**dict(zip(parts, chosen, strict=True)))
+        for name, value in values.items():
+            _check_finite(name, value)
+        yield values
+
+
+def _check_finite(name: str, value: Any) -> None:
+    """Neither tables nor JSON hold other numbers, and none of them equals itself or can be drawn."""
+    for item in value if isinstance(value, (tuple, list)) else (value,):
+        if isinstance(item, float) and not math.isfinite(item):
+            raise ExperimentError(f"parameter {name!r} is {value_text(value)}: finite numbers are needed in a sweep")
 
 
 def _key(*rests_on: Any) -> str:

@@ -22,7 +22,8 @@ import networkx as nx
 import graphsched as gs
 
 @gs.experiment()
-def chains(platform, size: int = 2, lanes: tuple[int, ...] = (1,), name: str = "x", fail: bool = False):
+def chains(platform, size: int = 2, lanes: tuple[int, ...] = (1,), name: str = "x", fail: bool = False,
+           rate: float = 1.0, rates: tuple[float, ...] = ()):
     """Chains of tasks side by side."""
     print("building")
     with open("built.txt", "a") as log:
@@ -202,6 +203,8 @@ WRONG: Sequence[tuple[tuple[object, ...], str]] = [
     (("-p", "sizes=1"), "no parameter 'sizes'"),
     (("-p", "size=1,x"), "a whole number is needed"),
     (("-p", "size="), "no value"),
+    (("-p", "rate=nan,1"), "parameter 'rate' is nan: finite numbers are needed"),
+    (("-p", "rates=1;2,inf"), "parameter 'rates' is 2.0,inf: finite numbers are needed"),
     (("-p", "size"), "NAME=VALUE"),
     (("-p", "size=1", "-p", "size=2"), "given twice"),
     (("--scheduler", "heft,hefd"), "did you mean 'heft'"),
