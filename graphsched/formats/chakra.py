@@ -118,8 +118,8 @@ def _seconds(row: Mapping[str, Any]) -> float:
     given = row.get(_DURATION, 0)
     try:
         micros = float(given)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         micros = -1.0
     if isinstance(given, bool) or not 0 <= micros < float("inf"):
-        raise CostError(f"{_DURATION} of node {row.get('id')} is {given!r}: a number, 0 or more, is needed")
+        raise CostError(f"{_DURATION} of node {row.get('id')} is {reprlib.repr(given)}: a number, 0 or more, is needed")
     return micros / 1e6
