@@ -7,6 +7,7 @@ import reprlib
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
+from graphsched.costs import MOST
 from graphsched.errors import FileFormatError
 
 Kind = TypeVar("Kind")
@@ -122,15 +123,15 @@ def texts(row: Mapping[str, Any], key: str, where: str) -> list[str]:
 
 
 def whole_bytes(row: Mapping[str, Any], keys: Sequence[str], where: str) -> int:
-    """The first of `keys` that `row` has: a whole number of bytes, 0 or more.
+    """The first of `keys` that `row` has: a whole number of bytes from 0 to 2**53.
 
     Raises:
         FileFormatError: There is none, or it is something else.
     """
     given = next((row[key] for key in keys if key in row), None)
     is_whole = isinstance(given, int) or (isinstance(given, float) and given.is_integer())
-    if given is None or isinstance(given, bool) or not is_whole or given < 0:
+    if given is None or isinstance(given, bool) or not is_whole or not 0 <= given <= MOST:
         raise FileFormatError(
-            f"{keys[0]!r} of {where} is {reprlib.repr(given)}: a whole number of bytes, 0 or more, is needed"
+            f"{keys[0]!r} of {where} is {reprlib.repr(given)}: a whole number of bytes from 0 to 2**53 is needed"
         )
     return int(given)

@@ -8,7 +8,7 @@ from typing import Any
 
 import networkx as nx
 
-from graphsched.costs import check_seconds
+from graphsched.costs import MOST, check_seconds
 from graphsched.errors import CostError, CycleError, WorkloadError
 
 SHOWN = 12  # tasks of a circle that an error names
@@ -108,13 +108,13 @@ def check_bytes(given: Any, what: str) -> int:
     """Bytes as a whole number.
 
     Raises:
-        WorkloadError: They are none: negative, broken or no number.
+        WorkloadError: They are none: negative, broken, no number, or too large to count with.
 
     Example:
         >>> check_bytes(2e3, "nbytes")
         2000
     """
     whole = isinstance(given, int) or (isinstance(given, float) and given.is_integer())
-    if isinstance(given, bool) or not whole or given < 0:
-        raise WorkloadError(f"{what} is {given!r}: a whole number of bytes, 0 or more, is needed")
+    if isinstance(given, bool) or not whole or not 0 <= given <= MOST:
+        raise WorkloadError(f"{what} is {reprlib.repr(given)}: a whole number of bytes from 0 to 2**53 is needed")
     return int(given)

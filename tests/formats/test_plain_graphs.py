@@ -122,7 +122,10 @@ def test_durations_that_add_up_to_a_large_time_are_not_refused() -> None:
 
 @pytest.mark.parametrize(
     ("where", "given"),
-    [("nbytes", -1), ("nbytes", 1.5), ("nbytes", "8"), ("values", {"v": -1}), ("values", {"v": None})],
+    [
+        *(("nbytes", -1), ("nbytes", 1.5), ("nbytes", "8"), ("nbytes", 2**53 + 2)),
+        *(("values", {"v": -1}), ("values", {"v": None}), ("values", {"v": 2**60})),
+    ],
 )
 def test_bytes_that_are_none_are_named_with_their_edge(where: str, given: object) -> None:
     graph = diamond()
