@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 import traceback
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -14,6 +15,7 @@ from graphsched.plan import Lane, Placement, Plan, build_plan
 from graphsched.platform import Platform
 from graphsched.schedulers.asking.lending import lent, was_changed
 from graphsched.schedulers.asking.stand_ins import with_stand_ins, without_stand_ins
+from graphsched.schedulers.asking.watchdog import EndedError
 from graphsched.schedulers.placing.lanes import Copies
 from graphsched.schedulers.registry import Scheduler, of_others, takes_mode
 from graphsched.workload import Workload
@@ -54,7 +56,9 @@ def answer_of(
         changed = shown is not asked and was_changed(shown, asked)
     except (GraphschedError, MemoryError):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        if not _is_failure(error, function):
+            raise
         where = traceback.extract_tb(error.__traceback__)[-1]
         raise ScheduleError(
             f"scheduler {name!r} failed: {type(error).__name__}: {error} ({where.filename}:{where.lineno}, in "
@@ -66,6 +70,15 @@ def answer_of(
             "(work.graph.copy()), or take another"
         )
     return without_stand_ins(check_answer(name, answer, asked), work)
+
+
+def _is_failure(error: BaseException, function: Scheduler) -> bool:
+    """Whether a scheduler failed; else it was ended by its time limit, or by Ctrl-C (which the main thread gets)."""
+    if isinstance(error, (Exception, SystemExit)):
+        return True
+    on_main = threading.current_thread() is threading.main_thread()
+    ended = isinstance(error, EndedError) or (isinstance(error, KeyboardInterrupt) and on_main)
+    return of_others(function) and not ended
 
 
 def plan_of(

@@ -64,7 +64,7 @@ def within(limit_s: float | None, name: str, call: Callable[[], Result]) -> Resu
     return work.result()
 
 
-class _EndedError(BaseException):
+class EndedError(BaseException):
     """Raised in the thread of a scheduler whose time is over; no `except Exception` catches it."""
 
 
@@ -88,7 +88,7 @@ class _Work(Generic[Result]):
             with self._deciding:
                 self._over.set()
             time.sleep(0)  # what was sent before that arrives by now, and not in Python's own code behind
-        except _EndedError:
+        except EndedError:
             pass
 
     def _ask(self) -> None:
@@ -112,7 +112,7 @@ class _Work(Generic[Result]):
         """End the call if it is not over; whether it was not. One whose own time is over meanwhile ends it too."""
         try:
             return self._end()
-        except _EndedError:
+        except EndedError:
             self._end()
             raise
 
@@ -124,7 +124,7 @@ class _Work(Generic[Result]):
             over = self._over.is_set()
             if not over:
                 ident = ctypes.c_ulong(self.thread.ident)
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(_EndedError))
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ident, ctypes.py_object(EndedError))
         self.thread.join(GRACE_S)
         return not over
 

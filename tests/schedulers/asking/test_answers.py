@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -112,6 +113,31 @@ def test_what_a_scheduler_raises() -> None:
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     with pytest.raises(CostError, match=r"^a cost is missing$"):
         schedule(WORK, machine(1), scheduler="refuses")
+
+
+@pytest.mark.parametrize("limit_s", [None, 60.0])
+def test_what_no_exception_is_fails_its_scheduler_only(limit_s: float | None) -> None:
+    """Frameworks raise such things to end their own loops."""
+
+    def cancels(work: object, platform: object, costs: object) -> Placement:
+        raise asyncio.CancelledError("over")
+
+    register("cancels")(cancels)
+    with pytest.raises(ScheduleError, match=r"scheduler 'cancels' failed: CancelledError: over \("):
+        schedule(WORK, machine(1), scheduler="cancels", time_limit_s=limit_s)
+
+
+def test_an_interrupt_is_the_users_on_the_main_thread_only() -> None:
+    """Ctrl-C arrives there; on the thread of a scheduler with a time limit the scheduler made it up."""
+
+    def interrupts(work: object, platform: object, costs: object) -> Placement:
+        raise KeyboardInterrupt
+
+    register("interrupts")(interrupts)
+    with pytest.raises(KeyboardInterrupt):
+        schedule(WORK, machine(1), scheduler="interrupts")
+    with pytest.raises(ScheduleError, match="scheduler 'interrupts' failed: KeyboardInterrupt"):
+        schedule(WORK, machine(1), scheduler="interrupts", time_limit_s=60.0)
 
 
 def test_the_note_stands_behind_the_name() -> None:
