@@ -8,13 +8,13 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from graphsched.cases import Experiment
 from graphsched.cli.output import value_text
 from graphsched.cli.request import platform_to_predict, read_modes, read_params
 from graphsched.cli.scheduler_words import Choice, check_choice, read_choices
+from graphsched.cli.sweep_code import code_digest
 from graphsched.costs import Costs
 from graphsched.errors import ExperimentError
 from graphsched.platform import Platform
@@ -86,14 +86,14 @@ def make_grid(
     names = dict.fromkeys(part.strip() for text in platforms for part in text.split(","))
     named: list[str | None] = [*names] or [None]
     on = {platform: platform_to_predict(platform) for platform in named}
-    code = _code_digest(found.path)
+    code = {str(choice): code_digest(found.path, choice) for choice in choices}
     swept = tuple(key for key in values[0] if len({json.dumps(each[key]) for each in values}) > 1)
     points = []
     for platform, each, mode, choice in itertools.product(named, values, read_modes(modes), choices):
         there, costs = on[platform]
         words = [there.name, mode, *([] if choice is None else [str(choice)])]
         label = " ".join([*words, *(f"{key}={value_text(each[key])}" for key in swept)])
-        key = _key(found.name, each, there, costs, mode, words[2:], code)
+        key = _key(found.name, each, there, costs, mode, words[2:], code[str(choice)])
         points.append(Point(name, each, platform, there.name, mode, choice, label, key, time_limit_s))
     return Grid(found, swept, tuple({point.key: point for point in points}.values()))
 
@@ -135,15 +135,3 @@ def _key(*rests_on: Any) -> str:
         for each in rests_on
     ]
     return hashlib.sha256(json.dumps(plain, default=str).encode()).hexdigest()[:24]
-
-
-def _code_digest(path: Path | None) -> str:
-    """Hash of this package and of the files beside the experiment: figures rest on both."""
-    import graphsched
-
-    files = sorted(Path(graphsched.__file__).parent.rglob("*.py"))
-    files += sorted(path.parent.glob("*.py")) if path is not None else []
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(file.read_bytes())
-    return digest.hexdigest()

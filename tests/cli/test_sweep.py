@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from graphsched.cli import sweep_points, sweep_table
 from graphsched.cli.sweep_points import compute_point
+from graphsched.costs import Costs
 from graphsched.plan import Placement
 from graphsched.platform import Platform
 from graphsched.schedulers import registry
+from graphsched.schedulers.heft import heft
+from graphsched.workload import Workload
 from tests.cli.conftest import Call
 
 EXPERIMENT = '''
@@ -106,6 +111,49 @@ def test_a_changed_experiment_or_platform_is_computed_again(call: Call, chains: 
     Path("experiments/chains.py").write_text(EXPERIMENT + "# changed\n")
     call("sweep", "chains", *ONE, "--out", "s.csv")
     assert Path("built.txt").read_text() == "2 2 2 "
+
+
+@pytest.mark.parametrize("file", ["experiments/more/parts.py", "models/net.py", "models/parts/layer.py"])
+def test_changed_code_that_an_experiment_imports_is_computed_again(call: Call, chains: Path, file: str) -> None:
+    """Wherever it may import from; what is no code, or cannot be imported from, does not count."""
+    (chains / "models").mkdir()
+    (chains / "models" / "__init__.py").touch()
+    (chains / file).parent.mkdir(exist_ok=True)
+    (chains / file).write_text("SIZE = 1")
+    call("sweep", "chains", *ONE, "--out", "s.csv")
+    (chains / "experiments" / "not-code").mkdir()
+    for other in ("experiments/not-code/x.py", "models/weights.bin", "beside.py"):
+        (chains / other).write_text("SIZE = 2")
+    assert "1 of 1 points are kept" in call("sweep", "chains", *ONE, "--out", "s.csv").err
+    (chains / file).write_text("SIZE = 2")
+    assert "kept" not in call("sweep", "chains", *ONE, "--out", "s.csv").err
+
+
+@pytest.mark.parametrize("words", [("--scheduler", "mine"), ("--scheduler", "auto schedulers=heft+mine"), ()])
+def test_a_changed_scheduler_of_others_is_computed_again(
+    call: Call, chains: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """Where it may be asked, any file of its package; without --scheduler, cases may ask it."""
+    package = ModuleType("mine")
+    package.__file__ = str(chains / "mine" / "__init__.py")
+    (chains / "mine").mkdir()
+    (chains / "mine" / "__init__.py").touch()
+    (chains / "mine" / "rules.py").write_text("SIZE = 1")
+
+    def mine(work: Workload, platform: Platform, costs: Costs) -> Placement:
+        return heft(work, platform, costs)
+
+    mine.__module__ = "mine"
+    monkeypatch.setitem(sys.modules, "mine", package)
+    monkeypatch.setattr(registry, "_REGISTERED", registry._REGISTERED | {"mine": mine})
+
+    def kept(*asked: str) -> bool:
+        return "1 of 1 points are kept" in call("sweep", "chains", *ONE, *asked, "--out", "s.csv").err
+
+    assert [kept(*words), kept(*words)] == [False, True]
+    assert [kept("--scheduler", "heft"), kept("--scheduler", "heft")] == [False, True]
+    (chains / "mine" / "rules.py").write_text("SIZE = 2")
+    assert [kept(*words), kept("--scheduler", "heft")] == [False, True]
 
 
 def test_a_finished_sweep_can_be_asked_for_again_in_many_processes(call: Call, chains: Path) -> None:
