@@ -118,7 +118,8 @@ def _rows(grid: Grid, folder: Path, processes: int, *, fresh: bool) -> dict[str,
                 rows[point.key] = found
                 report(point.label)
     except KeyboardInterrupt:
-        say(f"{len(rows)} of {len(grid.points)} points are kept in {folder}: the same command goes on with the rest")
+        done = sum(not any(row["error"] for row in found) for found in rows.values())
+        say(f"{done} of {len(grid.points)} points are kept in {folder}: the same command goes on with the rest")
         raise
     return rows
 

@@ -216,6 +216,21 @@ def test_an_interrupted_sweep_goes_on_and_ends_as_if_it_had_not_been(
     assert Path("s.png").read_bytes() == Path("whole.png").read_bytes()
 
 
+def test_points_that_failed_before_an_interrupt_are_not_said_to_be_kept(
+    call: Call, chains: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(point: Any, folder: Path) -> Any:
+        if point.values["size"] == 2 and point.values["fail"]:
+            raise KeyboardInterrupt
+        return compute_point(point, folder)
+
+    monkeypatch.setattr(sweep_points, "compute_point", interrupted)
+    called = call("sweep", "chains", *ONE, "-p", "size=1,2", "-p", "fail=false,true", "--out", "s.csv")
+    assert called.code == 130
+    assert "2 of 4 points are kept in s.points" in called.err
+    assert len(list(Path("s.points").iterdir())) == 2
+
+
 @pytest.mark.slow
 def test_any_number_of_processes_writes_the_same_bytes(call: Call, chains: Path) -> None:
     words = ("sweep", "chains", "--platform", "two.json,one.json", "-p", "size=1,2", "--out")
