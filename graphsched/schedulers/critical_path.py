@@ -10,6 +10,7 @@ from graphsched.platform import Platform
 from graphsched.schedulers.etf import SAME
 from graphsched.schedulers.placing.lanes import Copies
 from graphsched.schedulers.placing.levels import in_grains, levels_below, typical_seconds
+from graphsched.schedulers.placing.priority_list import place_by_priority
 from graphsched.schedulers.placing.ready_list import Ready, place_ready
 from graphsched.schedulers.placing.timetable import Timetable
 from graphsched.schedulers.registry import register
@@ -62,9 +63,12 @@ def critical_path(
         row = int(np.argmax(np.where(now, priorities[ready.tasks], -1)))
         return row, int((ready.start_s[row] + ready.seconds[row]).argmin())
 
-    place_ready(table, choose)
     alike = find_identical(work, platform, costs, table.counts)
-    if alike is not None and len(alike):
+    if alike is None:
+        place_ready(table, choose)
+        return table.placement()
+    place_by_priority(table, priorities.tolist(), SAME)
+    if len(alike):
         start_s = _from_the_end(alike)
         if alike.makespan_s(start_s) * SAME < table.makespan_s:
             return alike.placement(start_s, copies)
