@@ -40,7 +40,7 @@ def run_file(folder: str | Path, experiment: str) -> Path:
 
 
 def find_runs(folders: Iterable[str | Path]) -> list[Path]:
-    """Files of recorded runs in `folders` and below, sorted; a file stands for itself.
+    """Files of recorded runs in `folders` and below, sorted; a file stands for itself, and is there once however named.
 
     Raises:
         FileFormatError: A folder or file does not exist.
@@ -53,7 +53,10 @@ def find_runs(folders: Iterable[str | Path]) -> list[Path]:
             found.append(folder)
         else:
             raise FileFormatError(f"there is no file or folder {folder}: name recorded runs, or a folder of them")
-    return list(dict.fromkeys(found))
+    once: dict[Path, Path] = {}
+    for path in found:
+        once.setdefault(path.resolve(), path)
+    return list(once.values())
 
 
 # -- writing ---------------------------------------------------------------------------------

@@ -400,6 +400,14 @@ def test_runs_are_found_below_folders_but_traces_are_none(tmp_path):
         find_runs([tmp_path / "none"])
 
 
+def test_a_file_named_by_two_spellings_is_found_once_as_it_was_named_first(tmp_path):
+    save_run(run_of(case_of(chain())), tmp_path / "a")
+    save_run(run_of(case_of(chain())), tmp_path / "b")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    first, other = tmp_path / "b" / "exp.json", tmp_path / "a" / "exp.json"
+    assert find_runs([first, tmp_path / "a" / ".." / "b", other, tmp_path / "link"]) == [first, other]
+
+
 def test_reading_a_run_needs_no_torch(tmp_path):
     path = save_run(run_of(case_of(chain())), tmp_path)
     code = f"""
