@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from graphsched.errors import FileFormatError
+
 FIGURES = ("predicted_s", "measured_s", "spread", "reported_s")
 LONGEST_S = 1e9  # thirty years: what lasts longer is no time of a run
+LENGTHS = ("measured_s", "timed_makespan_s")  # what errors of a case with spans are shares of
 MEASURED = ("timed_makespan_s", "clock_uncertainty_s", "call_s", "product_s")
 
 
@@ -36,6 +39,7 @@ def check_case(entry: Mapping[str, Any]) -> None:
     Raises:
         TypeError: One is not.
         KeyError: One is missing.
+        FileFormatError: There are spans of a run that took no time, which no error is a share of.
 
     Example:
         >>> check_case({"label": 5})
@@ -59,6 +63,11 @@ def check_case(entry: Mapping[str, Any]) -> None:
         _check_time(key, entry[key])
     if "spans" in entry and entry["measured_s"] is None:
         raise TypeError("'measured_s' is null, though there are spans")
+    for key in (name for name in LENGTHS if "spans" in entry and entry.get(name) == 0):
+        raise FileFormatError(
+            f"case {entry['label']!r} ({entry['mode']}) has spans, but {key!r} is 0: a time above 0 is needed; "
+            "run the experiment again"
+        )
 
 
 def check_plan(workload: Any, plan: Any, spans: Mapping[str, NDArray[np.float64]]) -> None:

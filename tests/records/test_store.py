@@ -337,6 +337,20 @@ def test_an_entry_of_another_type_is_named(tmp_path, key, value, message):
         load_run(path)
 
 
+@pytest.mark.parametrize("key", ["measured_s", "timed_makespan_s"])
+def test_spans_of_a_run_that_took_no_time_are_refused(tmp_path, key):
+    """t0 → t1 → t2 on one GPU; without spans a time of 0 has no error, and is read."""
+    path = save_run(run_of(case_of(chain())), tmp_path)
+    data = json.loads(path.read_text())
+    data["cases"][0][key] = 0
+    path.write_text(json.dumps(data))
+    with pytest.raises(FileFormatError, match=rf"exp\.json: case 'one GPU' \(eager\) has spans, but {key!r} is 0: "):
+        load_run(path)
+    del data["cases"][0]["spans"]
+    path.write_text(json.dumps(data))
+    assert load_run(path).cases[0].workload is None
+
+
 @pytest.mark.parametrize(("key", "value"), [("environment", [1]), ("parameters", "p"), ("seed", "0"), ("seed", True)])
 def test_what_a_run_was_set_up_with_is_of_its_type(tmp_path, key, value):
     path = save_run(run_of(case_of(chain())), tmp_path)
