@@ -4,7 +4,7 @@
 ``cases``, and the tables ``workloads`` and ``plans`` that cases refer to by digest, so that what several
 cases share is there once. Cases kept from a run with another setup refer to an entry of ``earlier``.
 The columns of a plan with more than 200 actions, its text and its workload are in
-``<experiment>.<digest>.spans.npz``.
+``<experiment>.<digest>.spans.npz``, where the digest is of the file's bytes.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _measured(
         data["product_s"] = case.product_s
     if len(columns.get("start_s", ())) > INLINE_ACTIONS:
         content = _pack(case)
-        name = f"{experiment}.{hashlib.sha256(content).hexdigest()[:12]}.spans.npz"
+        name = f"{experiment}.{_content_hash(content)}.spans.npz"
         spans[name] = content
         return data | {"spans": name}
     workload, plan = _digest(case.workload), _digest(text)
@@ -172,6 +172,11 @@ def _setup_to_dict(setup: Setup) -> dict[str, Any]:
 
 def _digest(thing: Any) -> str:
     return hashlib.sha256(json.dumps(thing, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _content_hash(content: bytes) -> str:
+    """What the name of a file of spans says of what is in it."""
+    return hashlib.sha256(content).hexdigest()[:12]
 
 
 def _dump(data: Mapping[str, Any]) -> str:
@@ -274,11 +279,18 @@ def _yes_or_no(value: Any, name: str) -> bool | None:
 
 def _unpack(path: Path) -> tuple[dict[str, Any], Any, str]:
     try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as packed:
-            columns = {name: packed[name] for name in COLUMNS}
-            texts = [packed[name].tobytes().decode() for name in ("workload", "plan")]
+        content = path.read_bytes()
     except OSError as error:
         raise FileFormatError(f"the spans in {path.name} are missing: {error.strerror or error}") from error
+    if not path.name.endswith(f".{_content_hash(content)}.spans.npz"):
+        raise FileFormatError(
+            f"the spans in {path.name} are others than its name says, their hash is {_content_hash(content)}: take "
+            "the file that was written with the run, or run the experiment again"
+        )
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as packed:
+            columns = {name: packed[name] for name in COLUMNS}
+            texts = [packed[name].tobytes().decode() for name in ("workload", "plan")]
     except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError) as error:
         raise FileFormatError(f"the spans in {path.name} cannot be read: {error}") from error
     return columns, json.loads(texts[0]), texts[1]

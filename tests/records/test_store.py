@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -234,6 +235,31 @@ def test_a_damaged_file_beside_is_named(tmp_path, monkeypatch, damage):
     else:
         np.savez(beside, start_s=np.zeros(3))
     with pytest.raises(FileFormatError, match=beside.name):
+        load_run(path)
+
+
+@pytest.mark.parametrize("damage", ["no archive", "foreign"])
+def test_a_file_beside_that_holds_no_spans_is_named(tmp_path, monkeypatch, damage):
+    """t0 → t1 → t2 on one GPU; the file's name says rightly what is in it."""
+    monkeypatch.setattr(store, "INLINE_ACTIONS", 2)
+    path = save_run(run_of(case_of(chain(3))), tmp_path)
+    (beside,) = tmp_path.glob("*.npz")
+    np.savez(beside, start_s=np.zeros(3))
+    content = beside.read_bytes()[: 100 if damage == "no archive" else None]
+    name = f"exp.{hashlib.sha256(content).hexdigest()[:12]}.spans.npz"
+    (tmp_path / name).write_bytes(content)
+    path.write_text(path.read_text().replace(beside.name, name))
+    with pytest.raises(FileFormatError, match=rf"the spans in {name} cannot be read"):
+        load_run(path)
+
+
+def test_a_file_beside_in_the_place_of_another_is_named(tmp_path, monkeypatch):
+    """t0 → t1 → t2 on one GPU, twice; the spans of the one under the name of the other."""
+    monkeypatch.setattr(store, "INLINE_ACTIONS", 2)
+    path = save_run(run_of(case_of(chain(3)), case_of(chain(3), label="again", measured_s=5.0)), tmp_path)
+    one, other = sorted(tmp_path.glob("*.npz"))
+    one.write_bytes(other.read_bytes())
+    with pytest.raises(FileFormatError, match=rf"{one.name} are others than its name says, their hash is "):
         load_run(path)
 
 
