@@ -13,6 +13,8 @@ Part = TypeVar("Part")
 TEXTS = ("name", "kind", "model", "host", "source", "target", "memory")
 FLAGS = ("blocking",)
 LISTS = ("crosses", "sizes_bytes", "seconds")
+RATES = ("measured_bytes_per_s", "predicted_bytes_per_s")
+PATTERN = ("flows", "fitted", *RATES)
 RETIRED = ("crowded_in", "crowded_out", "item_s")
 """Entries of older files, about what the model had and has no more: dropped on reading."""
 
@@ -86,15 +88,22 @@ def read_name(name: Any) -> str:
 def read_provenance(provenance: Any) -> dict[str, Any]:
     """Where the figures come from: an object; its ``spread``, which intervals rest on, holds fractions.
 
+    Its ``patterns``, if given, are transfers together, with their rates as measured and as predicted, bytes/s.
+
     Raises:
         FileFormatError: It is something else.
-        PlatformError: A spread is negative or not finite.
+        PlatformError: A spread is negative or not finite, or a rate is not above 0.
     """
     spread = provenance.get("spread", {}) if isinstance(provenance, Mapping) else None
     if not isinstance(spread, Mapping):
         raise FileFormatError("not a platform: 'provenance', and 'spread' in it if given, must be objects")
     for name, value in spread.items():
         check_number(value, f"spread of {name!r}")
+    patterns = provenance.get("patterns", ())
+    if not isinstance(patterns, (list, tuple)):
+        raise FileFormatError(f"not a platform: 'patterns' of provenance is {_short(patterns)}: a list is needed")
+    for i, row in enumerate(patterns):
+        _check_pattern(row, f"provenance.patterns[{i}]")
     return dict(provenance)
 
 
@@ -119,6 +128,29 @@ def _check_names(kind: Any, row: Mapping[str, Any], entry: str) -> None:
     for name, needed in known.items():
         if needed and name not in row:
             raise FileFormatError(f"not a platform: {entry} lacks {name!r}: add it")
+
+
+def _check_pattern(row: Any, entry: str) -> None:
+    """Make sure that a pattern tells its flows, whether capacities were fitted on it, and its rates."""
+    if not isinstance(row, Mapping):
+        raise FileFormatError(f"not a platform: {entry} is {_short(row)}: an object is needed")
+    for name in (name for name in PATTERN if name not in row):
+        raise FileFormatError(f"not a platform: {entry} lacks {name!r}: add it, or leave out the pattern")
+    flows = row["flows"]
+    if not isinstance(flows, (list, tuple)) or not flows or not all(map(_is_flow, flows)):
+        raise FileFormatError(
+            f"not a platform: 'flows' of {entry} is {_short(flows)}: a list of pairs of device names is needed"
+        )
+    if not isinstance(row["fitted"], bool):
+        raise FileFormatError(
+            f"not a platform: 'fitted' of {entry} is {_short(row['fitted'])}: true or false is needed"
+        )
+    for name in RATES:
+        check_number(row[name], f"{name} of {entry}", positive=True)
+
+
+def _is_flow(flow: Any) -> bool:
+    return isinstance(flow, (list, tuple)) and len(flow) == 2 and all(isinstance(end, str) for end in flow)
 
 
 def _check_list(value: Any, name: str, entry: str) -> None:

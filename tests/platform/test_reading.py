@@ -68,6 +68,17 @@ BROKEN: list[tuple[Callable[[Data], object], str]] = [
     (put("provenance", "spread", "memory", "small"), "spread of 'memory' is 'small': a finite number"),
     (put("provenance", "spread", "memory", math.inf), "spread of 'memory' is inf: a finite number"),
     (put("provenance", "spread", "memory", -0.1), "spread of 'memory' is -0.1: it must be at least 0"),
+    (put("provenance", "patterns", 5), "'patterns' of provenance is 5: a list is needed"),
+    (put("provenance", "patterns", 0, 5), r"provenance.patterns\[0\] is 5: an object is needed"),
+    (put("provenance", "patterns", 1, {}), r"provenance.patterns\[1\] lacks 'flows': add it, or leave out the pattern"),
+    (put("provenance", "patterns", 0, "flows", [["cpu"]]), r"'flows' of .*\[0\] is \[\['cpu'\]\]: a list of pairs"),
+    (put("provenance", "patterns", 0, "flows", []), r"'flows' of .*\[0\] is \[\]: a list of pairs of device names"),
+    (put("provenance", "patterns", 0, "flows", 0, [1, 2]), r"'flows' of .*\[0\] is \[\[1, 2\].*: a list of pairs"),
+    (put("provenance", "patterns", 0, "fitted", "yes"), r"'fitted' of .*\[0\] is 'yes': true or false is needed"),
+    *(
+        (put("provenance", "patterns", 0, name, 0), rf"{name} of provenance.patterns\[0\] is 0: it must be above 0")
+        for name in ("measured_bytes_per_s", "predicted_bytes_per_s")
+    ),
     (put("costs", 0, "launches", math.nan), "launches is nan: a whole number from 0 to 2..53 is needed"),
     (put("costs", 0, "workspace_bytes", -1), "workspace_bytes is -1: a whole number"),
     (put("costs", 0, "source", "guessed"), "source is 'guessed': one of measured, given, estimated"),
