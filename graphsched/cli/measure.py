@@ -57,8 +57,18 @@ def measure(
         _with_kept_costs(platform).save(out)
         file = out
     files = [file, *(_drawn(platform, pictures) if pictures is not None else ())]
-    show_platform(platform, files, as_json=as_json)
+    show_platform(platform, files, as_json=as_json, notes=_said_notes(platform))
     return 0
+
+
+def _said_notes(platform: Platform) -> tuple[str, ...]:
+    """What a reader must know of where the figures come from, said on stderr; returned for JSON."""
+    from graphsched.cli.origin import platform_notes
+
+    notes = platform_notes(platform)
+    for line in notes:
+        say(f"note: {line}")
+    return notes
 
 
 def _check_options(*, kept: bool, check: bool) -> None:
@@ -181,12 +191,14 @@ def _check(as_json: bool) -> int:
     from graphsched.cli.request import kept_platform
 
     platform = kept_platform()
+    notes = _said_notes(platform)
     gpus = sum(device.kind == "cuda" for device in platform.devices)
     with progress("measuring a sample", check_parts(gpus)) as report:
         rows = check_platform(platform, report=report)
     drifted = [row for row in rows if row.drifted]
     if as_json:
-        print_json({"platform": platform.name, "drifted": bool(drifted), "checked": [asdict(row) for row in rows]})
+        data = {"platform": platform.name, "drifted": bool(drifted), "checked": [asdict(row) for row in rows]}
+        print_json(data | ({"notes": list(notes)} if notes else {}))
         return 0
     print_rows([drift_row(asdict(row)) for row in rows], title=f"{platform.name}: what was kept, measured again")
     if drifted:

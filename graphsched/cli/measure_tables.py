@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from graphsched.platform import Link, Platform
 
 
-def show_platform(platform: Platform, files: Sequence[Path], *, as_json: bool) -> None:
-    """Print what was measured, beside what is nominal, and the names of `files`: the platform's, then pictures."""
+def show_platform(platform: Platform, files: Sequence[Path], *, as_json: bool, notes: Sequence[str] = ()) -> None:
+    """Print what was measured, beside what is nominal, and the names of `files`: the platform's, then pictures.
+
+    JSON has `notes` too, where there are any.
+    """
     from graphsched.calibration import nominal_rows
     from graphsched.calibration.latencies import latency_rows
 
@@ -25,7 +28,7 @@ def show_platform(platform: Platform, files: Sequence[Path], *, as_json: bool) -
         data = {"platform": platform.name, "file": str(files[0]), "pictures": list(map(str, files[1:]))}
         whole = platform.to_dict()
         data |= {key: whole[key] for key in ("devices", "links", "capacities", "dispatch", "cores")}
-        print_json(data | {"nominal": nominal, "times": times})
+        print_json(data | {"nominal": nominal, "times": times} | ({"notes": list(notes)} if notes else {}))
         return
     print_rows(_link_rows(platform), title=f"{platform.name}: transfers, each kind alone")
     print_rows([{"capacity": key, "rate_bytes_per_s": value} for key, value in platform.capacities.items()])

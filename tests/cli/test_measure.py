@@ -8,6 +8,7 @@ import pytest
 
 from graphsched.calibration import kept_costs
 from graphsched.calibration.checking import drift
+from graphsched.calibration.host import host_facts
 from graphsched.calibration.kept import platform_path
 from graphsched.cli import bench_parts
 from graphsched.cli.measure_tables import pattern_rows
@@ -104,6 +105,18 @@ def test_drifted_figures_are_listed_and_are_no_failure(call, here, monkeypatch, 
     assert called.out.splitlines()[-1] == last
     assert "1 TFLOP/s" in called.out
     assert "3 %" in called.out
+
+
+@pytest.mark.parametrize("words", [("--check",), ("--kept",)])
+@pytest.mark.parametrize("versions", ["others", "the same"])
+def test_figures_kept_under_another_version_are_said_to_be(call, here, monkeypatch, words, versions):
+    monkeypatch.setattr("graphsched.calibration.check_platform", lambda platform, report: [])
+    found = host_facts().fingerprint()
+    stored = found | ({"torch": "1.0"} if versions == "others" else {})
+    replace(Platform.load("two.json"), provenance={"fingerprint": stored}).save(platform_path())
+    note = f"figures of another host: torch was 1.0, is {found['torch']}"
+    assert (f"note: {note}\n" in call("measure", *words).err) == (versions == "others")
+    assert call("measure", *words, "--json").json.get("notes") == ([note] if versions == "others" else None)
 
 
 def test_an_interrupted_measurement_writes_nothing(call, here, monkeypatch):
