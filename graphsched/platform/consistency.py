@@ -24,10 +24,15 @@ def check_consistent(platform: Platform) -> None:
 
     Raises:
         PlatformError: A link is faster than a capacity that it crosses or than its own measured points say,
-            or joins a device to itself as if that were two.
+            or joins a device to itself as if that were two; or there is no ``cpu``.
     """
     if platform.fabric is not None:
         check_consistent(platform.fabric.host)
+    elif all(device.name != "cpu" for device in platform.devices):
+        raise PlatformError(
+            f"devices are {', '.join(d.name for d in platform.devices) or 'none'}: 'cpu', the host that values lie on "
+            'at first and that dispatches, is not among them: add {"name": "cpu", "kind": "cpu"}'
+        )
     for link in platform.links:
         if link.source == link.target and link.memory in ("peer", "staged"):
             raise PlatformError(f"link {link} joins {link.source} to itself: make its memory 'local' or leave it out")

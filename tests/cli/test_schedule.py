@@ -89,7 +89,7 @@ def test_bytes_cost_nothing_between_processors_and_take_their_time_on_a_platform
         graph.add_node(name, duration_s=1.0, devices=(device,))
     graph.add_edge("a", "b", nbytes=100)
     write_graph(graph, tmp_path / "pair.json")
-    devices = tuple(Device(f"worker:{k}", "worker", lanes=1) for k in range(2))
+    devices = Device("cpu", "cpu"), *(Device(f"worker:{k}", "worker", lanes=1) for k in range(2))
     links = tuple(Link(f"worker:{a}", f"worker:{b}", "peer", 0.0, 50.0) for a, b in ((0, 1), (1, 0)))
     Platform("two", devices, links).save(tmp_path / "two.json")
     words = ("schedule", tmp_path / "pair.json", "--json")

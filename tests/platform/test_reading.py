@@ -119,6 +119,11 @@ BROKEN: list[tuple[Callable[[Data], object], str]] = [
     (link(0, seconds="abc"), r"'seconds' of links\[0\] is 'abc': a list of numbers is needed"),
     (link(0, crosses=["bus"]), "crosses capacity 'bus', which has no entry: add it"),
     (lambda d: d["capacities"].pop("host/h2d"), "crosses capacity 'host/h2d', which has no entry"),
+    (
+        lambda d: d.update(devices=d["devices"][1:], links=[k for k in d["links"] if k["memory"] == "peer"]),
+        r"devices are cuda:0, cuda:1: 'cpu', .* is not among them: add .\"name\": \"cpu\", \"kind\": \"cpu\".",
+    ),
+    (lambda d: d.update(devices=[], links=[]), "devices are none: 'cpu', .* is not among them"),
     (link(PEER, target="cuda:0"), r"link cuda:0>cuda:0 \(peer\) joins cuda:0 to itself: make its memory 'local'"),
     (
         lambda d: (d["tables"].pop("cuda:0/h2d"), d["capacities"].update({"cuda:0/h2d": 4e10})),
