@@ -1,4 +1,4 @@
-"""Figures of platforms are finite numbers, not negative."""
+"""Figures of platforms are finite numbers, not negative; times end."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import sys
 from typing import Any
 
 from graphsched.errors import PlatformError
+
+LONGEST_S = 1e9
+"""Thirty years: what lasts longer is no time of a platform or run, and sums of such times leave what floats tell."""
 
 
 def check_number(number: Any, what: str, *, positive: bool = False) -> float:
@@ -21,3 +24,21 @@ def check_number(number: Any, what: str, *, positive: bool = False) -> float:
     if number < 0 or (positive and number == 0):
         raise PlatformError(f"{what} is {number!r}: it must be {'above' if positive else 'at least'} 0")
     return float(number)
+
+
+def check_seconds(number: Any, what: str, *, positive: bool = False) -> float:
+    """As `check_number`, for a time: at most `LONGEST_S`.
+
+    Raises:
+        PlatformError: It is not.
+
+    Example:
+        >>> check_seconds(1e308, "dispatch call_s")
+        Traceback (most recent call last):
+        ...
+        graphsched.errors.PlatformError: dispatch call_s is 1e+308: at most 1e+09 s are needed
+    """
+    seconds = check_number(number, what, positive=positive)
+    if seconds > LONGEST_S:
+        raise PlatformError(f"{what} is {reprlib.repr(number)}: at most {LONGEST_S:g} s are needed")
+    return seconds

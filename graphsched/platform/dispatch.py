@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from graphsched.platform.checks import check_number
+from graphsched.platform.checks import check_number, check_seconds
 from graphsched.platform.graph_costs import GraphCosts
 from graphsched.platform.pace import at_pace
 from graphsched.platform.points import Points, between, checked_points
@@ -127,8 +127,10 @@ class Dispatch(GraphCosts):
             if field.name in TABLES:
                 points = checked_points(getattr(self, field.name), field.name, TABLES[field.name])
                 object.__setattr__(self, field.name, points)
+            elif field.name == "queue_depth":
+                check_number(self.queue_depth, "dispatch queue_depth", positive=True)
             else:
-                check_number(getattr(self, field.name), f"dispatch {field.name}", positive=field.name == "queue_depth")
+                check_seconds(getattr(self, field.name), f"dispatch {field.name}")
 
     def change_after_s(self, others: int) -> float:
         """What a call takes longer after calls of `others` other kinds, linear between those measured.

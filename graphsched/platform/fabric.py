@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from graphsched.errors import FileFormatError, PlatformError
 from graphsched.platform.capacity import CapacityTable
-from graphsched.platform.checks import check_number
+from graphsched.platform.checks import check_number, check_seconds
 from graphsched.platform.parts import Device, Link
 
 if TYPE_CHECKING:
@@ -78,8 +78,8 @@ class Fabric:
         for name in COUNTS:
             check_count(getattr(self, name), name)
         check_number(self.nic_bytes_per_s, "nic_bytes_per_s", positive=True)
-        check_number(self.nic_latency_s, "nic_latency_s")
-        check_number(self.switch_latency_s, "switch_latency_s")
+        check_seconds(self.nic_latency_s, "nic_latency_s")
+        check_seconds(self.switch_latency_s, "switch_latency_s")
         for name in RATIOS:
             if check_number(getattr(self, name), name) < 1.0:
                 raise PlatformError(f"{name} is {getattr(self, name)!r}: at least 1 is needed, which shares nothing")

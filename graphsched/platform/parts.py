@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from graphsched.errors import PlatformError
-from graphsched.platform.checks import check_number
+from graphsched.platform.checks import check_number, check_seconds
 
 DeviceKind = Literal["cuda", "worker", "cpu"]
 LinkMemory = Literal["pinned", "pageable", "fresh", "peer", "staged", "local", "network"]
@@ -104,7 +104,7 @@ class Link:
     def __post_init__(self) -> None:
         if self.memory not in get_args(LinkMemory):
             raise PlatformError(f"link {self} has memory {self.memory!r}: one of {', '.join(get_args(LinkMemory))}")
-        check_number(self.latency_s, f"latency_s of link {self}")
+        check_seconds(self.latency_s, f"latency_s of link {self}")
         check_number(self.bandwidth_bytes_per_s, f"bandwidth_bytes_per_s of link {self}", positive=True)
         if len(self.sizes_bytes) != len(self.seconds):
             raise PlatformError(f"link {self}: {len(self.sizes_bytes)} sizes and {len(self.seconds)} times")
@@ -113,7 +113,7 @@ class Link:
         if list(self.sizes_bytes) != sorted(set(self.sizes_bytes)):
             raise PlatformError(f"link {self}: sizes_bytes must ascend, got {self.sizes_bytes}")
         for point in self.seconds:
-            check_number(point, f"seconds of link {self}", positive=True)
+            check_seconds(point, f"seconds of link {self}", positive=True)
 
     def __str__(self) -> str:
         return f"{self.source}>{self.target} ({self.memory})"

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from typing import Any
 
 from graphsched.errors import PlatformError
-from graphsched.platform.checks import check_number
+from graphsched.platform.checks import check_seconds
 
 Points = tuple[tuple[int, float], ...]
 """(number, seconds), ascending."""
@@ -20,7 +20,7 @@ def checked_points(points: Any, name: str, what: str) -> Points:
         PlatformError: They are something else.
     """
     try:
-        found = tuple((number, check_number(seconds, f"dispatch {name}")) for number, seconds in points)
+        found = tuple((number, check_seconds(seconds, f"dispatch {name}")) for number, seconds in points)
     except (TypeError, ValueError) as error:
         shown = reprlib.repr(points)
         raise PlatformError(

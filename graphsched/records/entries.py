@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphsched.errors import FileFormatError
+from graphsched.platform.checks import LONGEST_S
 
 FIGURES = ("predicted_s", "measured_s", "spread", "reported_s")
-LONGEST_S = 1e9  # thirty years: what lasts longer is no time of a run
 LENGTHS = ("measured_s", "timed_makespan_s")  # what errors of a case with spans are shares of
 MEASURED = ("timed_makespan_s", "clock_uncertainty_s", "call_s", "product_s")
 

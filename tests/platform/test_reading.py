@@ -106,6 +106,12 @@ BROKEN: list[tuple[Callable[[Data], object], str]] = [
     (put("dispatch", "queue_depth", 0), "dispatch: dispatch queue_depth is 0"),
     (put("cores", 0), "cores is 0"),
     (put("costs", 0, "device_s", -1.0), "-1"),
+    # longer than anything lasts
+    (link(0, latency_s=1e308), r"links\[0\]: latency_s of link .* is 1e.308: at most 1e.09 s are needed"),
+    (link(0, sizes_bytes=[1], seconds=[2e9]), r"links\[0\]: seconds of link .* is 2000000000.0: at most 1e.09 s"),
+    (put("dispatch", "call_s", 1e308), r"dispatch: dispatch call_s is 1e.308: at most 1e.09 s are needed"),
+    (put("dispatch", "graph_look_s", 1e10), r"dispatch: dispatch graph_look_s is 10000000000.0: at most 1e.09 s"),
+    (put("dispatch", "changes", [[1, 1e308]]), r"dispatch: dispatch changes is 1e.308: at most 1e.09 s are needed"),
     # contradictory
     (lambda d: d["devices"].append(d["devices"][1]), "has two devices 'cuda:0': leave one out"),
     (lambda d: d["links"].append(d["links"][0]), "has two links .*: leave one out"),
