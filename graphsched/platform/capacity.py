@@ -12,6 +12,9 @@ from typing import Any
 from graphsched.errors import FileFormatError, PlatformError
 from graphsched.platform.checks import check_number
 
+SLACK = 0.02
+"""A link may be this much faster than what it crosses: both were measured."""
+
 
 @dataclass(frozen=True, slots=True)
 class CapacityTable:
@@ -78,6 +81,20 @@ class CapacityTable:
             return cls(tuple(map(str, row["by"])), counts, tuple(row["bytes_per_s"]))
         except (TypeError, ValueError) as error:
             raise FileFormatError(f"not a table of a capacity: {error}") from error
+
+
+def rate_alone(
+    crosses: Sequence[str], name: str, capacities: Mapping[str, float], tables: Mapping[str, CapacityTable]
+) -> float:
+    """What a link that crosses `crosses` gets of capacity `name` while no other link is busy, bytes/s.
+
+    Example:
+        >>> table = CapacityTable(("in", "out"), ((1, 2), (0, 1)), (55.0, 50.0, 110.0, 90.0))
+        >>> [rate_alone(crosses, "in", {"in": 110.0}, {"in": table}) for crosses in (("in",), ("out", "in"))]
+        [55.0, 50.0]
+    """
+    table = tables.get(name)
+    return capacities[name] if table is None else table.rate([int(other in crosses) for other in table.by])
 
 
 def _at(numbers: Sequence[int], count: int, rates: Sequence[float]) -> list[float]:

@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from graphsched.errors import PlatformError
+from graphsched.platform.capacity import SLACK, rate_alone
 from graphsched.platform.derived import following
 from graphsched.platform.parts import Link
 
 if TYPE_CHECKING:
     from graphsched.platform.host import Platform
 
-SLACK = 0.02  # a link may be this much faster than what it crosses: both were measured
 POINTS_SLACK = 0.4  # a curve may be this far from latency + bytes / rate at its largest size
 
 
@@ -58,20 +58,12 @@ def reconciled(platform: Platform) -> Platform:
 
 def _check_capacities(platform: Platform, link: Link) -> None:
     for name in link.crosses:
-        rate = _alone(platform, link, name)
+        rate = rate_alone(link.crosses, name, platform.capacities, platform.tables)
         if link.bandwidth_bytes_per_s > rate * (1 + SLACK):
             raise PlatformError(
                 f"bandwidth_bytes_per_s of link {link} is {link.bandwidth_bytes_per_s:.6g}, above the {rate:.6g} of "
                 f"capacity {name!r}, which it crosses: lower the one or raise the other"
             )
-
-
-def _alone(platform: Platform, link: Link, name: str) -> float:
-    """What `link` gets of a capacity while no other link is busy, bytes/s."""
-    table = platform.tables.get(name)
-    if table is None:
-        return platform.capacities[name]
-    return table.rate([int(other in link.crosses) for other in table.by])
 
 
 def _check_points(link: Link) -> None:

@@ -9,12 +9,13 @@ Not modelled: what another bus would change beyond rates: latencies stay unless 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from graphsched.errors import PlatformError
-from graphsched.platform.capacity import CapacityTable
+from graphsched.platform.capacity import SLACK, CapacityTable, rate_alone
 from graphsched.platform.checks import check_number
 from graphsched.platform.dispatch import BLOCKING_BYTES, Dispatch
 from graphsched.platform.links import SHORTEST_S, Ends, new_link, rescaled, staged_link, usual_memory
@@ -70,10 +71,10 @@ def with_link(
         if kind == "peer":
             links.pop((*ends, "staged"), None)
         links[(*ends, kind)] = new
-        for name in new.crosses:
-            capacities[name] = max(capacities[name], new.bandwidth_bytes_per_s)
+        if bandwidth_bytes_per_s is not None:
+            capacities = _raised(platform, capacities, new)
     step = f"{_arrow(source, target, both_ways)} ({kind}){_figures(bandwidth_bytes_per_s, latency_s)}"
-    return derive(platform, step, links=_capped(links.values(), capacities), capacities=capacities)
+    return derive(platform, step, links=capped(platform, links.values(), capacities), capacities=capacities)
 
 
 def without_link(
@@ -125,13 +126,16 @@ def with_rates(platform: Platform, memory: LinkMemory, factor: float, *, shared_
     ]
     shared = "" if shared_factor == 1.0 else f", what they share ×{shared_factor:g}"
     step = f"{memory} links ×{factor:g}{shared}"
-    return derive(platform, step, links=_capped(links, capacities), capacities=capacities)
+    return derive(platform, step, links=capped(platform, links, capacities), capacities=capacities)
 
 
-def _capped(links: Iterable[Link], capacities: Mapping[str, float]) -> list[Link]:
-    """No link faster than what it crosses."""
-    most = [(k, min([k.bandwidth_bytes_per_s, *(capacities[name] for name in k.crosses)])) for k in links]
-    return [k if rate == k.bandwidth_bytes_per_s else rescaled(k, rate) for k, rate in most]
+def capped(platform: Platform, links: Iterable[Link], capacities: Mapping[str, float]) -> list[Link]:
+    """No link faster than what it gets alone of all that it crosses."""
+    tables = following(platform, capacities)
+    most = [
+        (k, min((rate_alone(k.crosses, n, capacities, tables) for n in k.crosses), default=math.inf)) for k in links
+    ]
+    return [rescaled(k, rate) if k.bandwidth_bytes_per_s > rate * (1 + SLACK) else k for k, rate in most]
 
 
 def _ways(source: str, target: str, both_ways: bool) -> list[Ends]:
@@ -161,6 +165,16 @@ def owner(platform: Platform, capacity: str) -> str | None:
     """The device that a capacity is named after (``cuda:0/h2d``), if any."""
     name = capacity.partition("/")[0]
     return name if any(d.name == name and d.is_accelerator for d in platform.devices) else None
+
+
+def _raised(platform: Platform, capacities: dict[str, float], link: Link) -> dict[str, float]:
+    """Capacities that let `link` through while it is alone; under other loads they are as many times larger."""
+    rate, tables, raised = link.bandwidth_bytes_per_s, following(platform, capacities), dict(capacities)
+    for name in link.crosses:
+        alone = rate_alone(link.crosses, name, capacities, tables)
+        if alone < rate:
+            raised[name] = max(rate, capacities[name] * (rate / alone))
+    return raised
 
 
 def _own_scaled(platform: Platform, capacities: dict[str, float], old: Link, new: Link) -> dict[str, float]:

@@ -162,8 +162,8 @@ class Platform:
         """This platform with the link between two devices changed, or a new one.
 
         What is not given stays; measured points are stretched with the rate. The engines and ports that serve these
-        two devices alone change with it; a shared capacity that would be too small for it is raised to its rate. A
-        peer link takes the place of one staged through the host.
+        two devices alone change with it; a shared capacity that would be too small for it alone is raised to its
+        rate, and under other loads as many times. A peer link takes the place of one staged through the host.
 
         Args:
             source, target: Device names.

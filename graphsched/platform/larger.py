@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from graphsched.errors import PlatformError
 from graphsched.platform.capacity import CapacityTable
 from graphsched.platform.checks import check_number
-from graphsched.platform.derived import check_listed, derive, owner
+from graphsched.platform.derived import capped, check_listed, derive, owner
 from graphsched.platform.links import Ends, staged_link
 from graphsched.platform.parts import Link
 
@@ -42,7 +42,7 @@ def scaled(platform: Platform, gpus: int, *, shared_factor: float = 1.0) -> Plat
     shared = "" if shared_factor == 1.0 else f", shared capacities ×{shared_factor:g}"
     step = f"{gpus} accelerators in place of {len(names)}{shared}"
     spread = {str(k): platform.provenance.get("spread", {}).get(str(template)) for k, template in made}
-    return derive(base, step, links=links, spread=spread)
+    return derive(base, step, links=capped(base, links, capacities), spread=spread)
 
 
 def _fresh_names(platform: Platform, count: int) -> list[str]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from graphsched.costs import Costs
 from graphsched.errors import PlatformError
 from graphsched.platform import Device, Dispatch, Link, Platform
 from graphsched.platform.capacity import CapacityTable
@@ -232,6 +233,42 @@ def test_tables_follow_their_capacities() -> None:
     assert tabled().without_peer_links().tables == tabled().tables
 
 
+def test_a_table_lets_a_faster_link_through_and_keeps_its_proportions() -> None:
+    """cuda:0 takes 150 B/s of a way in that gives one link 100, two 120; and so 150 and 180."""
+    faster = tabled().with_link("cpu", "cuda:0", bandwidth_bytes_per_s=150.0, both_ways=False)
+    assert faster.tables["host/h2d"].bytes_per_s == pytest.approx((150.0, 180.0))
+    assert faster.capacities["host/h2d"] == pytest.approx(180.0)
+    assert faster.link("cpu", "cuda:1") == tabled().link("cpu", "cuda:1")
+    later = tabled().with_link("cpu", "cuda:0", latency_s=9.0)
+    assert (later.tables, later.capacities) == (tabled().tables, tabled().capacities)
+    check_consistent(faster)
+
+
+def test_a_table_bounds_a_faster_bus_at_what_it_gives_one_link() -> None:
+    """The way in gives 120 B/s to two links together, 100 to one."""
+    new = tabled().with_rates("pinned", 2.0)
+    assert new.link("cpu", "cuda:0").bandwidth_bytes_per_s == 100.0
+    assert new.link("cuda:0", "cpu").bandwidth_bytes_per_s == 100.0  # no table: 50 before
+    check_consistent(new)
+
+
+def test_a_faster_link_gains_beside_a_copy_the_other_way() -> None:
+    """cpu ─▶ cuda:0 and cuda:1 ─▶ cpu at once, 4 GB each: with links twice as fast they take half the time."""
+    old = Platform.load("h200-x2")
+    new = old
+    for gpu in old.accelerators():
+        new = new.with_link("cpu", gpu, bandwidth_bytes_per_s=1.1e11)
+    seconds = []
+    for platform in (old, new):
+        work = Workload()
+        into = work.input("into", TensorSpec((10**9,)))
+        out = work.input("out", TensorSpec((10**9,)), device="cuda:1")
+        work.copy(into, to="cuda:0", pinned=True, name="a")
+        work.copy(out, to="cpu", pinned=True, name="b")
+        seconds.append(predict(schedule(work, platform)).makespan_s)
+    assert seconds[1] == pytest.approx(seconds[0] / 2, rel=0.03)
+
+
 def test_tables_are_copied_with_their_devices() -> None:
     more = tabled().scaled(4, shared_factor=2.0).tables
     assert more["host/h2d"].bytes_per_s == (200.0, 240.0)
@@ -280,10 +317,30 @@ def test_a_derived_platform_says_so() -> None:
 
 @pytest.mark.parametrize("name", ["h200-x1", "h200-x2", "h200-x4"])
 def test_shipped_platforms_can_be_derived_from(name: str, tmp_path) -> None:
-    platform = Platform.load(name)
-    for number, new in enumerate((platform.scaled(8), platform.with_rates("pinned", 0.5), platform.scaled(1))):
+    platform = replace(Platform.load(name), costs=Costs())  # which take long to read
+    for number, new in enumerate(derivations(platform)):
         new.save(tmp_path / f"{number}.json")
         assert Platform.load(tmp_path / f"{number}.json") == new
+
+
+def derivations(platform: Platform) -> list[Platform]:
+    """One of each kind, and faster and slower ones of those that have a rate."""
+    found = [platform.scaled(8), platform.scaled(8, shared_factor=0.5), platform.scaled(1)]
+    found.append(platform.without_link("cpu", "cuda:0", memory="pageable"))
+    for factor in (0.5, 2.0, 8.0):
+        rate = factor * platform.link("cpu", "cuda:0").bandwidth_bytes_per_s
+        for memory in ("pinned", "pageable"):
+            found += [platform.with_rates(memory, factor), platform.with_rates(memory, factor, shared_factor=factor)]
+            found += [
+                platform.with_link("cpu", "cuda:0", memory=memory, bandwidth_bytes_per_s=rate, both_ways=both_ways)
+                for both_ways in (False, True)
+            ]
+    if len(platform.accelerators()) > 1:
+        peers = platform.link("cuda:0", "cuda:1").bandwidth_bytes_per_s
+        found += [platform.without_peer_links(), platform.without_link("cuda:0", "cuda:1")]
+        found += [platform.with_rates("peer", factor) for factor in (0.25, 2.0)]
+        found += [platform.with_link("cuda:0", "cuda:1", bandwidth_bytes_per_s=peers * f) for f in (0.5, 4.0)]
+    return found
 
 
 @pytest.mark.parametrize(("gpu", "more_s"), [("cuda:0", 3.0), ("cuda:1", 3.0)])
