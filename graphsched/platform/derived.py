@@ -9,7 +9,6 @@ Not modelled: what another bus would change beyond rates: latencies stay unless 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -125,17 +124,35 @@ def with_rates(platform: Platform, memory: LinkMemory, factor: float, *, shared_
         for k in platform.links
     ]
     shared = "" if shared_factor == 1.0 else f", what they share ×{shared_factor:g}"
-    step = f"{memory} links ×{factor:g}{shared}"
+    held = _held(platform, [k for k in links if k.memory == memory], capacities)
+    step = f"{memory} links ×{factor:g}{shared}{held}"
     return derive(platform, step, links=capped(platform, links, capacities), capacities=capacities)
 
 
 def capped(platform: Platform, links: Iterable[Link], capacities: Mapping[str, float]) -> list[Link]:
     """No link faster than what it gets alone of all that it crosses."""
+    links = list(links)
+    least = _too_fast(platform, links, capacities)
+    return [rescaled(k, least[i][0]) if i in least else k for i, k in enumerate(links)]
+
+
+def _too_fast(
+    platform: Platform, links: Sequence[Link], capacities: Mapping[str, float]
+) -> dict[int, tuple[float, str]]:
+    """By number, links that are faster than what they get alone: of which capacity they get least, and how much."""
     tables = following(platform, capacities)
-    most = [
-        (k, min((rate_alone(k.crosses, n, capacities, tables) for n in k.crosses), default=math.inf)) for k in links
-    ]
-    return [rescaled(k, rate) if k.bandwidth_bytes_per_s > rate * (1 + SLACK) else k for k, rate in most]
+    rates = {i: [(rate_alone(k.crosses, n, capacities, tables), n) for n in k.crosses] for i, k in enumerate(links)}
+    least = {i: min(found) for i, found in rates.items() if found}
+    return {i: found for i, found in least.items() if links[i].bandwidth_bytes_per_s > found[0] * (1 + SLACK)}
+
+
+def _held(platform: Platform, links: Sequence[Link], capacities: Mapping[str, float]) -> str:
+    """What keeps links from the rate that they were to have, in words."""
+    found: dict[str, float] = {}
+    for rate, name in _too_fast(platform, links, capacities).values():
+        found[name] = min(rate, found.get(name, rate))
+    by = " and ".join(f"{rate / 1e9:.3g} GB/s by {name}" for name, rate in found.items())
+    return f", held at {by}: give a larger shared_factor" if found else ""
 
 
 def _ways(source: str, target: str, both_ways: bool) -> list[Ends]:

@@ -252,6 +252,18 @@ def test_a_table_bounds_a_faster_bus_at_what_it_gives_one_link() -> None:
     check_consistent(new)
 
 
+def test_a_bus_that_the_host_holds_back_is_said_to_be() -> None:
+    """Into GPUs 100 B/s of 200 by the table; out of them 100 from 50, where nothing is shared."""
+    (note,) = tabled().with_rates("pinned", 2.0).notes
+    assert note.endswith("pinned links ×2, held at 1e-07 GB/s by host/h2d: give a larger shared_factor")
+    (note,) = Platform.load("h200-x1").with_rates("pinned", 2.0).notes
+    assert note.endswith("held at 55.4 GB/s by host/h2d and 55.4 GB/s by host/d2h: give a larger shared_factor")
+    enough = tabled().with_rates("pinned", 2.0, shared_factor=2.0)
+    assert enough.link("cpu", "cuda:0").bandwidth_bytes_per_s == 200.0
+    assert enough.notes[0].endswith("pinned links ×2, what they share ×2")
+    assert tabled().with_rates("pinned", 0.5).notes[0].endswith("pinned links ×0.5")
+
+
 def test_a_faster_link_gains_beside_a_copy_the_other_way() -> None:
     """cpu ─▶ cuda:0 and cuda:1 ─▶ cpu at once, 4 GB each: with links twice as fast they take half the time."""
     old = Platform.load("h200-x2")
