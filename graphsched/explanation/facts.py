@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from graphsched.plan import Plan
@@ -78,10 +78,24 @@ class Facts:
         return self.columns.lanes.latency_s[self.columns.lane[i]][self.columns.lane[j]]
 
     def own_issue_s(self, i: int) -> float:
-        """What issuing action `i` takes the thread where nothing holds it up, timing events included."""
+        """What issuing action `i` takes the thread where nothing holds it up, timing events included.
+
+        Of one that a CUDA graph holds it is the launch of that graph, in which it has no call of its own.
+        """
         c = self.columns
+        if c.graphs is not None and inside(c, i):
+            k = c.graphs.of[i]
+            return c.own_s[c.graphs.first[k]] + (c.graphs.longer_s[k] if c.graphs.longer_s else 0.0)
+        if c.kind[i] == CPU:
+            return c.call_s[i]
         events_s = 2 * c.dispatch.timed_record_s if c.kind[i] == CUDA else 0.0
         return c.own_s[i] + c.before_s[i] + c.call_s[i] + c.after_s[i] + events_s
+
+    def issues_s(self, actions: Iterable[int]) -> float:
+        """As `own_issue_s`, of several actions: a CUDA graph is launched once for all that it holds."""
+        c = self.columns
+        calls = (i if c.graphs is None or not inside(c, i) else c.graphs.first[c.graphs.of[i]] for i in actions)
+        return sum(map(self.own_issue_s, dict.fromkeys(calls)))
 
     def waited_for(self, i: int) -> int:
         """What ended last of all that action `i` waits for, or -1; ties in plan order."""

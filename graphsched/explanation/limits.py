@@ -8,6 +8,7 @@ from typing import Literal
 from graphsched.explanation.facts import Facts, is_wait
 from graphsched.schedulers.bounds import capacity_rates, critical_path_bound, interval_bound, link_bound, work_bound
 from graphsched.schedulers.bounds.fastest import Fastest
+from graphsched.simulator.lane_costs import CPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ def limits(facts: Facts) -> tuple[Limit, ...]:
         *([] if plan.bound_s is None else [Limit("scheduler", "any plan", "", plan.bound_s)]),
         *mine,
         Limit("path", "this plan", "", _path(facts)),
-        Limit("dispatch", "this plan", "host/py", sum(facts.own_issue_s(i) for i in range(len(facts)))),
+        Limit("dispatch", "this plan", "host/py", _issuing(facts)),
     )
 
 
@@ -80,6 +81,18 @@ def _lanes(facts: Facts) -> list[Limit]:
     work_s = facts.columns.work_s
     lanes = zip(facts.plan.lanes, facts.on_lane, strict=True)
     return [Limit("lane", "this plan", lane.name, sum(work_s[i] for i in on)) for lane, on in lanes if on]
+
+
+def _issuing(facts: Facts) -> float:
+    """Of the thread, or the rank's that has most to issue: all calls in a row, CPU lanes taken to be busy."""
+    c, put_s = facts.columns, facts.columns.dispatch.put_s
+
+    def saved_s(i: int) -> float:
+        handed_over = put_s > 0.0 and c.kind[i] == CPU and c.previous[i] >= 0
+        return max(0.0, c.call_s[i] - put_s) if handed_over else 0.0
+
+    orders = c.orders or [list(range(len(facts)))]
+    return max(facts.issues_s(order) - sum(map(saved_s, order)) for order in orders)
 
 
 def _path(facts: Facts) -> float:

@@ -86,7 +86,7 @@ def _dispatch(facts: Facts, path: Sequence[Step]) -> Iterator[Loss]:
     text = f"{seconds_text(seconds)} lost to dispatch: {len(issued)} action{'s' * (len(issued) != 1)} issued"
     text += f", {seconds_text(seconds / len(issued))} each" if len(issued) > 1 else ""
     text += f", in {len(steps)} goes between waits" if len(steps) > 1 else ""
-    expected_s = sum(facts.own_issue_s(i) for i in issued)
+    expected_s = facts.issues_s(issued)
     if issued and seconds > (1 + MUCH) * expected_s and seconds - expected_s > len(steps) * facts.tolerance_s:
         text += f"; by their costs it would be {seconds_text(expected_s)}"
     yield Loss("dispatch", seconds, text)

@@ -14,7 +14,7 @@ from graphsched.platform import Dispatch
 from graphsched.schedulers import schedule
 from graphsched.simulator import predict
 from graphsched.workload import Workload
-from tests.builders import FREE, kernel, operations, planned, platform
+from tests.builders import FREE, kernel, operations, planned, platform, workload
 from tests.explanation.hand import charged, predicted
 from tests.simulator.test_properties import NOISY, random_plan
 
@@ -87,3 +87,31 @@ def test_limits_of_a_graph_are_those_of_tasks_inside_it() -> None:
         plan = schedule(work, platform(gpus=1), costs, scheduler="one_stream", mode=mode)
         found = {(x.kind, x.scope): x.seconds for x in explain(predict(plan)).limits}
         assert found["path", "any plan"] == found["path", "this plan"] == seconds
+
+
+def test_a_graph_is_issued_once_and_its_operations_are_not() -> None:
+    """a ─▶ b on one GPU, in one graph that is launched in 2 s; h beside them on the CPU. Calls in streams: 4 s more."""
+    where = platform(gpus=1, dispatch=charged(graph_launch_s=2.0, launch_s=2.0, start_s=4.0, change_s=4.0))
+    lanes = {"a": "cuda:0/s0", "b": "cuda:0/s0", "h": "cpu/w0"}
+    plan = planned(workload(dict.fromkeys("abh", 0.5), [("a", "b", 100)]), where, lanes)
+    line = predict(replace(plan, mode="graph"), mode="graph")
+    found = next(x.seconds for x in explain(line).limits if x.kind == "dispatch")
+    assert found == pytest.approx(2.0)
+    assert found <= line.timed_makespan_s
+
+
+def test_tasks_put_behind_others_of_a_cpu_lane_are_handed_over_sooner() -> None:
+    """a, b and c on one CPU lane: a wakes it in 2 s, the others are put there in 0.25 each."""
+    where = platform(dispatch=charged(handoff_s=2.0, put_s=0.25))
+    line = predict(planned(workload(dict.fromkeys("abc", 9.0), []), where, dict.fromkeys("abc", "cpu/w0")))
+    assert next(x.seconds for x in explain(line).limits if x.kind == "dispatch") == pytest.approx(2.5)
+
+
+def test_of_several_ranks_the_one_that_issues_most_counts() -> None:
+    """a and b on cuda:0, c on cuda:1, a rank each: 2 s and 1 s, at once."""
+    lanes = {"a": "cuda:0/s0", "b": "cuda:0/s0", "c": "cuda:1/s0"}
+    plan = planned(workload(dict.fromkeys("abc", 0.125), []), platform(dispatch=charged(run_s=1.0)), lanes)
+    line = predict(replace(plan, mode="distributed"), mode="distributed")
+    found = next(x.seconds for x in explain(line).limits if x.kind == "dispatch")
+    assert found == pytest.approx(2.0)
+    assert found <= line.timed_makespan_s
