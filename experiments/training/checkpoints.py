@@ -116,8 +116,11 @@ def _wrong_in(found: Checkpoint) -> str | None:
             return f"{name} is {value!r}"
     if not (found.rate is None or isinstance(found.rate, float)):
         return f"rate is {found.rate!r}"
+    lists = [found.history, found.random]
+    if not all(isinstance(each, list) for each in lists) or not all(isinstance(each, list) for each in found.random):
+        return "lists are of other types"
     tables = [found.states, found.running, found.network, *found.history]
-    if not (isinstance(found.history, list) and all(isinstance(table, dict) for table in tables)):
+    if not all(isinstance(table, dict) for table in tables):
         return "tables are of other types"
     if not all(isinstance(t, Tensor) for t in (*found.states.values(), *itertools.chain(*found.random))):
         return "states are no tensors"
@@ -142,7 +145,8 @@ def check_same(
 ) -> None:
     """Make sure that `checkpoint`, which was read from `path`, is of this network and run.
 
-    Another plan may go on, in another mode and with another learning rate: what is kept does not depend on it.
+    Another plan may go on, in another mode: what is kept does not depend on it. Whether one with another learning rate
+    may, `check_left` says.
 
     Args:
         states: Of the program that is to go on.

@@ -20,6 +20,7 @@ class Diverging:
         per_epoch: Steps.
         path: Where it is kept; None: nowhere.
         epoch, step: Where it was then, from 0.
+        known: States that were not finite when the run began, as masks of -inf are.
     """
 
     title: str
@@ -27,6 +28,7 @@ class Diverging:
     path: Path | None
     epoch: int
     step: int
+    known: frozenset[str] = frozenset()
 
     def error(self, what: str, epoch: int, step: int) -> ExperimentError:
         """What to raise where `what` is not finite in this step of this epoch, both from 1."""
@@ -43,8 +45,18 @@ class Diverging:
         """Make sure that the update of this step has left `states` finite, for the next loss alone would show it.
 
         Raises:
-            ExperimentError: One is not.
+            ExperimentError: One is not that was so before.
         """
-        for name, tensor in states.items():
-            if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
-                raise self.error(f"{name!r} is not finite after the update", epoch, step)
+        for name in sorted(not_finite(states) - self.known):
+            raise self.error(f"{name!r} is not finite after the update", epoch, step)
+
+
+def not_finite(states: Mapping[str, Tensor]) -> frozenset[str]:
+    """Names of states that hold infinity or what is no number.
+
+    Example:
+        >>> import torch
+        >>> sorted(not_finite({"weight": torch.ones(2), "mask": torch.tensor([0.0, -torch.inf])}))
+        ['mask']
+    """
+    return frozenset(name for name, t in states.items() if t.is_floating_point() and not bool(t.isfinite().all()))

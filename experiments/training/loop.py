@@ -27,7 +27,7 @@ from experiments.training.checkpoints import (
     checksum,
     fingerprint,
 )
-from experiments.training.diverging import Diverging
+from experiments.training.diverging import Diverging, not_finite
 from experiments.training.interrupts import stopping
 from experiments.training.results import reading
 from graphsched.errors import ExperimentError
@@ -167,6 +167,7 @@ def train(
         run["content"] = checksum(dataset.train_images, dataset.train_labels)
     course = _continued(step, kept, run, epochs, rate) if kept is not None else Course()
     per_epoch = images // batch
+    known = not_finite(step.state()) if kept is not None or evaluate is not None else frozenset()
     with (
         _told(title, None if quiet else kept),
         stopping(kept is not None) as interrupted,
@@ -178,11 +179,13 @@ def train(
                 dataset.train_images, dataset.train_labels, batch, seed=seed, epoch=course.epoch, drop_last=True
             )
             part = islice(given, course.step, None if every is None else course.step + every)
-            diverging = Diverging(title, per_epoch, kept and kept.path, course.epoch, course.step)
+            diverging = Diverging(title, per_epoch, kept and kept.path, course.epoch, course.step, known)
             _steps(step, part, course, inputs, diverging, show, asked)
-            states = step.state() if kept is not None or evaluate is not None else {}  # waits for what was submitted
+            is_over = course.step >= per_epoch
+            needed = kept is not None or (is_over and evaluate is not None)
+            states = step.state() if needed else {}  # waits for what was submitted
             diverging.check(states, course.epoch + 1, course.step)
-            if course.step >= per_epoch:
+            if is_over:
                 course.end_epoch(**({} if evaluate is None else {"test_accuracy": evaluate(states)}))
             if kept is not None:
                 kept.write(_as_checkpoint(states, course, kept, run, rate))
@@ -251,7 +254,7 @@ def _as_checkpoint(
         states=states,
         epoch=course.epoch,
         step=course.step,
-        rate=rate,
+        rate=None if rate is None else float(rate),
         random=kept.random_states(),
         history=course.history,
         running=course.running,

@@ -209,7 +209,7 @@ def format_to_write(path: str | Path, format: str | None = None) -> str:
     """The name of the format that a file is to be written in.
 
     Raises:
-        OutputError: There is none of this name or suffix, or it is only read.
+        OutputError: There is none of this name or suffix, it is only read, or the file was to be compressed.
 
     Example:
         >>> format_to_write("g.dot"), format_to_write("g.json"), format_to_write("g.json", "wfformat")
@@ -221,6 +221,8 @@ def format_to_write(path: str | Path, format: str | None = None) -> str:
     if name not in written:
         what = f"format {format!r}" if format else f"suffix {suffix!r}"
         raise OutputError(f"{path}: no graph can be written in {what}: name one of {', '.join(written)}")
+    if suffix == ".gz":
+        raise OutputError(f"{path}: graphs are written as they are, not compressed: leave out .gz")
     return name
 
 

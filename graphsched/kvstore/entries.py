@@ -74,8 +74,13 @@ class Entry:
             GraphschedError: One has.
         """
         if self.failure is not None:
-            self.told = True
-            raise self.failure
+            raise self.tell()
+
+    def tell(self) -> GraphschedError:
+        """The failure, of which somebody has been told from now on."""
+        assert self.failure is not None
+        self.told = True
+        return self.failure
 
     def parts(self, tensor: Any) -> Sequence[Any]:
         """Views of the elements of each shard; the whole, where there is one."""

@@ -101,13 +101,15 @@ class Store:
 
         Raises:
             StuckError: A server has not done so after `timeout_s`; its thread goes on, and ends with the program.
-            TaskFailedError: A round has failed, and no push or pull has said so.
+            TaskFailedError: A round has failed, and no push or pull has said so; others that have are in its notes.
         """
         if busy := self._end():
             raise StuckError(self._stuck(busy))
-        for entry in self._entries.values():
-            if not entry.told:
-                entry.check()
+        failures = [entry.tell() for entry in self._entries.values() if entry.failure is not None and not entry.told]
+        for other in failures[1:]:
+            failures[0].add_note(str(other))
+        if failures:
+            raise failures[0]
 
     # -- what workers call -------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ def check_alike(part: Workload, whole: Workload, rows: int, uncut: Collection[st
     Raises:
         WorkloadError: It does not.
     """
-    batch = batch_size(whole.source.inputs)
+    batch = batch_size(whole.source.inputs, uncut)
     if rows == 1 and batch > 2:
         rows, part = 2, _of_two_rows(whole, uncut)
     if rows in (1, batch):

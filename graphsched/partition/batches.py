@@ -19,7 +19,8 @@ def split(inputs: Mapping[str, Any], shards: int | Sequence[int], *, whole: Coll
     Tensors with as many rows as the batch are cut along dimension 0, as views; every replica gets all of the others.
 
     Args:
-        inputs: Tensors by name. The batch is as long as ``target``, or as the first tensor where there is none.
+        inputs: Tensors by name. The batch is as long as ``target``, or as the first tensor that is cut where there is
+            none.
         shards: How many replicas, or the rows of each; see `shard_sizes`.
         whole: Names of tensors that every replica gets, however many rows they have.
 
@@ -31,7 +32,7 @@ def split(inputs: Mapping[str, Any], shards: int | Sequence[int], *, whole: Coll
         >>> {name: t.tolist() for name, t in split({"x": torch.arange(3), "scale": torch.ones(())}, 2).items()}
         {'0/x': [0, 1], '0/scale': 1.0, '1/x': [2], '1/scale': 1.0}
     """
-    sizes = shard_sizes(batch_size(inputs), shards)
+    sizes = shard_sizes(batch_size(inputs, whole), shards)
     starts = itertools.accumulate(sizes[:-1], initial=0)
     return {
         f"{i}/{name}": tensor
@@ -44,25 +45,25 @@ def rows_of(inputs: Mapping[str, Any], start: int, end: int, *, whole: Collectio
     """Tensors of a whole batch for some of its rows, as views; the others, and those that go `whole`, stay.
 
     Raises:
-        WorkloadError: There is no input of a name that is to go whole.
+        WorkloadError: As `batch_size`.
     """
-    batch = batch_size(inputs)
-    for name in whole:
-        if name not in inputs:
-            raise WorkloadError(f"whole= names {name!r}, which is no input: there are {', '.join(inputs)}")
+    batch = batch_size(inputs, whole)
     return {
         name: tensor[start:end] if tensor.shape[:1] == (batch,) and name not in whole else tensor
         for name, tensor in inputs.items()
     }
 
 
-def batch_size(inputs: Mapping[str, Any]) -> int:
-    """Rows of ``target``, or of the first tensor where there is none.
+def batch_size(inputs: Mapping[str, Any], whole: Collection[str] = ()) -> int:
+    """Rows of ``target``, or of the first tensor where there is none; those that go `whole` are no batch.
 
     Raises:
-        WorkloadError: It has no dimension 0, or an input is no tensor, or there is none.
+        WorkloadError: It has no dimension 0, an input is no tensor, there is none, or none of a name that goes whole.
     """
-    name = "target" if "target" in inputs else next(iter(inputs), None)
+    for unknown in (name for name in whole if name not in inputs):
+        raise WorkloadError(f"whole= names {unknown!r}, which is no input: there are {', '.join(inputs)}")
+    cut = [name for name in inputs if name not in whole]
+    name = "target" if "target" in cut else next(iter(cut), None)
     for given, tensor in inputs.items():
         if not hasattr(tensor, "untyped_storage"):
             raise WorkloadError(f"input {given!r} is a {type(tensor).__name__}: give a tensor")

@@ -98,7 +98,7 @@ def data_parallel(
     """
     method = _checked(work, devices, reduce, reduction, bucket_bytes)
     source: Source = work.source
-    batch = batch_size(source.inputs)
+    batch = batch_size(source.inputs, whole)
     sizes = shard_sizes(batch, len(devices) if shards is None else shards)
     if len(sizes) != len(devices):
         raise WorkloadError(f"{len(sizes)} shards were given for {len(devices)} devices: give one for each")

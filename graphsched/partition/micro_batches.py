@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from graphsched.errors import WorkloadError
-from graphsched.partition.batches import batch_size
 from graphsched.partition.buckets import in_buckets
 from graphsched.partition.chain import Chain
 from graphsched.partition.copying import Copier
@@ -28,9 +27,9 @@ class MicroBatches:
         target: That workload.
     """
 
-    def __init__(self, work: Workload, chain: Chain, placing: Placing, devices: Sequence[str]) -> None:
-        """`work`: the step of the whole batch; `chain`: of one micro-batch."""
-        self._size = batch_size(chain.work.source.inputs)
+    def __init__(self, work: Workload, chain: Chain, placing: Placing, devices: Sequence[str], size: int) -> None:
+        """`work`: the step of the whole batch; `chain`: of one micro-batch, of `size` rows."""
+        self._size = size
         self.target = Workload(work.name)
         self.target.returns_unread = False
         self._chain, self._pattern, self._placing = chain, chain.work, placing

@@ -115,14 +115,15 @@ def pipeline(
     and buffers that count steps; recomputed activations.
     """
     rows, stages = _checked(work, devices, micro_batches, order, chunks, reduction), len(devices) * chunks
-    sizes = _rows(work, micro_batches)
+    sizes = _rows(work, micro_batches, whole)
     check_loss(work, sizes, reduction)
-    micro = _micro_batch(work, micro_batches, 1.0 / micro_batches if reduction == "mean" else 1.0, whole)
+    share = 1.0 / micro_batches if reduction == "mean" else 1.0
+    micro = traced_part(work.source, share, rows_of(work.source.inputs, 0, sizes[0], whole=whole))
     check_alike(micro, work, sizes[0], whole)
     chain = chain_of(micro)
     starts = _cut(chain, work, devices, rows, stages, micro_batches, costs, memory_bytes)
     placing = Placing(chain, starts, devices)
-    return MicroBatches(work, chain, placing, devices).run(rows, devices, reduction)
+    return MicroBatches(work, chain, placing, devices, sizes[0]).run(rows, devices, reduction)
 
 
 def _checked(
@@ -140,25 +141,19 @@ def _checked(
     return steps_of(order, len(devices), micro_batches, chunks)
 
 
-def _rows(work: Workload, micro_batches: int) -> list[int]:
+def _rows(work: Workload, micro_batches: int, whole: Collection[str]) -> list[int]:
     """Rows of each micro-batch.
 
     Raises:
         WorkloadError: The batch does not divide.
     """
-    batch = batch_size(work.source.inputs)
+    batch = batch_size(work.source.inputs, whole)
     if batch % micro_batches:
         raise WorkloadError(
             f"a batch of {batch} rows does not divide into {micro_batches} equal micro-batches: give a number that "
             f"divides {batch}"
         )
     return [batch // micro_batches] * micro_batches
-
-
-def _micro_batch(work: Workload, micro_batches: int, share: float, whole: Collection[str]) -> Workload:
-    """The step of one micro-batch."""
-    batch = batch_size(work.source.inputs)
-    return traced_part(work.source, share, rows_of(work.source.inputs, 0, batch // micro_batches, whole=whole))
 
 
 # -- where to cut ----------------------------------------------------------------------------------

@@ -130,7 +130,7 @@ def with_rates(platform: Platform, memory: LinkMemory, factor: float, *, shared_
 
 
 def capped(platform: Platform, links: Iterable[Link], capacities: Mapping[str, float]) -> list[Link]:
-    """No link faster than what it gets alone of all that it crosses."""
+    """No link faster, by more than `SLACK`, than what it gets alone of all that it crosses."""
     links = list(links)
     least = _too_fast(platform, links, capacities)
     return [rescaled(k, least[i][0]) if i in least else k for i, k in enumerate(links)]

@@ -115,6 +115,33 @@ def test_an_input_with_as_many_rows_as_the_batch_goes_whole_where_it_is_said_to(
         data_parallel(work, ["worker:0", "worker:1"], whole=["tabel"])
 
 
+def test_the_first_input_may_go_whole() -> None:
+    """Without a target the next one tells how long the batch is; the output has a row for each of its rows."""
+    torch.manual_seed(3)
+    net, table = nn.Linear(4, 3).double(), torch.arange(6.0).double()
+    sgd = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def step(table: torch.Tensor, x: torch.Tensor, y: torch.Tensor) -> dict[str, torch.Tensor]:
+        sgd.zero_grad()
+        output = net(x) * table.mean()
+        loss = F.mse_loss(output, y)
+        loss.backward()
+        sgd.step()
+        return {"loss": loss, "output": output}
+
+    given = {"table": table, "x": torch.randn(8, 4).double(), "y": torch.randn(8, 3).double()}
+    work = gs.trace(step, *given.values())
+    wanted = (net(given["x"]) * table.mean()).detach()
+    made = pipeline(work, ["worker:0"], micro_batches=2, whole=["table"])
+    split_up = data_parallel(work, ["worker:0", "worker:1"], whole=["table"])
+    machines = machine("worker:0", "worker:1")
+    with gs.Program(gs.schedule(made, machines, scheduler="one_stream")) as program:
+        torch.testing.assert_close(program.run(**given)["output"], wanted)
+    with gs.Program(gs.schedule(split_up, machines, scheduler="one_stream")) as program:
+        found = program.run(**split(given, 2, whole=["table"]))
+        torch.testing.assert_close(torch.cat([found["0/output"], found["1/output"]]), wanted)
+
+
 def test_a_step_that_cannot_do_with_a_part_names_the_inputs_that_were_cut() -> None:
     torch.manual_seed(3)
     net, x, scale = nn.Linear(4, 3).double(), torch.randn(4, 4).double(), torch.ones(4).double()

@@ -39,7 +39,9 @@ def connect(kept: Any, store: BoundedStore, address: Address, timeout_s: float) 
         ways = _two_ways(timeout_s)
     except RuntimeError as error:
         failure = error
-    cause = _what_failed(store, address, "" if failure is None else reason_of(failure), timeout_s)
+    cause = _what_failed(
+        store, address, "" if failure is None else reason_of(failure) or type(failure).__name__, timeout_s
+    )
     if ways is None or cause:
         raise RankError(
             f"rank {address.rank}: {address.size} ranks met at {address.host}:{address.port} and could not connect "

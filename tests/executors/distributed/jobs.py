@@ -265,7 +265,10 @@ def told_to_end_beside_a_child(rank: int) -> tuple[int, int, int]:
         time.sleep(1.0)
         by_child = len(ended)
         os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(1.0)
+        until = time.monotonic() + 20.0
+        while not ended and time.monotonic() < until:
+            time.sleep(0.05)
+        time.sleep(0.3)
     return os.WTERMSIG(status), by_child, len(ended)
 
 

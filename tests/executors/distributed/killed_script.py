@@ -38,8 +38,9 @@ def main(in_run: bool) -> None:
             print(f"said: {error}", flush=True)
             sys.exit(1)
         if rank == size - 1:
+            print(f"killed: {time.time()}", flush=True)
             kill(None)
-        time.sleep(60)
+        time.sleep(200)
 
 
 if __name__ == "__main__":

@@ -344,6 +344,9 @@ def test_a_checkpoint_with_a_bit_that_fell_over_is_refused(kept: Path) -> None:
         ("batch", True, "its batch is True"),
         ("rate", "fast", "its rate is 'fast'"),
         ("history", [1], "its tables are of other types"),
+        ("history", None, "its lists are of other types"),
+        ("random", 5, "its lists are of other types"),
+        ("random", [5], "its lists are of other types"),
         ("states", {"0.bias": 1}, "its states are no tensors"),
     ],
 )
@@ -357,6 +360,7 @@ def test_a_checkpoint_with_other_content_is_refused(kept: Path, name: str, value
 def test_what_is_over_is_no_result_of_another_run(tmp_path: Path) -> None:
     """It may go on at another rate, for more epochs."""
     file = tmp_path / "run.pt"
+    run(plain(), epochs=1, rate=1, checkpoint=file)  # a whole number is a rate
     run(plain(), epochs=2, rate=0.5, checkpoint=file)
     with pytest.raises(ExperimentError, match=r"come to its end with a learning rate of 0.5, not 0.1: give that, ask"):
         run(plain(rate=0.1), epochs=2, rate=0.1, checkpoint=file)
@@ -422,6 +426,14 @@ def test_a_state_that_is_not_finite_is_not_kept(tmp_path: Path) -> None:
     with pytest.raises(ExperimentError, match=words.format(4, ".*run.pt has what was before step 3 of epoch 1")):
         run(Ruined(plain(), 4), every=2, checkpoint=file, title="mine", epochs=1)
     assert torch.load(file, weights_only=True)["step"] == 2
+
+
+def test_a_mask_of_minus_infinity_is_no_divergence(tmp_path: Path) -> None:
+    """It is a state, and was so when the run began."""
+    net = network()
+    net.register_buffer("mask", torch.tensor([0.0, -math.inf]))
+    assert run(plain(net), epochs=1, checkpoint=tmp_path / "run.pt").epoch == 1
+    assert run(plain(net), epochs=2, checkpoint=tmp_path / "run.pt").epoch == 2
 
 
 def test_numbers_without_work_are_refused() -> None:
