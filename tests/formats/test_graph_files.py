@@ -239,6 +239,7 @@ def test_circles_and_missing_times_keep_their_own_errors(tmp_path: Path) -> None
         ("g.txt", None, "suffix '.txt': name one of stg, dot, json, wfformat, node-link"),
         ("g.json", "kineto", "format 'kineto': name one of"),
         ("g.json", "xml", "format 'xml'"),
+        ("g.stg.gz", "stg", "g.stg.gz: graphs are written as they are, not compressed: leave out .gz"),
     ],
 )
 def test_formats_that_cannot_be_written(name: str, form: str | None, message: str) -> None:

@@ -395,6 +395,18 @@ def test_the_end_says_what_nobody_has_been_told() -> None:
     store.close()
 
 
+def test_the_end_says_of_all_keys_what_nobody_has_been_told() -> None:
+    """The first is raised, the others are in its notes; another end says nothing more."""
+    store = Store(servers=["cpu"], workers=1, update=at_most_5)
+    for key in ("w", "v"):
+        store.init(key, torch.zeros(2))
+        store.push(key, torch.full((2,), 9.0), worker=0)
+    with pytest.raises(TaskFailedError, match="key 'w', round 0") as caught:
+        store.close()
+    assert [note.partition(":")[0] for note in caught.value.__notes__] == ["key 'v', round 0"]
+    store.close()
+
+
 def test_the_end_does_not_wait_without_end_for_an_update() -> None:
     """close() names the server that hangs; a with block that failed says its own error."""
     go = threading.Event()

@@ -94,6 +94,10 @@ def refuse(a: Any) -> Any:
     raise RuntimeError("no route to host")
 
 
+def refuse_silently(a: Any) -> Any:
+    raise RuntimeError("")
+
+
 def fail(a: Any) -> Any:
     raise ValueError("no such luck")
 
@@ -118,7 +122,15 @@ def short(a: Any) -> Any:
     return a[:1]
 
 
-WRONG = {"fail": fail, "refuse": refuse, "die": die, "hang": hang, "stop": stop, "short": short}
+WRONG = {
+    "fail": fail,
+    "refuse": refuse,
+    "refuse silently": refuse_silently,
+    "die": die,
+    "hang": hang,
+    "stop": stop,
+    "short": short,
+}
 
 
 def chain(wrong: str = "", size: int = 4, at: str = "b") -> Plan:

@@ -136,12 +136,13 @@ def test_a_rank_that_goes_before_the_first_run_is_named(who: int, wrong: str, en
         ("die", r".*rank 1 has ended meanwhile, hangs or tries yet: look at what it prints"),
         ("stop", r".*rank 1 has ended meanwhile, hangs or tries yet: look at what it prints"),
         ("refuse", r"rank 1 says: no route to host; (is there a network between their hosts\?|rank .* tries yet)"),
+        ("refuse silently", r"rank 1 says: RuntimeError; "),
     ],
 )
 def test_a_rank_that_cannot_connect_is_named(wrong: str, end: str) -> None:
     """Before messages can pass; the others may have connected with it."""
     ended = on_ranks(jobs.wrong_while_connecting, 3, 1, wrong, TIMEOUT_S, stops=1 if wrong == "stop" else None)
-    for rank in (k for k in range(3) if k != 1 or wrong == "refuse"):
+    for rank in (k for k in range(3) if k != 1 or wrong.startswith("refuse")):
         assert ended[rank].error == "RankError"
         assert re.search(rf"rank {rank}: 3 ranks met at .* and could not connect within .* s: {end}", ended[rank].text)
 
