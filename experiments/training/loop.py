@@ -159,14 +159,11 @@ def train(
     for name, value in (("epochs", epochs), ("every", every)):
         if value is not None and value < 1:
             raise ExperimentError(f"{name} is {value}: a number above 0 is needed")
-    images = len(dataset.train_images)
     batches(dataset.train_images, dataset.train_labels, batch, seed=seed, drop_last=True)  # checked before anything
-    run = {"batch": batch, "seed": seed, "images": images}
     kept = CheckpointFile(checkpoint) if isinstance(checkpoint, (str, Path)) else checkpoint
-    if kept is not None:
-        run["content"] = checksum(dataset.train_images, dataset.train_labels)
+    run = _run_of(dataset, batch, seed) if kept is not None else {}
     course = _continued(step, kept, run, epochs, rate) if kept is not None else Course()
-    per_epoch = images // batch
+    per_epoch = len(dataset.train_images) // batch
     known = not_finite(step.state()) if kept is not None or evaluate is not None else frozenset()
     with (
         _told(title, None if quiet else kept),
@@ -233,6 +230,12 @@ def _steps(
             break
     if pending is not None:
         read(*pending)
+
+
+def _run_of(dataset: Dataset, batch: int, seed: int) -> dict[str, int]:
+    """What a checkpoint has to be of, see `check_same`."""
+    images, labels = dataset.train_images, dataset.train_labels
+    return {"batch": batch, "seed": seed, "images": len(images), "content": checksum(images, labels)}
 
 
 def _continued(step: Step, kept: Keeping, run: dict[str, int], epochs: int, rate: float | None) -> Course:

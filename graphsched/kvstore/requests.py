@@ -36,6 +36,17 @@ def checked_workers(workers: int) -> int:
     return workers
 
 
+def checked_timeout(timeout_s: float) -> float:
+    """Seconds that are waited at most.
+
+    Raises:
+        WorkloadError: They are no finite number above 0.
+    """
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)) or not 0 < timeout_s < math.inf:
+        raise WorkloadError(f"timeout_s is {timeout_s!r}: seconds above 0 are needed")
+    return timeout_s
+
+
 def check_push(key: str, worker: int, workers: int, priority: float) -> None:
     """Make sure that a push names a key, a worker and a priority.
 

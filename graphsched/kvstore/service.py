@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -18,6 +17,7 @@ from graphsched.kvstore.requests import (
     check_push,
     check_worker,
     checked_servers,
+    checked_timeout,
     checked_workers,
     missing_text,
 )
@@ -74,9 +74,8 @@ class Store:
         deterministic: bool = True,
         timeout_s: float = 60.0,
     ) -> None:
-        self.workers, self.deterministic, self.timeout_s = checked_workers(workers), deterministic, timeout_s
-        if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)) or not 0 < timeout_s < math.inf:
-            raise WorkloadError(f"timeout_s is {timeout_s!r}: seconds above 0 are needed")
+        self.workers, self.deterministic = checked_workers(workers), deterministic
+        self.timeout_s = checked_timeout(timeout_s)
         self._aggregate, self._update = checked_aggregate(aggregate), checked_update(update)
         self._sharding = Sharding(checked_servers(servers), shard, cut_from_bytes)
         for name in servers:

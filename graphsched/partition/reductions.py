@@ -97,8 +97,7 @@ def _of_output(source: Source, scores: Any, sizes: Sequence[int]) -> list[_Losse
                       for a, b in ((0, len(scores)), *cuts)]  # fmt: skip
             tolerance = max(EXACT, torch.finfo(losses[0].dtype).eps ** ROUNDED)
             found.append(_Losses(float(losses[0]), [float(part) for part in losses[1:]], tolerance))
-        return found if all(math.isfinite(seen.whole) for seen in found) else []
-    return []
+    return found if all(math.isfinite(seen.whole) for seen in found) else []
 
 
 def _orders(target: Any) -> list[Any]:

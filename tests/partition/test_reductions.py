@@ -16,7 +16,7 @@ from torch import nn
 import graphsched as gs
 from graphsched.errors import WorkloadError
 from graphsched.partition import data_parallel, pipeline, split
-from graphsched.partition.reductions import check_loss
+from graphsched.partition.reductions import _losses, check_loss
 from tests.executors.programs import machine
 
 WEIGHTS = torch.tensor([1.0, 5.0, 0.1])
@@ -33,7 +33,9 @@ def traced(loss: Callable[..., Any], target: torch.Tensor | None = None, rows: i
 @pytest.mark.parametrize("sizes", [(6,), (3, 3), (2, 2, 2), (4, 2), (1, 5)])
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 def test_means_and_sums_over_rows(reduction: str, sizes: tuple[int, ...]) -> None:
-    check_loss(traced(functools.partial(F.cross_entropy, reduction=reduction)), sizes, reduction)
+    work = traced(functools.partial(F.cross_entropy, reduction=reduction))
+    check_loss(work, sizes, reduction)
+    assert len(_losses(work, sizes)) == 2  # it was looked at, in both orders of the target
 
 
 @pytest.mark.parametrize(
@@ -80,7 +82,9 @@ MEANS = [F.mse_loss, F.l1_loss, F.huber_loss, F.binary_cross_entropy_with_logits
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize("loss", MEANS)
 def test_means_over_many_rows(loss: Callable[..., Any], exact: bool) -> None:
-    check_loss(traced(loss if exact else single(loss), SHARES, rows=256), (128, 64, 64), "mean")
+    work = traced(loss if exact else single(loss), SHARES, rows=256)
+    check_loss(work, (128, 64, 64), "mean")
+    assert [seen.tolerance < 1e-5 for seen in _losses(work, (128, 64, 64))] == [True, True]
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -114,7 +118,9 @@ def test_losses_of_shares() -> None:
 
 
 def test_a_loss_that_is_not_finite_on_any_random_output_says_nothing() -> None:
-    check_loss(traced(lambda scores, y: F.cross_entropy(scores, y) * math.inf), (3, 3), "mean")
+    work = traced(lambda scores, y: F.cross_entropy(scores, y) * math.inf)
+    check_loss(work, (3, 3), "mean")
+    assert not _losses(work, (3, 3))
 
 
 def written_out(net: nn.Module, loss: Callable[..., Any], x: torch.Tensor, y: torch.Tensor) -> gs.Workload:
