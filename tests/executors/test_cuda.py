@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from graphsched.errors import ExecutionError, ScheduleError, StuckError, TaskFailedError
+from graphsched.errors import ExecutionError, ScheduleError, StuckError, TaskFailedError, WorkloadError
 from graphsched.executors import Program, execute
 from graphsched.plan import Plan
 from graphsched.schedulers import schedule, schedulers
@@ -160,7 +160,7 @@ def test_copies_to_the_host(memory: str, copies: Any) -> None:
 
 
 def test_inputs_wait_in_pinned_memory_or_at_home() -> None:
-    """x (cpu) and y (GPU): both may be given from anywhere."""
+    """x (cpu) and y (GPU): each may be given on the host, y on its GPU too."""
     work = Workload()
     x, y = work.input("x", digits(1)), work.input("y", digits(2), device="cuda:0")
     work.task(add7, x, y, name="sum")
@@ -168,8 +168,11 @@ def test_inputs_wait_in_pinned_memory_or_at_home() -> None:
         slots, slot_of = program.buffers.slots, program.buffers.slot_of
         assert slots[slot_of["x"]].is_pinned()
         assert slots[slot_of["y"]].device == torch.device("cuda:0")
-        result = program.run(x=digits(3).to("cuda:0"), y=digits(4))["sum"]
-        assert torch.equal(result.cpu(), add7(digits(3), digits(4)))
+        for given in (digits(4), digits(4).to("cuda:0")):
+            result = program.run(x=digits(3), y=given)["sum"]
+            assert torch.equal(result.cpu(), add7(digits(3), digits(4)))
+        with pytest.raises(WorkloadError, match="'x' is on cpu, got a tensor on cuda:0: give one there or on the host"):
+            program.run(x=digits(3).to("cuda:0"), y=digits(4))
 
 
 def test_what_the_plan_frees_is_used_again() -> None:
