@@ -4,6 +4,7 @@
 
     model ─▶ bound          what most of the critical path runs through
           ─▶ attribution    the error, class by class
+          ─▶ span_ends      where spans end, the stamps behind them left out
           ─▶ text           the table of all of it
 """
 

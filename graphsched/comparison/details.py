@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 
+from graphsched.comparison.span_ends import span_ends_s
 from graphsched.plan import Copy, Plan
 from graphsched.simulator.substitution import Substitution, Term
 from graphsched.timeline import Timeline
@@ -20,7 +21,7 @@ def largest(
     """By class, the group that adds most to its value, seconds predicted less measured; empty if none does."""
     plan, loaded = measured.plan, swap.loaded(predicted)
     path = sorted({*predicted.critical_path(), *measured.critical_path()})
-    longer = predicted.end_s - predicted.start_s - (measured.end_s - measured.start_s)
+    longer = span_ends_s(predicted) - predicted.start_s - (measured.end_s - measured.start_s)
     issue_s, late_s = swap.issue_s(), swap.late_s()
     sums = {
         "compute": _summed(

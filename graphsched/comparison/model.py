@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from graphsched.comparison.attribution import Attribution, attribute
 from graphsched.comparison.bound import GPU_SHARE, Bound, gpu_share, shares_device
 from graphsched.comparison.errors import Shares, noisy, relative_error, summary
+from graphsched.comparison.span_ends import span_ends_s
 from graphsched.comparison.text import comparison_text, estimates_note
 from graphsched.errors import PlanError
 from graphsched.plan import Plan
@@ -146,7 +147,7 @@ def compare(predicted: Timeline, measured: Timeline, *, lower_bound_s: float | N
         makespan_error=relative_error(predicted.makespan_s, measured.makespan_s),
         actions=actions,
         start_errors=(predicted.start_s[actions] - measured.start_s[actions]) / whole,
-        end_errors=(predicted.end_s[actions] - measured.end_s[actions]) / whole,
+        end_errors=(span_ends_s(predicted)[actions] - measured.end_s[actions]) / whole,
         lower_bound_s=lower_bound_s,
     )
 

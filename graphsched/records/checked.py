@@ -172,6 +172,8 @@ def _group(comparison: Comparison) -> str:
 
 def lane_end_errors(predicted: Timeline, measured: Timeline) -> Errors:
     """Absolute errors of the end of each compute lane of an accelerator, as fractions of the measured end."""
+    from graphsched.comparison.span_ends import span_ends_s
+
     plan = measured.plan
     last: dict[int, int] = {}
     for i, lane in enumerate(plan.lane_of):
@@ -181,4 +183,4 @@ def lane_end_errors(predicted: Timeline, measured: Timeline) -> Errors:
         i for lane, i in last.items() if plan.lanes[lane].kind == "compute" and plan.lanes[lane].device in accelerators
     ]
     there = [i for i in ends if measured.end_s[i] > 0]
-    return np.abs(predicted.end_s[there] / measured.end_s[there] - 1)
+    return np.abs(span_ends_s(predicted)[there] / measured.end_s[there] - 1)
