@@ -155,13 +155,13 @@ class Thread:
             time += self._switch_s[lane][self.stream]
         if flags & NEEDS_CPU:
             time = self._results(i, time)
-            if time < 0.0:
+            if time == UNKNOWN:
                 return False
         time += self._before_s[i]
         queue = self.queue_of[lane]
         if queue is not None:
             time = queue.admit(self._columns.launches[i], time, self._now)
-            if time < 0.0:
+            if time == UNKNOWN:  # the first call of all may be made before time 0: `host_calls` takes its start off
                 self.full = queue
                 return False
         self.stream, self.cold_s = lane, 0.0

@@ -159,6 +159,21 @@ def test_thread_goes_on_at_an_end_that_is_known_while_others_are_not():
     }  # fmt: skip
 
 
+def test_a_full_queue_where_the_first_call_begins_before_time_0():
+    """Tasks of 2 s on two streams that share a GPU, a queue of 2: the run without events is as if no start had been.
+
+    What the first call takes longer is in its call, and is taken off before it.
+    """
+    lanes = {"a": "cuda:0/s0", "b": "cuda:0/s1", "c": "cuda:0/s0", "d": "cuda:0/s1"}
+    dispatch = replace(FREE, queue_depth=2)
+    plain, started = (
+        predict(planned(workload(dict.fromkeys("abcd", 2.0)), platform(dispatch=costs), lanes))
+        for costs in (dispatch, replace(dispatch, start_s=3.0))
+    )
+    assert started.makespan_s == plain.makespan_s == 8
+    assert started.timed_makespan_s > plain.timed_makespan_s
+
+
 def test_one_record_serves_all_that_wait():
     """a -> b, a -> c on three streams: a pays one record, b and c a wait each."""
     work = workload(dict.fromkeys("abc", 1.0), [("a", "b", 0), ("a", "c", 0)])
