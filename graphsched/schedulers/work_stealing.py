@@ -6,6 +6,7 @@ import heapq
 import math
 import random
 from collections import deque
+from itertools import cycle
 
 from graphsched.costs import Costs
 from graphsched.plan import Placement
@@ -18,6 +19,8 @@ from graphsched.workload import Task, Workload
 
 Worker = tuple[str, int]
 """A device and the number of its lane."""
+NOBODY: Worker = ("", -1)
+"""Whose the copies and barriers are where there is nothing else."""
 
 
 @register("work_stealing")
@@ -74,8 +77,8 @@ class _Pool:
     def run(self) -> None:
         """Place all tasks."""
         first = [task for task in self._table.work.tasks if not self._missing[task.name]]
-        for number, task in enumerate(first):
-            self._ready(task, self._workers[number % len(self._workers)])
+        for task, worker in zip(first, cycle(self._workers or [NOBODY]), strict=False):
+            self._ready(task, worker)
         self._begin()
         while self._ends:
             now, _, task, worker = heapq.heappop(self._ends)

@@ -154,6 +154,24 @@ def test_nothing_to_do(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ALL)
+def test_copies_and_barriers_alone(name: str) -> None:
+    """No task runs anywhere.
+
+    ::
+
+        out(x) ─▶ wall ─▶ back(out)
+    """
+    work = Workload()
+    out = work.copy(work.input("x", MATRIX, device="cuda:0"), to="cpu", name="out")
+    work.barrier("wall")
+    work.copy(out, to="cuda:1", name="back")
+    plan = schedule(work, machine(2), scheduler=name)
+    plan.check()
+    assert [name for name in plan.names if name in work.graph] == ["out", "wall", "back"]
+    assert predict(plan).makespan_s > 0.0
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_durations_that_are_given_for_one_kind_bind_a_task_to_it(name: str) -> None:
     """A duration for the cpu only says that the task runs there."""
     plan = schedule(graph(a={"cpu": 1.0}, b={"cuda:1": 1.0}, c=1.0), machine(2), scheduler=name)
