@@ -11,7 +11,7 @@ from itertools import cycle
 from graphsched.costs import Costs
 from graphsched.plan import Placement
 from graphsched.platform import Platform
-from graphsched.schedulers.placing.candidates import spread_over
+from graphsched.schedulers.placing.candidates import Devices, spread_over
 from graphsched.schedulers.placing.lanes import Copies
 from graphsched.schedulers.placing.timetable import Timetable
 from graphsched.schedulers.registry import register
@@ -73,6 +73,18 @@ class _Pool:
         self._idle = dict.fromkeys(self._workers)
         self._missing = dict(table.work.graph.in_degree())
         self._ends: list[tuple[float, int, Task, Worker]] = []
+        self._wanted, self._fixed = self._devices()
+
+    def _devices(self) -> tuple[frozenset[str], dict[str, Devices]]:
+        """Devices that some task may go to; those of each task, but of tasks whose state has its home yet to find."""
+        candidates, platform = self._table.candidates, self._table.platform
+        runs = {task.name: task for task in self._table.work.tasks if task.kind == "run"}
+        fixed = {
+            name: spread_over(task, candidates.devices[name], platform)
+            for name, task in runs.items()
+            if name not in candidates.group_of
+        }
+        return frozenset(d for name in runs for d in fixed.get(name, candidates.devices[name])), fixed
 
     def run(self) -> None:
         """Place all tasks."""
@@ -129,13 +141,20 @@ class _Pool:
 
     def _taken(self, tasks: deque[Task], worker: Worker, places: range) -> Task | None:
         """The first task at these places that may run on the worker's device, and whose values can be there."""
+        device = worker[0]
+        if device not in self._wanted:
+            return None
         for i in places:
             task = tasks[i]
-            devices = spread_over(task, self._table.devices(task), self._table.platform)
-            if worker[0] in devices and self._table.ready_s(task, worker[0]) < math.inf:
+            if device in self._where(task) and self._table.ready_s(task, device) < math.inf:
                 del tasks[i]
                 return task
         return None
+
+    def _where(self, task: Task) -> Devices:
+        """Where `task` may go now."""
+        fixed = self._fixed.get(task.name)
+        return spread_over(task, self._table.devices(task), self._table.platform) if fixed is None else fixed
 
     def _ends_at(self, task: Task, worker: Worker) -> None:
         heapq.heappush(self._ends, (self._table.end_s[task.name], len(self._table.end_s), task, worker))

@@ -6,8 +6,9 @@ import pytest
 
 from graphsched.errors import PlatformError
 from graphsched.platform import Device, Platform
-from graphsched.schedulers import schedule
-from graphsched.workload import Workload
+from graphsched.schedulers import schedule, work_stealing
+from graphsched.schedulers.placing.candidates import Devices, spread_over
+from graphsched.workload import Task, Workload
 from tests.schedulers.graphs import MATRIX, add, graph, lanes_of, machine
 from tests.schedulers.papers import timed
 
@@ -34,6 +35,20 @@ def test_first_tasks_are_dealt_out_in_turn() -> None:
     plan = schedule(graph(a=2.0, b=2.0, c=2.0, d=2.0), TWO, scheduler="work_stealing")
     assert [lanes_of(plan)[name][:6] for name in "abcd"] == ["cuda:0", "cuda:1", "cuda:0", "cuda:1"]
     assert plan.names == ["c", "d", "a", "b"]
+
+
+def test_a_lane_that_no_task_may_go_to_does_not_look_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """300 tasks for two GPUs, the CPU idle: where each of them may go is found once, not at every end."""
+    asked: list[str] = []
+
+    def counted(task: Task, devices: Devices, platform: Platform) -> Devices:
+        asked.append(task.name)
+        return spread_over(task, devices, platform)
+
+    monkeypatch.setattr(work_stealing, "spread_over", counted)
+    plan = schedule(graph(**{f"t{i}": 1.0 for i in range(300)}), machine(2), scheduler="work_stealing")
+    assert {lane.device for lane in plan.lanes if lane.kind == "compute"} == {"cuda:0", "cuda:1"}
+    assert len(asked) == 300
 
 
 def test_an_idle_lane_steals_whatever_it_costs() -> None:
