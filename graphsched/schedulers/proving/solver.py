@@ -21,6 +21,9 @@ UNITS = 10**7
 TOLERANCE = 1e-4
 """Part of the makespan below which a gain does not count then."""
 
+SEEDS, MOST_WORKERS = 2**31, 10_000
+"""CP-SAT takes whole numbers below the first, positive or negative, as seeds, and so many threads at most."""
+
 ROUNDING = 1e-12
 """Part of a sum of seconds that may be off."""
 
@@ -132,8 +135,10 @@ class Limits:
             raise ScheduleError(f"seconds={self.seconds}: 0 or more are needed")
         if self.effort is not None and not self.effort >= 0.0:
             raise ScheduleError(f"effort={self.effort}: 0 or more is needed")
-        if self.workers < 1:
-            raise ScheduleError(f"workers={self.workers}: the solver needs 1 or more")
+        if not 1 <= self.workers <= MOST_WORKERS:
+            raise ScheduleError(f"workers={self.workers}: the solver takes 1 to {MOST_WORKERS:,}")
+        if not -SEEDS < self.seed < SEEDS:
+            raise ScheduleError(f"seed={self.seed}: the solver takes whole numbers from {1 - SEEDS:,} to {SEEDS - 1:,}")
 
     @property
     def left_s(self) -> float:

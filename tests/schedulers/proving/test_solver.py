@@ -41,8 +41,15 @@ def test_units_never_say_more_than_seconds(seconds: list[float]) -> None:
     assert grid.better(whole) < whole * grid.per_s
 
 
-@pytest.mark.parametrize("wrong", [{"seconds": -1.0}, {"effort": -1.0}, {"workers": 0}, {"seconds": float("nan")}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"seconds": -1.0}, {"seconds": float("nan")}, {"effort": -1.0}),
+        *({"workers": 0}, {"workers": 10_001}, {"seed": 2**31}, {"seed": -(2**31)}),
+    ],
+)
 def test_limits_out_of_range(wrong: dict[str, float]) -> None:
+    """Also what the solver itself does not take."""
     with pytest.raises(ScheduleError, match=next(iter(wrong))):
         Limits(**({"end_s": 0.0, "seconds": 1.0, "effort": None, "workers": 1, "seed": 0} | wrong))  # type: ignore[arg-type]
 
