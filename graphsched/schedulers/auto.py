@@ -16,7 +16,7 @@ from graphsched.platform import Platform
 from graphsched.schedulers.asking.answers import answer_of
 from graphsched.schedulers.asking.options import options_of
 from graphsched.schedulers.asking.watchdog import within
-from graphsched.schedulers.lookahead import LOOKAHEAD_TASKS
+from graphsched.schedulers.lookahead import is_quick
 from graphsched.schedulers.placing.lanes import Copies
 from graphsched.schedulers.registry import find_scheduler, of_others, register
 from graphsched.schedulers.registry import schedulers as all_schedulers
@@ -82,7 +82,7 @@ def auto(
         costs: Costs of its tasks, as `schedule` has them for `mode`.
         mode: How the plan is meant to run: ``eager``, ``graph`` or ``distributed``.
         schedulers: Names; default the list schedulers of this package and ``streams`` (`PORTFOLIO`), without
-            ``lookahead`` where there are more than `LOOKAHEAD_TASKS` tasks.
+            ``lookahead`` where that is not quick (`lookahead.is_quick`).
         limit_s: Seconds after which each of them is ended; default none for those of this package, and
             `OTHERS_LIMIT_S` for others.
         simulations: How many those that simulate may make, told to ``streams``; default theirs.
@@ -165,7 +165,7 @@ def _all_failed(tried: Sequence[Attempt]) -> GraphschedError:
 
 
 def _affordable(work: Workload) -> list[str]:
-    return [name for name in PORTFOLIO if name != "lookahead" or len(work.graph) <= LOOKAHEAD_TASKS]
+    return [name for name in PORTFOLIO if name != "lookahead" or is_quick(work)]
 
 
 def _names(schedulers: str | Sequence[str]) -> list[str]:

@@ -15,8 +15,23 @@ from graphsched.schedulers.placing.timetable import Chance, Timetable
 from graphsched.schedulers.registry import register
 from graphsched.workload import Task, Workload
 
-LOOKAHEAD_TASKS = 2_000
-"""Tasks up to which ``auto`` and ``search`` ask ``lookahead``; of more it takes longer than all others together."""
+LOOKAHEAD_TASKS, LOOKAHEAD_READS = 2_000, 100_000
+"""Tasks, and reads of successors that are tried behind each task before them, up to which ``auto`` and ``search`` ask
+``lookahead``; of more it takes longer than all others together."""
+
+
+def is_quick(work: Workload) -> bool:
+    """Whether ``lookahead`` places `work` in seconds: it is small, and no task reads very many others.
+
+    Example:
+        >>> import networkx as nx
+        >>> out = nx.DiGraph([("hub", k, {"nbytes": 4}) for k in range(400)])
+        >>> nx.set_node_attributes(out, 1.0, "duration_s")
+        >>> is_quick(Workload.from_graph(out)), is_quick(Workload.from_graph(out.reverse()))
+        (True, False)
+    """
+    tried = sum(work.graph.in_degree(task.name) * len(task.reads) for task in work.tasks)
+    return len(work.graph) <= LOOKAHEAD_TASKS and tried <= LOOKAHEAD_READS
 
 
 @register("lookahead")

@@ -10,7 +10,7 @@ from graphsched.platform import Platform
 from graphsched.schedulers.asking.options import options_of
 from graphsched.schedulers.asking.progress import Progress, report
 from graphsched.schedulers.bounds import lower_bound
-from graphsched.schedulers.lookahead import LOOKAHEAD_TASKS
+from graphsched.schedulers.lookahead import is_quick
 from graphsched.schedulers.placing.candidates import find_candidates
 from graphsched.schedulers.placing.lanes import Copies, lane_counts
 from graphsched.schedulers.registry import find_scheduler, register
@@ -93,7 +93,7 @@ def search(
     trials = Trials(work, platform, costs, mode, FINALISTS)
     enough_s = lower_bound(work, platform, costs, mode=mode)
     identical = find_identical(work, platform, costs, counts)
-    with_lookahead = identical is None and len(work.graph) <= LOOKAHEAD_TASKS
+    with_lookahead = identical is None and is_quick(work)
     names = [name for name in STARTS if name != "lookahead" or with_lookahead]
     tried: list[Trial] = []
     for trial in _list_schedules(trials, names, lanes, copies):

@@ -16,7 +16,7 @@ from graphsched.errors import CaptureError, PlatformError, ScheduleError, Schedu
 from graphsched.plan import Placement
 from graphsched.platform import Device, Platform
 from graphsched.schedulers import auto as module
-from graphsched.schedulers import register, registry, schedule, schedulers
+from graphsched.schedulers import lookahead, register, registry, schedule, schedulers
 from graphsched.schedulers.asking.answers import answer_of
 from graphsched.schedulers.auto import PORTFOLIO, attempts
 from graphsched.simulator import predict
@@ -68,7 +68,7 @@ def test_all_of_the_portfolio_are_schedulers() -> None:
 
 
 def test_large_workloads_do_without_lookahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three tasks are large here."""
+    """Three tasks are large here; so is one that reads 400 others."""
     asked: list[list[str]] = []
     real = attempts
 
@@ -78,9 +78,15 @@ def test_large_workloads_do_without_lookahead(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(module, "attempts", spied)
     for most in (3, 2):
-        monkeypatch.setattr(module, "LOOKAHEAD_TASKS", most)
+        monkeypatch.setattr(lookahead, "LOOKAHEAD_TASKS", most)
         schedule(WORK, machine(1), scheduler="auto")
-    assert ["lookahead" in names for names in asked] == [True, False]
+    monkeypatch.undo()
+    monkeypatch.setattr(module, "attempts", spied)
+    for before in (300, 400):
+        fan = nx.DiGraph([(f"t{i}", "end", {"nbytes": 1}) for i in range(before)])
+        nx.set_node_attributes(fan, 1.0, "duration_s")
+        schedule(Workload.from_graph(fan), machine(1), scheduler="auto")
+    assert ["lookahead" in names for names in asked] == [True, False, True, False]
     assert "streams" in asked[1]
 
 
