@@ -170,8 +170,10 @@ def _affordable(work: Workload) -> list[str]:
 
 def _names(schedulers: str | Sequence[str]) -> list[str]:
     names = [schedulers] if isinstance(schedulers, str) else list(dict.fromkeys(schedulers))
-    for name in set(names) - set(all_schedulers()):
-        find_scheduler(name)  # which says what there is
+    known = set(all_schedulers())
+    for name in names:
+        if name not in known:
+            find_scheduler(name)  # which says what there is
     if not names or "auto" in names:
         raise ScheduleError(f"schedulers={schedulers!r} of auto: one or more are needed, auto not among them")
     return names

@@ -186,6 +186,7 @@ def test_copies_are_told_to_those_that_have_the_option() -> None:
     ("names", "message"),
     [
         ("hefty", "no scheduler 'hefty': did you mean 'heft'"),
+        (("heft", *(f"wrong{k}" for k in range(16))), "no scheduler 'wrong0'"),
         (("heft", "auto"), "auto not among them"),
         ((), "one or more are needed"),
         (("heft", 3), r"option schedulers=\('heft', 3\) of scheduler 'auto': schedulers: str \| several of str"),
