@@ -176,7 +176,8 @@ class Emitter:
             return False
         by_shape = call.function._schema.name.removeprefix("aten::") in BY_SHAPE
         if by_shape and sum(TensorSpec.of(tensor).nbytes for _, tensor in call.outputs) <= LARGEST_CONSTANT:
-            made = call.function(_zeros(call.outputs[0][1]), *call.args[1:], **call.kwargs)
+            fake = call.outputs[0][1]
+            made = _laid_out(call.function(_zeros(fake), *call.args[1:], **call.kwargs), fake)
         elif not by_shape and all(id(origin) in self._same for origin in origins((call.args, call.kwargs))):
             known = replaced((call.args, call.kwargs), lambda origin: self._same[id(origin)])
             made = fill(Operation("", call.function, *known), ())
@@ -203,6 +204,13 @@ def _zeros(like_this: Any) -> Any:
     import torch
 
     return torch.zeros(like_this.shape, dtype=like_this.dtype)
+
+
+def _laid_out(tensor: Any, as_this: Any) -> Any:
+    """`tensor` with the strides of another of its shape: views that are written to, and random numbers, go by them."""
+    import torch
+
+    return torch.empty_strided(as_this.shape, as_this.stride(), dtype=tensor.dtype).copy_(tensor)
 
 
 def _needed(calls: Sequence[Call], results: Iterable[Any]) -> list[Call]:

@@ -82,6 +82,21 @@ def test_a_change_through_a_view_is_seen_by_all() -> None:
         assert torch.equal(found[name], wanted)
 
 
+@pytest.mark.parametrize("make", [torch.zeros_like, torch.ones_like, lambda t: torch.full_like(t, 2.0)])
+def test_a_constant_lies_in_memory_as_what_it_is_like(make: Change) -> None:
+    """A row of it is changed, and numbers are drawn into it in the order of memory."""
+
+    def function(x: torch.Tensor) -> dict[str, torch.Tensor]:
+        changed = make(x.T)
+        changed[0] = x.sum()
+        return {"changed": changed, "drawn": make(x.T).uniform_()}
+
+    found, _ = run(gs.trace(function, torch.rand(3, 4)), x=(x := torch.rand(3, 4)))
+    torch.manual_seed(7)
+    wanted = function(x)
+    assert all(torch.equal(found[name], tensor) for name, tensor in wanted.items())
+
+
 def test_a_state_is_changed_in_place_through_views() -> None:
     held = torch.zeros(3, 4)
 
