@@ -63,8 +63,7 @@ def _out_of_place(
         recorder.own_results(call, result)
     call.outputs += [(Origin(), tensor) for tensor in written]
     for (changed, tensor), sight in zip(call.outputs[kept:], sights, strict=True):
-        back = sorted(range(len(order)), key=order.__getitem__)
-        _put(recorder, _permuted(changed, back) if order else changed, tensor, sight)
+        _put(recorder, _permuted(changed, _back(order)), tensor, sight)
     if result is not None and not kept:
         recorder.aliases.same(result, sights[0])
     return result
@@ -79,16 +78,41 @@ def _order_drawn(other: Any, tensor: Any) -> list[int]:
     """Dimensions of `tensor` in the order of memory, where `other` draws in another; empty: it does not."""
     import torch
 
-    order = sorted(range(tensor.dim()), key=lambda i: -tensor.stride(i))
+    order = _order(tensor)
     alike = other is not torch.ops.aten.bernoulli.p or tensor.is_contiguous()
     return [] if alike or not tensor.permute(order).is_contiguous() else order
 
 
-def _permuted(template: Any, order: list[int]) -> Operation:
+def _order(tensor: Any) -> list[int]:
+    """Dimensions of `tensor` in the order of memory."""
+    return sorted(range(tensor.dim()), key=lambda i: -tensor.stride(i))
+
+
+def _back(order: list[int]) -> list[int]:
+    """What puts dimensions in `order` back."""
+    return sorted(range(len(order)), key=order.__getitem__)
+
+
+def _permuted(template: Any, order: list[int]) -> Any:
     import torch
 
     permute = torch.ops.aten.permute.default
+    if order == sorted(order):
+        return template
     return Operation(operation_name(permute), permute, (template, order))
+
+
+def _laid_out(template: Any, owner: Any) -> Any:
+    """`template` with the strides of its fake `owner`: operators lay their results out otherwise at times.
+
+    One with gaps is an input, which has its strides in every run.
+    """
+    import torch
+
+    order, contiguous = _order(owner), torch.ops.aten.contiguous.default
+    if not owner.permute(order).is_contiguous():
+        return template
+    return _permuted(Operation(operation_name(contiguous), contiguous, (_permuted(template, order),)), _back(order))
 
 
 def _put(recorder: Recorder, changed: Any, tensor: Any, sight: Sight) -> None:
@@ -103,7 +127,8 @@ def _put(recorder: Recorder, changed: Any, tensor: Any, sight: Sight) -> None:
             )
         view = list(tensor.shape), list(tensor.stride()), tensor.storage_offset()
         scatter = torch.ops.aten.as_strided_scatter.default
-        whole = recorder.record(scatter, (sight.memory.now, changed, *view), {})
+        now = _laid_out(sight.memory.now, sight.memory.owner)
+        whole = recorder.record(scatter, (now, changed, *view), {})
         changed = Origin()
         whole.outputs.append((changed, sight.memory.owner))
     sight.memory.now = changed

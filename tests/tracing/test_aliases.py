@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -95,6 +96,19 @@ def test_a_constant_lies_in_memory_as_what_it_is_like(make: Change) -> None:
     torch.manual_seed(7)
     wanted = function(x)
     assert all(torch.equal(found[name], tensor) for name, tensor in wanted.items())
+
+
+@pytest.mark.parametrize("operator", [F.logsigmoid, lambda t: F.batch_norm(t, None, None, training=True)])
+def test_a_row_is_changed_of_a_result_that_lies_otherwise_than_its_fake(operator: Change) -> None:
+    """The results of both operators are contiguous, where their fakes have the strides of the transposed argument."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        result = operator(x.permute(2, 1, 0))
+        result[0] = 1.0
+        return result
+
+    found, _ = run(gs.trace(function, torch.rand(3, 4, 5)), x=(x := torch.rand(3, 4, 5)))
+    assert torch.equal(found["output"], function(x))
 
 
 def test_a_state_is_changed_in_place_through_views() -> None:
