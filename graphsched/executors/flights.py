@@ -43,7 +43,8 @@ class Submitted:
 
     def done(self) -> bool:
         """Whether the step is over or has failed, so that `result` does not wait."""
-        return self._program is None or self._program._steps is None or self._program._steps.is_over(self)
+        program = self._program
+        return program is None or program._steps is None or program._steps.is_over(self)
 
     def result(self) -> dict[str, Any]:
         """Wait for the end of the step.
@@ -54,9 +55,11 @@ class Submitted:
         Raises:
             TaskFailedError: A task raised, of this step or of another that was under way with it.
             StuckError: The step did not end within the time-out.
+            ExecutionError: Another thread is using the program, and the end of the step has not been seen yet.
         """
-        if self._program is not None and self._program._steps is not None:
-            self._program._steps.wait_for(self)
+        program = self._program
+        if program is not None:
+            program.wait_for(self)
         if self._error is not None:
             raise self._error
         assert self._results is not None

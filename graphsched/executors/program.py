@@ -163,10 +163,17 @@ class Program:
         self._steps = self._steps or Steps(self)
         return self._steps
 
+    @alone
     def wait(self) -> None:
         """Wait for all submitted steps; raises what `submit` does."""
         if self._steps is not None:
             self._steps.wait()
+
+    @alone
+    def wait_for(self, handle: Submitted) -> None:
+        """Wait for the step of `handle` and those before it; raises what `submit` does."""
+        if self._steps is not None:
+            self._steps.wait_for(handle)
 
     @alone
     def load(self, inputs: dict[str, Any]) -> None:
@@ -269,8 +276,13 @@ class Program:
         self._make_ready()
         self.buffers.restore(self._initial if states is None else states)
 
+    @alone
     def close(self) -> None:
-        """End the threads and give the memory back."""
+        """End the threads and give the memory back.
+
+        Raises:
+            ExecutionError: Another thread is using the program, which stays open.
+        """
         if not self._end.alive:
             return
         with contextlib.suppress(ExecutionError):  # the steps tell those who hold them
@@ -285,4 +297,5 @@ class Program:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        with contextlib.nullcontext() if error is None else contextlib.suppress(ExecutionError):
+            self.close()

@@ -182,10 +182,10 @@ class Steps:
     # -- ends ---------------------------------------------------------------------------------------------
 
     def is_over(self, handle: Submitted) -> bool:
-        """Whether the step of `handle` is over or has failed."""
-        flight = next(flight for flight in self.flights if flight.handle() is handle)
+        """Whether the step of `handle` is over or has failed; any thread may ask."""
+        flight = next((flight for flight in tuple(self.flights) if flight.handle() is handle), None)
         try:
-            return self.watch.failure is not None or flight.side.is_over()
+            return flight is None or self.watch.failure is not None or flight.side.is_over()
         except RuntimeError:  # of CUDA: `result` says more
             return True
 

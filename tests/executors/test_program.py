@@ -360,7 +360,7 @@ def test_one_thread_at_a_time() -> None:
         first.start()
         try:
             assert begun.wait(20)
-            for call in (program.run, program.submit, program.state, program.reset):
+            for call in (program.run, program.submit, program.state, program.reset, program.wait, program.close):
                 with pytest.raises(ExecutionError, match="another thread is using this program"):
                     call()
         finally:

@@ -222,6 +222,34 @@ def test_inputs_not_given_have_their_defaults_on_both_sides() -> None:
         assert [s.result()["sum"].item() for s in (*given_x, *default)] == [5.0, 6.0, 7.0, 8.0, 1.0, 2.0, 3.0, 4.0]
 
 
+def test_the_result_of_a_step_while_another_thread_uses_the_program() -> None:
+    """It is refused until that thread is done; whether the step is over any thread may ask."""
+    go, told = threading.Event(), list[bool]()
+
+    def wait(x: torch.Tensor) -> torch.Tensor:
+        assert go.wait(20)
+        return x + 1
+
+    work = Workload()
+    work.task(wait, work.input("x", torch.zeros(1)), name="y", outputs=[TensorSpec((1,))])
+    with Program(by_hand(work, WORKERS, "cpu/w0")) as program:
+        step = program.submit(x=number(1))
+
+        def ask() -> None:
+            with pytest.raises(ExecutionError, match="another thread is using this program"):
+                step.result()
+            told.append(step.done())
+
+        other = threading.Thread(target=ask)
+        with program.turn:
+            other.start()
+            other.join(2)  # without a refusal it waits
+            go.set()
+            other.join()
+        assert told == [False]
+        assert step.result()["y"].item() == 2.0
+
+
 # -- failures --------------------------------------------------------------------------------------------
 
 
