@@ -9,6 +9,7 @@ from graphsched.errors import ScheduleError, WorkloadError
 from graphsched.plan import MODES, Plan, check_capturable
 
 ONE_PROCESS = ("eager", "graph")
+LONGEST_S = 1e9  # of a time-out; no thread waits for more than some ten times as long
 
 
 def check_plan(plan: Plan) -> None:
@@ -41,8 +42,10 @@ def checked(plan: Plan, mode: str | None, timeout_s: float, modes: Sequence[str]
     """
     check_plan(plan)
     mode = mode or plan.mode
-    if not timeout_s > 0:
-        raise ScheduleError(f"timeout_s is {timeout_s!r}: a number of seconds above 0 is needed")
+    if not isinstance(timeout_s, (int, float)) or not 0 < timeout_s <= LONGEST_S:
+        raise ScheduleError(
+            f"timeout_s is {timeout_s!r}: a number of seconds above 0 and up to {LONGEST_S:g} is needed"
+        )
     if mode not in modes:
         ranks = "; execute runs it on the ranks that torchrun started" if mode in MODES else ""
         raise ScheduleError(f"mode {mode!r} cannot be run here: one of {', '.join(modes)}{ranks}")

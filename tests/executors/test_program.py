@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -271,6 +272,12 @@ def test_an_unknown_mode_is_refused() -> None:
     """There is only eager."""
     with pytest.raises(ScheduleError, match="mode 'eagre' cannot be run here: one of eager"):
         Program(adder(), mode="eagre")
+
+
+@pytest.mark.parametrize("timeout_s", [0, -1.0, math.nan, math.inf, 1e300, "60", None])
+def test_a_time_out_that_no_thread_can_wait_for_is_refused(timeout_s: Any) -> None:
+    with pytest.raises(ScheduleError, match=r"timeout_s is .*: a number of seconds above 0 and up to 1e\+09 is needed"):
+        Program(adder(), timeout_s=timeout_s)
 
 
 def test_a_workload_is_no_plan(tmp_path: Path) -> None:
