@@ -254,10 +254,18 @@ def failure_of(error: BaseException, name: str, task: Task | None, lane: str) ->
     if not isinstance(error, Exception) or isinstance(error, ExecutionError):
         return error
     shapes = ", ".join(f"{r}: {r.value.spec}" for r in task.reads) if task else ""
-    late = " (CUDA reports errors of earlier work late)" if "CUDA error" in str(error) else ""
+    text = _text_of(error)
+    late = " (CUDA reports errors of earlier work late)" if "CUDA error" in text else ""
     failed = TaskFailedError(
         f"{name!r} failed on lane {lane}{f' with inputs {shapes}' if shapes else ''}: "
-        f"{type(error).__name__}: {error}{late}"
+        f"{type(error).__name__}: {text}{late}"
     )
     failed.__cause__ = error
     return failed
+
+
+def _text_of(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception as of_text:  # the user's: a lane must not end by it
+        return f"no message ({type(of_text).__name__} in its __str__)"

@@ -64,6 +64,24 @@ def test_a_failing_task_is_named_and_the_program_runs_again(lanes: str) -> None:
         assert program.run(x=torch.zeros(1))["t2"].item() == -1.0
 
 
+class MuteError(Exception):
+    """Its text cannot be had."""
+
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+def test_an_error_without_a_text_ends_the_run() -> None:
+    """x ──▶ t0 (raises)."""
+
+    def fails(x: torch.Tensor) -> None:
+        raise MuteError
+
+    told = r"'t0' failed .*: MuteError: no message \(ValueError in its __str__\)$"
+    with Program(chain(fails), timeout_s=5) as program, pytest.raises(TaskFailedError, match=told):
+        program.run()
+
+
 def test_nothing_that_needs_a_failed_task_runs() -> None:
     """x ──▶ t0 (raises) ──▶ t1 on another lane ──▶ t2."""
     calls: list[int] = []
