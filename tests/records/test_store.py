@@ -10,13 +10,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
-from graphsched.errors import FileFormatError, OutputError
+from graphsched.errors import ExperimentError, FileFormatError, OutputError
 from graphsched.plan import Plan
 from graphsched.platform import Dispatch
-from graphsched.records import find_runs, load_run, record_baseline, run_file, save_run, store
+from graphsched.records import find_runs, load_run, record_baseline, record_case, run_file, save_run, store
 from graphsched.records.model import COLUMNS
-from tests.records.examples import PLATFORM, SETUP, case_of, chain, plan_of, run_of, two, with_cost
+from tests.records.examples import PLATFORM, SETUP, case_of, chain, plan_of, run_of, timeline, two, with_cost
 
 
 def test_a_case_comes_back_as_it_was(tmp_path):
@@ -195,6 +196,35 @@ def test_a_baseline_has_samples_and_nothing_else(tmp_path):
     assert back.metrics == {"peak_bytes": 7}
     with pytest.raises(FileFormatError, match="'plain PyTorch' is a baseline"):
         _ = back.plan
+
+
+def test_figures_of_numpy_and_torch_are_kept_as_numbers(tmp_path):
+    """What a file could not hold would cost the cases beside it."""
+    metrics = {"accuracy": np.float32(0.5), "loss": torch.tensor(0.25, requires_grad=True), "steps": np.int64(3)}
+    case = record_baseline(SETUP, "plain PyTorch", (1.0,), metrics=metrics)
+    assert case.metrics == {"accuracy": 0.5, "loss": 0.25, "steps": 3}
+    assert load_run(save_run(run_of(case), tmp_path)).cases[0].metrics == case.metrics
+
+
+@pytest.mark.parametrize(
+    ("metrics", "message"),
+    [
+        ({"loss": torch.ones(2)}, "metric 'loss' is a Tensor: a number is needed"),
+        ({"loss": [1.0]}, "metric 'loss' is a list"),
+        ({3: 1.0}, "a metric is called 3"),
+    ],
+)
+def test_a_metric_that_is_no_number_is_named(metrics, message):
+    with pytest.raises(ExperimentError, match=message):
+        record_baseline(SETUP, "plain PyTorch", (1.0,), metrics=metrics)
+
+
+def test_an_option_that_no_file_holds_is_kept_as_text(tmp_path):
+    """Schedulers of others take what they like."""
+    line, options = timeline(plan_of(two()), 3.0), {"lanes": 2, "prefer": PLATFORM.devices[0]}
+    case = record_case(SETUP, "one GPU", line, line, scheduler="of others", options=options)
+    assert load_run(save_run(run_of(case), tmp_path)).cases[0].options == case.options
+    assert case.options["lanes"] == 2
 
 
 # -- many spans -------------------------------------------------------------------------------
