@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import graphsched as gs
@@ -47,6 +48,31 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_case_has_either_work_or_baseline(both):
     with pytest.raises(ExperimentError, match=r"'x' has (neither|both)"):
         gs.Case("x", **both)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"work": "work"}, "has work 'work': a gs.Workload is needed"),
+        ({"work": gs.Workload(), "scheduler": max}, "has scheduler <built-in.*the name of a scheduler"),
+        ({"work": gs.Workload(), "options": [("lanes", 2)]}, "has options .*a dict of"),
+        ({"work": gs.Workload(), "reported_s": "0.5 s"}, "has reported_s '0.5 s': a number of seconds"),
+        ({"work": gs.Workload(), "reported_s": float("nan")}, "has reported_s nan: seconds, 0 or more"),
+        ({"work": gs.Workload(), "reported_s": -1}, "has reported_s -1.0: seconds, 0 or more"),
+        ({"work": gs.Workload(), "metrics": {"a": 1}}, "has metrics {'a': 1}: a function"),
+        ({"baseline": 3}, "has baseline 3: a function"),
+        ({"baseline": idle, "group": 3}, "has group 3: a text"),
+    ],
+)
+def test_a_field_of_another_type_is_named_with_its_case(fields, message):
+    """What no recorded run can hold is found before anything is measured."""
+    with pytest.raises(ExperimentError, match=f"case 'x' {message}"):
+        gs.Case("x", **fields)
+
+
+def test_a_figure_of_numpy_is_a_plain_number():
+    """It is written into recorded runs."""
+    assert type(gs.Case("x", baseline=idle, reported_s=np.float32(0.5)).reported_s) is float
 
 
 def test_a_baseline_has_the_mode_baseline():

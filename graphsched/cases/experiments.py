@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,18 @@ from graphsched.errors import ExperimentError, GraphschedError
 from graphsched.plan import MODES, Plan
 from graphsched.platform import Platform
 from graphsched.workload import Workload
+
+_FIELDS: tuple[tuple[str, Any, str], ...] = (
+    ("work", Workload, "a gs.Workload"),
+    ("scheduler", str, "the name of a scheduler"),
+    ("options", Mapping, "a dict of a scheduler's options"),
+    ("baseline", Callable, "a function without arguments"),
+    ("reported_s", Real, "a number of seconds"),
+    ("metrics", Callable, "a function without arguments"),
+    ("on_ranks", Callable, "a function of the plan"),
+    ("group", str, "a text"),
+)
+"""Types of a case's fields, and what to say of another."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +50,8 @@ class Case:
             where that is no failure of the scheduler: an unknown name or option, the platform, costs.
 
     Raises:
-        ExperimentError: It has neither or both of `work` and `baseline`, an empty label or an unknown mode.
+        ExperimentError: It has neither or both of `work` and `baseline`, an empty label or an unknown mode, or a field
+            is of another type; the figure of the source is negative or not finite.
     """
 
     label: str
@@ -58,12 +73,25 @@ class Case:
         if (self.work is None) == (self.baseline is None):
             found = "neither" if self.work is None else "both"
             raise ExperimentError(f"case {self.label!r} has {found} of work and baseline: give one of them")
+        self._check_types()
         if self.baseline is not None:
             if self.mode not in (None, "baseline"):
                 raise ExperimentError(f"case {self.label!r} is a baseline and cannot have mode {self.mode!r}")
             object.__setattr__(self, "mode", "baseline")
         elif self.mode not in (None, *MODES):
             raise ExperimentError(f"case {self.label!r} has mode {self.mode!r}: one of {', '.join(MODES)}")
+
+    def _check_types(self) -> None:
+        for name, needed, words in _FIELDS:
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, needed):
+                raise ExperimentError(f"case {self.label!r} has {name} {value!r}: {words} is needed")
+        if self.reported_s is not None:
+            object.__setattr__(self, "reported_s", float(self.reported_s))
+            if not 0 <= self.reported_s < math.inf:
+                raise ExperimentError(
+                    f"case {self.label!r} has reported_s {self.reported_s!r}: seconds, 0 or more, are needed"
+                )
 
     @property
     def is_baseline(self) -> bool:
