@@ -188,6 +188,18 @@ def test_two_cases_of_one_label_are_refused_unless_scheduler_or_mode_differ():
     assert len(twice.cases(HERE, other="sequential")) == 2
 
 
+def test_two_baselines_of_one_label_are_refused_whatever_their_schedulers():
+    """Recorded runs know baselines by their label alone."""
+
+    @gs.experiment()
+    def twice(platform):
+        yield gs.Case("x", baseline=idle)
+        yield gs.Case("x", baseline=idle, scheduler="sequential")
+
+    with pytest.raises(ExperimentError, match="two cases 'x' in baseline mode: labels must differ"):
+        twice.cases(HERE)
+
+
 def test_code_of_an_experiment_that_fails_is_named_with_its_line(folder):
     (folder / "bad.py").write_text(SIMPLE.replace("yield gs.Case", "size / 0\n    yield gs.Case"))
     with pytest.raises(ExperimentError, match=r"'simple' \(.*bad.py:10\): ZeroDivisionError"):

@@ -98,6 +98,11 @@ class Case:
         """Whether code of others is timed instead of a plan."""
         return self.baseline is not None
 
+    @property
+    def key(self) -> tuple[str, str | None, str | None]:
+        """What a recorded run knows it by; the scheduler of a baseline is nobody's."""
+        return (self.label, None if self.is_baseline else self.scheduler, self.mode)
+
     def in_mode(self, mode: str) -> Case:
         """This case in `mode`, unless it has a mode of its own."""
         return self if self.mode is not None else replace(self, mode=mode)
@@ -147,15 +152,9 @@ class Experiment:
         """
         values = self.values(**params)
         cases: list[Case] = []
-        seen: set[tuple[str, str, str | None]] = set()
+        seen: set[tuple[str, str | None, str | None]] = set()
         for case in self._call(platform, values):
-            key = (case.label, case.scheduler, case.mode)
-            if key in seen:
-                raise ExperimentError(
-                    f"experiment {self.name!r} has two cases {case.label!r} with scheduler {case.scheduler!r}: "
-                    "labels must differ"
-                )
-            seen.add(key)
+            check_new(self.name, case, seen)
             cases.append(case)
         if not cases:
             here = platform.accelerators()
@@ -178,6 +177,19 @@ class Experiment:
         except Exception as error:
             where = _line_in(self.function, error)
             raise ExperimentError(f"experiment {self.name!r}{where}: {type(error).__name__}: {error}") from error
+
+
+def check_new(experiment: str, case: Case, seen: set[tuple[str, str | None, str | None]]) -> None:
+    """Put the key of `case` among those `seen`, so that no case takes the place of another in a recorded run.
+
+    Raises:
+        ExperimentError: It is there.
+    """
+    if case.key in seen:
+        label, scheduler, mode = case.key
+        way = ("" if scheduler is None else f" with scheduler {scheduler!r}") + (f" in {mode} mode" if mode else "")
+        raise ExperimentError(f"experiment {experiment!r} has two cases {label!r}{way}: labels must differ")
+    seen.add(case.key)
 
 
 def _line_in(function: Callable[..., Any], error: BaseException) -> str:

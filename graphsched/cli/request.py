@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from graphsched.cases import Case, Experiment, find
+from graphsched.cases.experiments import check_new
 from graphsched.cli.options import TIME_LIMIT_S
 from graphsched.cli.output import say
 from graphsched.costs import Costs
@@ -163,12 +164,15 @@ def collect_cases(
     In several modes each case stands once in each, one after the other; one that has a mode of its own stands once.
 
     Raises:
-        ExperimentError: None is left.
+        ExperimentError: None is left, or two cases of one label and scheduler are in the same mode.
     """
     modes = read_modes(mode)
     seed_everything(SEED)
     numbered = enumerate(experiment.cases(platform, **values), 1)
     cases = [(n, case.in_mode(each)) for n, case in numbered for each in (modes if case.mode is None else modes[:1])]
+    seen: set[tuple[str, str | None, str | None]] = set()
+    for _, case in cases:
+        check_new(experiment.name, case, seen)
     chosen = [(number, case) for number, case in cases if only is None or only in case.label]
     if not chosen:
         labels = "".join(f"\n  {label}" for label in dict.fromkeys(case.label for _, case in cases))
