@@ -206,6 +206,18 @@ def test_code_of_an_experiment_that_fails_is_named_with_its_line(folder):
         find("simple").cases(HERE)
 
 
+def test_an_experiment_that_exits_is_an_error():
+    """Else the command would end without a word, as if all were done."""
+
+    @gs.experiment()
+    def script(platform):
+        yield gs.Case("x", baseline=idle)
+        sys.exit(0)
+
+    with pytest.raises(ExperimentError, match=r"'script' \(.*\): SystemExit: 0"):
+        script.cases(HERE)
+
+
 def test_errors_of_ours_pass_unchanged():
     @gs.experiment()
     def greedy(platform):

@@ -174,7 +174,7 @@ class Experiment:
                     yield case
         except GraphschedError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a script's own ``exit`` too
             where = _line_in(self.function, error)
             raise ExperimentError(f"experiment {self.name!r}{where}: {type(error).__name__}: {error}") from error
 

@@ -75,7 +75,7 @@ class Runner:
                 yield self.baseline(number, case) if case.is_baseline else self.case(number, case)
             except ExecutionError as error:
                 yield self._failed(number, case, str(error))
-            except Exception as error:
+            except (Exception, SystemExit) as error:  # a baseline may be a script that exits
                 yield self._failed(number, case, f"{type(error).__name__}: {error}")
 
     def _failed(self, number: int, case: Case, message: str) -> Outcome:
