@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,9 +33,17 @@ def only_json(asked: bool) -> Iterator[None]:
 
 
 def print_json(data: Mapping[str, Any]) -> None:
-    """Print one object, and nothing else, on stdout."""
-    text = json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False, default=str)
+    """Print one object, and nothing else, on stdout; numbers that are not finite, which JSON has not, are null."""
+    text = json.dumps(_finite(data), indent=1, ensure_ascii=False, allow_nan=False, default=str)
     print(text, file=_json_only.get() or sys.stdout)
+
+
+def _finite(thing: Any) -> Any:
+    if isinstance(thing, float):
+        return thing if math.isfinite(thing) else None
+    if isinstance(thing, Mapping):
+        return {key: _finite(value) for key, value in thing.items()}
+    return [_finite(item) for item in thing] if isinstance(thing, (list, tuple)) else thing
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title: str = "") -> None:
