@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from graphsched.cases import Case
+from graphsched.cases.loading import import_paths
 from graphsched.cli.environment import environment
 from graphsched.cli.interrupts import check_interrupted
 from graphsched.cli.naming import draw, stem, title_of
@@ -21,7 +22,7 @@ from graphsched.cli.ranks import MODE as RANKS_MODE
 from graphsched.cli.ranks import check_ranks, figures_on_ranks, tell_case
 from graphsched.cli.request import SEED, Request
 from graphsched.costs import Costs
-from graphsched.errors import ExecutionError, OutputError
+from graphsched.errors import ExecutionError, GraphschedError, OutputError
 from graphsched.plan import Plan
 from graphsched.platform import Platform
 from graphsched.records import RunRecord, Setup, record_baseline, record_case, save_run
@@ -59,7 +60,7 @@ class Runner:
 
         outcomes: list[Outcome] = []
         try:
-            with left_alone():
+            with left_alone(), import_paths(self.request.experiment.path):
                 for outcome in self._outcomes():
                     outcomes.append(outcome)
         finally:
@@ -169,8 +170,23 @@ class Runner:
         experiment = self.request.experiment
         saved = save_run(RunRecord(experiment.name, experiment.source, records), self.out)
         if self.pictures and experiment.pictures is not None:
-            files += map(str, experiment.pictures(self.request.platform, self.out))
+            files += self._pictures(saved)
         return [str(saved), *files]
+
+    def _pictures(self, saved: Path) -> list[str]:
+        """What the experiment draws itself; code of others, whose failure costs nothing else."""
+        experiment = self.request.experiment
+        assert experiment.pictures is not None
+        try:
+            with import_paths(experiment.path):
+                return [str(path) for path in experiment.pictures(self.request.platform, self.out)]
+        except GraphschedError:
+            raise
+        except Exception as error:
+            raise ExecutionError(
+                f"the pictures of experiment {experiment.name!r} cannot be drawn: {type(error).__name__}: {error}; "
+                f"what was measured is in {saved}"
+            ) from error
 
 
 def stuck_after_s(expected_s: float) -> float:

@@ -151,6 +151,76 @@ def test_a_case_that_fails_does_not_stop_the_others(call, here):
     assert not list((here / "out").glob("pair-2-*"))
 
 
+ODD = """
+import sys
+import graphsched as gs
+
+def draw(platform, folder):
+    raise RuntimeError("no pen")
+
+def ends():
+    sys.exit(0)
+
+def figures():
+    import beside
+    return {"loss": beside.LOSS}
+
+@gs.experiment(pictures=draw)
+def odd(platform, exits: bool = False, limit: float = 1.0):
+    if exits:
+        yield gs.Case("ends", baseline=ends)
+    yield gs.Case("plain", baseline=int, metrics=figures)
+
+@gs.experiment()
+def alike(platform, mode: str = ""):
+    work = gs.Workload()
+    work.task(int, name="a", outputs=[], device="cpu", duration_s=1.0)
+    yield gs.Case("x", work, scheduler="one_stream", mode=mode or None)
+    yield gs.Case("x", work, scheduler="one_stream", mode="eager")
+"""
+
+
+@pytest.fixture
+def odd(here):
+    """Experiments ``odd`` and ``alike`` in ``odd/odd.py``, with a module ``beside`` that is imported while it runs."""
+    (here / "odd").mkdir()
+    (here / "odd" / "odd.py").write_text(ODD)
+    (here / "odd" / "beside.py").write_text("LOSS = float('nan')")
+    yield "odd/odd.py::odd"
+    sys.modules.pop("beside", None)
+
+
+def test_a_script_that_exits_is_a_case_that_fails(call, here, odd):
+    """Else the command would end as if all were done, with the cases behind it lost."""
+    called = call("run", odd, *RUN[2:], "--no-pictures", "--json", "-p", "exits=true")
+    assert called.code == 1
+    assert [case.get("failure") for case in called.json["cases"]] == ["SystemExit: 0", None]
+
+
+def test_numbers_that_json_has_not_are_null(call, here, odd):
+    """Losses of a training that diverged, a limit without end; what code imports while it runs lies beside it."""
+    called = call("run", odd, *RUN[2:], "--no-pictures", "--json", "-p", "limit=inf")
+    assert called.code == 0, called.err
+    assert called.json["cases"][0]["metrics"] == {"loss": None}
+    assert called.json["parameters"]["limit"] is None
+
+
+def test_pictures_that_fail_are_told_with_what_was_written(call, here, odd):
+    called = call("run", odd, *RUN[2:])
+    assert called.code == 1
+    assert "pictures of experiment 'odd' cannot be drawn: RuntimeError: no pen; what was measured is in" in called.err
+    assert len(load_run(here / "out" / "odd.json").cases) == 1
+
+
+def test_cases_that_become_one_in_the_mode_asked_for_are_refused(call, here, odd):
+    """One would take the other's place in the recorded run."""
+    words = ("predict", "odd/odd.py::alike", "--platform", "two.json", "--mode")
+    called = call(*words, "eager")
+    assert called.code == 2
+    assert "two cases 'x' with scheduler 'one_stream' in eager mode: labels must differ" in called.err
+    assert call(*words, "eager", "-p", "mode=graph").code == 0
+
+
 def test_a_run_adds_to_what_is_recorded(call, here):
     call(*RUN, "--cases", "sequential")
     call(*RUN, "--cases", "heft")
