@@ -242,7 +242,8 @@ def _with_digests(text: str, work: Workload, platform: Platform) -> str:
     """
     lines = text.split("\n")
     if len(lines) > HEAD_LINES:
-        lines[1], lines[2] = f"workload {work.digest()} {work.name}", f"platform {platform.digest()} {platform.name}"
+        heads = f"workload {work.digest()} {work.name}", f"platform {platform.digest()} {platform.name}"
+        lines[1], lines[2] = (" ".join(head.split()) for head in heads)  # as `plan.text` writes them
     return "\n".join(lines)
 
 

@@ -227,6 +227,17 @@ def test_an_option_that_no_file_holds_is_kept_as_text(tmp_path):
     assert case.options["lanes"] == 2
 
 
+def test_names_of_several_lines_come_back(tmp_path):
+    """A plan's text has them in one line; else its run could be written and never read."""
+    setup = replace(SETUP, platform=replace(PLATFORM, name="my\ndesk"))
+    work = two()
+    work.name = "a\nstep"
+    case = case_of(work, setup=setup)
+    (back,) = load_run(save_run(run_of(case), tmp_path)).cases
+    assert back.plan.text == case.plan_text
+    assert (back.work.name, back.setup.platform.name) == ("a\nstep", "my\ndesk")
+
+
 # -- many spans -------------------------------------------------------------------------------
 
 
