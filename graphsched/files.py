@@ -64,5 +64,5 @@ def read_json(path: str | Path) -> Any:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise FileFormatError(f"cannot read {path}: {error.strerror or error}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{path} is no complete JSON file: {error}") from error

@@ -77,6 +77,9 @@ def test_truncated_json(tmp_path: Path, cut: int) -> None:
 def test_json_that_is_not_there_or_not_text(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match=r"cannot read .*none.json"):
         read_json(tmp_path / "none.json")
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    with pytest.raises(FileFormatError, match=r"deep.json"):
+        read_json(tmp_path / "deep.json")
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(FileFormatError, match=r"bytes.json"):
         read_json(tmp_path / "bytes.json")
