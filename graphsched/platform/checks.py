@@ -26,6 +26,22 @@ def check_number(number: Any, what: str, *, positive: bool = False) -> float:
     return float(number)
 
 
+def check_count(number: Any, what: str) -> int:
+    """`number` as a whole number above 0.
+
+    Raises:
+        PlatformError: It is none.
+
+    Example:
+        >>> check_count(8.0, "lanes of cpu")
+        8
+    """
+    count = check_number(number, what, positive=True)
+    if not count.is_integer():
+        raise PlatformError(f"{what} is {number!r}: a whole number is needed")
+    return int(number)
+
+
 def check_seconds(number: Any, what: str, *, positive: bool = False) -> float:
     """As `check_number`, for a time: at most `LONGEST_S`.
 

@@ -15,7 +15,7 @@ from graphsched.errors import PlatformError
 from graphsched.files import write_text
 from graphsched.platform import derived, larger
 from graphsched.platform.capacity import CapacityTable
-from graphsched.platform.checks import check_number
+from graphsched.platform.checks import check_count, check_number
 from graphsched.platform.dispatch import Dispatch
 from graphsched.platform.fabric import Fabric
 from graphsched.platform.parts import Device, Link, LinkMemory
@@ -60,7 +60,7 @@ class Platform:
     fabric: Fabric | None = None
 
     def __post_init__(self) -> None:
-        check_number(self.cores, "cores", positive=True)
+        object.__setattr__(self, "cores", check_count(self.cores, "cores"))
         for name, rate in self.capacities.items():
             check_number(rate, f"capacity {name!r}", positive=True)
         check_references(self)
@@ -118,9 +118,11 @@ class Platform:
         """Names of the first `k` accelerators (default all): GPUs, or workers where there are none.
 
         Raises:
-            PlatformError: There are fewer.
+            PlatformError: There are fewer, or `k` is no whole number.
         """
         names = tuple(d.name for d in self.devices if d.is_accelerator)
+        if k is not None and not hasattr(k, "__index__"):
+            raise PlatformError(f"{k!r} accelerators asked for: a whole number is needed")
         if k is not None and not 0 <= k <= len(names):
             raise PlatformError(
                 f"{k} accelerators asked for, platform {self.name!r} has {len(names)} ({', '.join(names) or 'none'})"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from graphsched.errors import PlatformError
-from graphsched.platform.checks import check_number, check_seconds
+from graphsched.platform.checks import check_count, check_number, check_seconds
 
 DeviceKind = Literal["cuda", "worker", "cpu"]
 LinkMemory = Literal["pinned", "pageable", "fresh", "peer", "staged", "local", "network"]
@@ -62,7 +62,9 @@ class Device:
             raise PlatformError(f"device name {self.name!r}: letters, digits, ':', '.', '_' or '-' are needed")
         for name in ("memory_bytes", "peer_engines", *MEMORY_FACTORS):
             check_number(getattr(self, name), f"{name} of {self.name}")
-        for name in ("threads", "lanes", "flop_per_s", "bytes_per_s"):
+        for name in ("threads", "lanes"):
+            object.__setattr__(self, name, check_count(getattr(self, name), f"{name} of {self.name}"))
+        for name in ("flop_per_s", "bytes_per_s"):
             check_number(getattr(self, name), f"{name} of {self.name}", positive=True)
 
     @property

@@ -26,6 +26,7 @@ from tests.platform.desk import full
         ({"links": (Link("cpu", "cuda:0", "pinned", 0, 1),) * 2}, r"has two links 'cpu>cuda:0 \(pinned\)'"),
         ({"capacities": {}}, "crosses capacity 'bus', which has no entry"),
         ({"capacities": {"bus": 0.0}}, "capacity 'bus' is 0.0"),
+        ({"cores": 1.5}, "cores is 1.5: a whole number is needed"),
         ({"capacities": {"bus": -1.0}}, "capacity 'bus' is -1.0"),
         ({"capacities": {"bus": math.nan}}, "capacity 'bus' is nan"),
         ({"cores": 0}, "cores is 0"),
@@ -71,6 +72,8 @@ def test_accelerators() -> None:
         Platform("bare", (Device("cpu", "cpu"),)).accelerators(1)
     with pytest.raises(PlatformError, match="-1 accelerators"):
         host.accelerators(-1)
+    with pytest.raises(PlatformError, match="'1' accelerators asked for: a whole number is needed"):
+        host.accelerators("1")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

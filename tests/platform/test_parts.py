@@ -63,6 +63,8 @@ def test_zero_is_not_positive() -> None:
         {"threads": 0},
         {"lanes": 0},
         {"lanes": -1},
+        {"lanes": 1.5},
+        {"threads": 1.5},
         {"flop_per_s": 0.0},
         {"flop_per_s": math.nan},
         {"bytes_per_s": -1.0},
