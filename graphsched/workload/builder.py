@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import networkx as nx
@@ -14,7 +14,7 @@ from graphsched.workload.calls import Known, called_task
 from graphsched.workload.collective import Collective, collective
 from graphsched.workload.names import numbered, taken
 from graphsched.workload.ordering import Ordering, add_ordered
-from graphsched.workload.tasks import Memory, Task, TensorSpec, Value, check_dense, check_name
+from graphsched.workload.tasks import Memory, Task, TensorSpec, Value, check_dense, check_device, check_name
 
 
 class Workload:
@@ -63,7 +63,7 @@ class Workload:
 
         Raises:
             DuplicateNameError: The name is taken or not allowed.
-            WorkloadError: It is no tensor, or no dense one.
+            WorkloadError: It is no tensor, or no dense one; `device` is no name.
         """
         return self._given(name, "input", tensor, device)
 
@@ -74,7 +74,7 @@ class Workload:
 
         Raises:
             DuplicateNameError: The name is taken or not allowed.
-            WorkloadError: It is no tensor, or no dense one.
+            WorkloadError: It is no tensor, or no dense one; `device` is no name.
         """
         return self._given(name, "state", tensor, device)
 
@@ -86,6 +86,8 @@ class Workload:
             spec = TensorSpec.of(tensor)
         else:
             raise WorkloadError(f"{kind} {name!r} must be a tensor or a TensorSpec, got {type(tensor).__name__}")
+        if device is not None:
+            check_device(device)
         spec = self._known.spec(spec)
         value = self._new_value(Value(self._free_name(name), kind, spec.nbytes, spec, device=device))
         if not isinstance(tensor, TensorSpec):
@@ -125,8 +127,9 @@ class Workload:
         Raises:
             DuplicateNameError: The name is taken or not allowed.
             ForeignValueError: An argument is a value of another workload.
-            SignatureError: It returns something else than declared, or updates undeclared tensors.
-            WorkloadError: An argument is a tensor; inputs and states are what tasks read.
+            SignatureError: It returns something else than declared, or updates undeclared tensors; there is no function
+                to find that out, or `outputs` holds what is no specification.
+            WorkloadError: An argument is a tensor; inputs and states are what tasks read. A device is no name.
             CostError: `duration_s` is negative or not finite.
         """
         name = self._name(name, getattr(function, "__name__", "task"))
@@ -137,7 +140,7 @@ class Workload:
             args,
             kwargs,
             updates=(updates,) if isinstance(updates, Value) else tuple(updates),
-            devices=(device,) if isinstance(device, str) else tuple(device),
+            devices=(device,) if isinstance(device, str) else _devices(device),
             outputs=outputs,
             names=names,
             duration_s=duration_s,
@@ -152,7 +155,7 @@ class Workload:
         to: str,
         pinned: bool = False,
         fresh: bool = False,
-        after: Sequence[Value] = (),
+        after: Value | Sequence[Value] = (),
         name: str | None = None,
     ) -> Value:
         """Copy `value` to device `to`, never merged with another copy.
@@ -164,15 +167,17 @@ class Workload:
 
         Raises:
             ForeignValueError: `value`, or one of `after`, is of another workload.
-            WorkloadError: Both `pinned` and `fresh`.
+            WorkloadError: Both `pinned` and `fresh`, or `to` is no name.
         """
         if pinned and fresh:
             raise WorkloadError("a copy goes to pinned memory or to fresh pageable memory, not both")
+        check_device(to)
         name = self._name(name, "copy")
         read = self._order.read(self._own(value))
         made = Value(name, "output", value.nbytes, value.spec, producer=name, device=to)
         memory: Memory = "pinned" if pinned else "fresh" if fresh else "pageable"
-        first = tuple(dict.fromkeys(v.producer for v in map(self._own, after) if v.producer is not None))
+        before = (after,) if isinstance(after, Value) else after
+        first = tuple(dict.fromkeys(v.producer for v in map(self._own, before) if v.producer is not None))
         self._add(Task(name, "copy", (read,), (made,), after=first, memory=memory))
         return made
 
@@ -334,3 +339,10 @@ class Workload:
         if task.kind == "collective":
             self.collectives.append(task.name)
         self._order.remember(task)
+
+
+def _devices(given: Any) -> tuple[str, ...]:
+    """Names of devices or kinds, given one by one."""
+    if not isinstance(given, Iterable):
+        check_device(given)
+    return tuple(map(check_device, given))

@@ -167,6 +167,7 @@ def _inferred(
 ) -> Inferred:
     """What the operation returns: as declared, as known of one of this signature, or as found on fake tensors."""
     if outputs is not None and not isinstance(outputs, int):
+        _check_declared(name, outputs)
         return Inferred(tuple(outputs), (None,) * len(outputs), (), 0)
     specs = tuple(r.value.spec for r in reads)
     if None in specs:
@@ -180,8 +181,16 @@ def _inferred(
     return inferred
 
 
+def _check_declared(name: str, outputs: Any) -> None:
+    if not isinstance(outputs, Sequence) or not all(isinstance(each, TensorSpec) for each in outputs):
+        raise SignatureError(
+            f"task {name!r} declares outputs {outputs!r}: a list such as outputs=[TensorSpec(shape, dtype)] is needed"
+        )
+
+
 def _found(name: str, operation: Operation, specs: Sequence[TensorSpec]) -> Inferred:
-    assert operation.function is not None
+    if operation.function is None:
+        raise SignatureError(f"task {name!r} calls None: give a function over tensors, or declare what it returns")
     try:
         return infer(operation.function, operation.args, operation.kwargs, specs)
     except SignatureError as error:

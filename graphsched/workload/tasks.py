@@ -48,6 +48,17 @@ def check_name(name: str) -> str:
     return name
 
 
+def check_device(device: Any) -> str:
+    """Return `device` if it is the name of a device or kind, which only a plan's platform can tell.
+
+    Raises:
+        WorkloadError: It is something else, such as a ``torch.device``.
+    """
+    if isinstance(device, str):
+        return device
+    raise WorkloadError(f"device {device!r} is a {type(device).__name__}: a name such as 'cuda:0' or 'cpu' is needed")
+
+
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
     """Shape, element type and strides of a tensor; needs no torch.

@@ -46,6 +46,24 @@ def test_what_is_no_dense_tensor(work: Workload, kind: str) -> None:
     assert not work.tensors
 
 
+@pytest.mark.parametrize("device", [0, torch.device("cuda:0"), [torch.device("cpu")]])
+def test_devices_are_names(work: Workload, device: Any) -> None:
+    """Else the plan would look for a device that no platform has, or none could be made."""
+    x = work.input("x", MATRIX)
+    first = device[0] if isinstance(device, list) else device
+    for make in (
+        lambda: work.input("y", MATRIX, device=first),
+        lambda: work.state("w", MATRIX, device=first),
+        lambda: work.copy(x, to=first),
+        lambda: work.task(nothing, x, device=device),
+    ):
+        with pytest.raises(WorkloadError, match=r"device .* a name such as 'cuda:0' or 'cpu' is needed"):
+            make()
+    assert list(work.values) == ["x"]
+    assert not work.tensors
+    assert not len(work)
+
+
 @pytest.mark.parametrize("again", ["input", "state"])
 def test_a_name_is_taken_once(work: Workload, again: str) -> None:
     work.input("x", MATRIX)
@@ -99,6 +117,15 @@ def test_numbered_names_skip_those_that_are_taken(work: Workload) -> None:
     assert names == ["mm1", "mm2"]
     assert work.task(lambda x: x + 1, x).name == "lambda2"
     assert work.copy(x, to="cpu").name == "copy3"
+
+
+def test_a_copy_after_one_value_or_several(work: Workload) -> None:
+    """y ─▶ c, y ─▶ d: x is copied after y is made."""
+    x = work.input("x", MATRIX)
+    y = work.task(torch.relu, x, name="y")
+    for name, after in (("c", y), ("d", [y])):
+        work.copy(x, to="cuda:0", after=after, name=name)
+        assert work[name].after == ("y",)
 
 
 # -- what is refused ------------------------------------------------------------------------

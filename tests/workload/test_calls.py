@@ -25,6 +25,18 @@ def test_several_outputs(work: Workload) -> None:
     assert work.graph.edges["a", "c"]["values"] == ("a.0", "a.1")
 
 
+@pytest.mark.parametrize("outputs", [MATRIX, (4, 4), [MATRIX, None, 3], "ab"])
+def test_outputs_that_are_no_list_of_specifications(work: Workload, outputs: Any) -> None:
+    with pytest.raises(SignatureError, match=r"task 'a' declares outputs .*a list such as outputs=\[TensorSpec"):
+        work.task(nothing, work.input("x", MATRIX), name="a", outputs=outputs)
+
+
+def test_no_function(work: Workload) -> None:
+    function: Any = None
+    with pytest.raises(SignatureError, match="task 'a' calls None: give a function over tensors, or declare"):
+        work.task(function, work.input("x", MATRIX), name="a")
+
+
 def test_a_task_that_returns_nothing(work: Workload) -> None:
     assert work.task(nothing, work.input("x", MATRIX), name="a") is None
     assert work["a"].outputs == ()
