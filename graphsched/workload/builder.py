@@ -29,6 +29,9 @@ class Workload:
         source: What it was traced from, see `tracing`; None: it was built by hand.
         collectives: Names of its tasks of kind ``collective``.
 
+    Raises:
+        WorkloadError: Its name is no text.
+
     Example:
         >>> import torch
         >>> work = Workload()
@@ -42,6 +45,8 @@ class Workload:
     """
 
     def __init__(self, name: str = "workload") -> None:
+        if not isinstance(name, str):
+            raise WorkloadError(f"a workload is called {name!r}: text is needed")
         self.name = name
         self.graph: nx.DiGraph = nx.DiGraph()
         self.values: dict[str, Value] = {}

@@ -9,9 +9,19 @@ import numpy as np
 import pytest
 import torch
 
-from graphsched.errors import DuplicateNameError, ForeignValueError, WorkloadError
+from graphsched.errors import DuplicateNameError, FileFormatError, ForeignValueError, WorkloadError
 from graphsched.workload import Slot, Workload
 from tests.workload.given import BYTES, MATRIX, edges, nothing
+
+
+@pytest.mark.parametrize("name", [3, None, ["a"]])
+def test_a_workloads_name_is_text(name: Any) -> None:
+    """Given, or in a file: what writes it elsewhere takes it for one."""
+    with pytest.raises(WorkloadError, match=r"a workload is called .*: text is needed"):
+        Workload(name)
+    with pytest.raises(FileFormatError, match=r"a workload is called .*: text is needed"):
+        Workload.from_dict(Workload().to_dict() | {"name": name})
+
 
 # -- values given ---------------------------------------------------------------------------
 
