@@ -102,7 +102,7 @@ class Buffers:
 
     Inputs and states are clones of the user's tensors, which never change. Inputs and states in host
     memory are pinned where the plan uses CUDA. What a copy brings to the host goes to two buffers in
-    turn, so that a returned tensor stays as it is until the run after next; what a task returns of it is cloned.
+    turn, so that a returned tensor stays as it is until the run after next.
     """
 
     def __init__(self, plan: Plan, states: Mapping[str, Any] | None = None) -> None:
@@ -124,8 +124,6 @@ class Buffers:
             self._join(join)
         fixed = [*(self.slots[slot] for slot in self._given.values()), *self.joined.values()]
         self._addresses = {_address(tensor) for tensor in fixed}
-        self._copied = {v.name for t in plan.work.tasks if t.kind == "copy" for v in t.outputs}
-        self._in_turn: set[int] = set()  # addresses that copies write again
 
     def slot(self, name: str) -> int:
         """The slot of a value or inserted copy."""
@@ -161,9 +159,7 @@ class Buffers:
 
     def host_pair(self, spec: TensorSpec, *, pinned: bool) -> itertools.cycle[Any]:
         """Two host buffers for copies of such a tensor, to be used in turn."""
-        pair = [new_tensor(copied(spec), "cpu", pinned=pinned and self.pins) for _ in range(2)]
-        self._in_turn.update(map(_address, pair))
-        return itertools.cycle(pair)
+        return itertools.cycle([new_tensor(copied(spec), "cpu", pinned=pinned and self.pins) for _ in range(2)])
 
     def load(self, inputs: Mapping[str, Any]) -> set[int]:
         """Put the inputs of a run in place; those not given get their default.
@@ -239,14 +235,9 @@ class Buffers:
         return [v.name for v in self.plan.work.values.values() if v.kind == "state"]
 
     def results(self) -> dict[str, Any]:
-        """The returned values of the run that has just ended, by name; clones of what later runs write again."""
+        """The returned values of the run that has just ended, by name; clones of what lies in inputs or states."""
         found = {name: self.slots[slot] for name, slot in self._returned.items()}
-        return {name: t.clone() if self._is_written_again(name, t) else t for name, t in found.items()}
-
-    def _is_written_again(self, name: str, tensor: Any) -> bool:
-        """Whether it lies in an input, a state or a join, or, unless a copy asked for it, in what a copy writes."""
-        address = _address(tensor)
-        return address in self._addresses or (address in self._in_turn and name not in self._copied)
+        return {name: t.clone() if _address(t) in self._addresses else t for name, t in found.items()}
 
     def copies_of_results(self, fixed: Sequence[Any]) -> dict[str, Any]:
         """Clones of the returned values by name, from slots as they were filled for good, or else as they are now."""

@@ -211,15 +211,6 @@ def test_what_is_returned_does_not_lie_in_inputs_or_states() -> None:
         assert program.state()["w"].tolist() == [4.0, 4.0]
 
 
-def test_what_a_task_returns_of_a_copy_stays_as_it_is() -> None:
-    """x (cpu) ──▶ view (worker:0): the plan copies x there, and writes the copy again in the run after next."""
-    work = Workload()
-    work.task(torch.t, work.input("x", torch.ones(2), device="cpu"), name="view", device="worker:0")
-    with Program(by_hand(work, WORKERS, "worker:0/s0")) as program:
-        results = [program.run(x=torch.full((2,), float(k)))["view"] for k in range(4)]
-        assert [tensor.tolist() for tensor in results] == [[float(k)] * 2 for k in range(4)]
-
-
 def test_values_that_tasks_read_are_returned_when_kept() -> None:
     """x ──▶ a ──▶ b, a kept: in the workload's order."""
     work = Workload()
