@@ -13,7 +13,7 @@ from tests.calibration.h200_links import errors, patterns, rules
 
 RESULTS = Path(__file__).parents[2] / "experiments" / "results"
 HOSTS = [  # all of four GPUs, by a run that was recorded on each, and when; how much predictions may be off; how many
-    ("h100-80gb-hbm3-x4/ring", "2026-11-26T11", 0.01, 3),
+    ("h100-80gb-hbm3-x4/ring", "2026-11-28T02", 0.01, 4),
     ("h100-80gb-hbm3-x4/lenet_data_parallel", "2026-11-27T01", 0.01, 4),
     ("h200-x4/resnet18_data_parallel", "2026-11-26T22", 0.01, 4),
     ("h200-x4/kvstore", "2026-11-27T04", 0.01, 4),

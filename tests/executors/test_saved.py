@@ -374,7 +374,7 @@ def set_call(data: Any, **entries: Any) -> None:
         (lambda d: d["workload"]["tasks"][0].pop("operation"), "task 'y' has no operation"),
         (lambda d: d.update(plan=d["plan"].replace("run y", "run z")), "p: line"),
         (
-            lambda d: d["workload"].update(name=5) or d["workload"].update(kept=["q"]),
+            lambda d: d["workload"].update(name="other") or d["workload"].update(kept=["q"]),
             "the plan is for another workload",
         ),
         (lambda d: d["platform"].update(cores=9), "the plan is for another platform"),
