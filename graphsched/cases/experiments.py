@@ -10,7 +10,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from graphsched.cases.loading import import_paths, is_own_exit
+from graphsched.cases.loading import import_paths
 from graphsched.cases.parameters import Parameter, read_signature, read_values
 from graphsched.errors import ExperimentError, GraphschedError
 from graphsched.plan import MODES, Plan
@@ -174,9 +174,7 @@ class Experiment:
                     yield case
         except GraphschedError:
             raise
-        except (Exception, SystemExit) as error:
-            if isinstance(error, SystemExit) and not is_own_exit(error):
-                raise
+        except (Exception, SystemExit) as error:  # a script's own ``exit`` too
             where = _line_in(self.function, error)
             raise ExperimentError(f"experiment {self.name!r}{where}: {type(error).__name__}: {error}") from error
 

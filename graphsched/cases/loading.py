@@ -54,16 +54,6 @@ def load_module(file: Path) -> ModuleType:
     return module
 
 
-def is_own_exit(error: BaseException) -> bool:
-    """Whether a script's ``exit`` raised `error`; SIGTERM to a rank's work ends it by a class of its own.
-
-    Example:
-        >>> is_own_exit(SystemExit(0)), is_own_exit(type("Ended", (SystemExit,), {})()), is_own_exit(ValueError())
-        (True, False, False)
-    """
-    return type(error) is SystemExit
-
-
 def _module_name(file: Path) -> str:
     """The same in every process, as costs are filed under it; another one if a different file has it already."""
     name = f"experiments.{file.stem}"

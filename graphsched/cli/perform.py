@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from graphsched.cases import Case
-from graphsched.cases.loading import import_paths, is_own_exit
+from graphsched.cases.loading import import_paths
 from graphsched.cli.environment import environment
 from graphsched.cli.interrupts import check_interrupted
 from graphsched.cli.naming import draw, stem, title_of
@@ -76,9 +76,7 @@ class Runner:
                 yield self.baseline(number, case) if case.is_baseline else self.case(number, case)
             except ExecutionError as error:
                 yield self._failed(number, case, str(error))
-            except (Exception, SystemExit) as error:
-                if isinstance(error, SystemExit) and not is_own_exit(error):
-                    raise
+            except (Exception, SystemExit) as error:  # a baseline may be a script that exits
                 yield self._failed(number, case, f"{type(error).__name__}: {error}")
 
     def _failed(self, number: int, case: Case, message: str) -> Outcome:
@@ -184,7 +182,7 @@ class Runner:
                 return [str(path) for path in experiment.pictures(self.request.platform, self.out)]
         except GraphschedError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise ExecutionError(
                 f"the pictures of experiment {experiment.name!r} cannot be drawn: {type(error).__name__}: {error}; "
                 f"what was measured is in {saved}"

@@ -59,7 +59,7 @@ class Submitted:
         """
         program = self._program
         if program is not None:
-            program.wait_for(self)
+            program.wait(self)
         if self._error is not None:
             raise self._error
         assert self._results is not None

@@ -164,16 +164,10 @@ class Program:
         return self._steps
 
     @alone
-    def wait(self) -> None:
-        """Wait for all submitted steps; raises what `submit` does."""
+    def wait(self, step: Submitted | None = None) -> None:
+        """Wait for all submitted steps, or for `step` and those before it; raises what `submit` does."""
         if self._steps is not None:
-            self._steps.wait()
-
-    @alone
-    def wait_for(self, handle: Submitted) -> None:
-        """Wait for the step of `handle` and those before it; raises what `submit` does."""
-        if self._steps is not None:
-            self._steps.wait_for(handle)
+            self._steps.wait(step)
 
     @alone
     def load(self, inputs: dict[str, Any]) -> None:

@@ -189,15 +189,10 @@ class Steps:
         except RuntimeError:  # of CUDA: `result` says more
             return True
 
-    def wait_for(self, handle: Submitted) -> None:
-        """Finish all steps up to that of `handle`."""
-        while handle.is_open:
+    def wait(self, handle: Submitted | None = None) -> None:
+        """Finish all steps, or those up to that of `handle`."""
+        while self.flights if handle is None else handle.is_open:
             self._finish_oldest(handle)
-
-    def wait(self) -> None:
-        """Finish all steps."""
-        while self.flights:
-            self._finish_oldest()
 
     def _finish_oldest(self, asking: Submitted | None = None) -> None:
         flight = self.flights[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import networkx as nx
@@ -14,7 +14,16 @@ from graphsched.workload.calls import Known, called_task
 from graphsched.workload.collective import Collective, collective
 from graphsched.workload.names import numbered, taken
 from graphsched.workload.ordering import Ordering, add_ordered
-from graphsched.workload.tasks import Memory, Task, TensorSpec, Value, check_dense, check_device, check_name
+from graphsched.workload.tasks import (
+    Memory,
+    Task,
+    TensorSpec,
+    Value,
+    check_dense,
+    check_device,
+    check_devices,
+    check_name,
+)
 
 
 class Workload:
@@ -145,7 +154,7 @@ class Workload:
             args,
             kwargs,
             updates=(updates,) if isinstance(updates, Value) else tuple(updates),
-            devices=(device,) if isinstance(device, str) else _devices(device),
+            devices=check_devices(device),
             outputs=outputs,
             names=names,
             duration_s=duration_s,
@@ -344,10 +353,3 @@ class Workload:
         if task.kind == "collective":
             self.collectives.append(task.name)
         self._order.remember(task)
-
-
-def _devices(given: Any) -> tuple[str, ...]:
-    """Names of devices or kinds, given one by one."""
-    if not isinstance(given, Iterable):
-        check_device(given)
-    return tuple(map(check_device, given))

@@ -59,6 +59,20 @@ def check_device(device: Any) -> str:
     raise WorkloadError(f"device {device!r} is a {type(device).__name__}: a name such as 'cuda:0' or 'cpu' is needed")
 
 
+def check_devices(devices: Any) -> tuple[str, ...]:
+    """Names of devices or kinds, of which one alone may be given as it is.
+
+    Raises:
+        WorkloadError: One is no name.
+
+    Example:
+        >>> check_devices("cuda"), check_devices(["cuda:0", "cuda:1"]), check_devices(())
+        (('cuda',), ('cuda:0', 'cuda:1'), ())
+    """
+    several = devices if isinstance(devices, Iterable) and not isinstance(devices, str) else (devices,)
+    return tuple(map(check_device, several))
+
+
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
     """Shape, element type and strides of a tensor; needs no torch.

@@ -112,6 +112,10 @@ def test_patterns_that_were_not_measured_are_predicted(flows: list[Flow]) -> Non
     assert_predicted(SimulatedHost(), flows, 0.03)
 
 
+LATER = "2026-11-28"
+"""From when on hosts were measured that had no part in how loads between those measured are found."""
+
+
 def recorded_hosts() -> list[Platform]:
     """Hosts of four GPUs in the recorded runs, but for one where four were given less than three: it was disturbed."""
     root = Path(__file__).parents[2] / "experiments" / "results"
@@ -133,10 +137,15 @@ def test_three_ways_in_and_one_out_lie_between_what_real_hosts_were_measured_wit
             load = tuple(sum(flow[end] == "cpu" for flow in row["flows"]) for end in (0, 1))
             if not row["fitted"] and load in ((3, 1), (1, 3)):
                 both = between(into, out, host_counts(4), *load) + between(out, into, host_counts(4), *load[::-1])
-                errors.append(abs(both / row["measured_bytes_per_s"] - 1))
+                errors.append((abs(both / row["measured_bytes_per_s"] - 1), where.provenance["measured"]))
     assert len(errors) >= 12
-    assert sum(errors) / len(errors) < 0.026
-    worst, next_worst = sorted(errors)[:-3:-1]  # aim: 3 %; hosts with H200s are at 6.4 and 5.6, H100s 5.2
+    known = [error for error, measured in errors if measured < LATER]
+    later = [error for error, measured in errors if measured >= LATER]
+    assert sum(known) / len(known) < 0.025
+    assert not later or sum(later) / len(later) < 0.032  # one host: 4.6 and 1.7 %
+    worst, next_worst = sorted(error for error, _ in errors)[
+        :-3:-1
+    ]  # aim: 3 %; hosts with H200s are at 6.4 and 5.6, H100s 5.2
     assert next_worst < 0.057
     assert worst < 0.065
 

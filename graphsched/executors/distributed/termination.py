@@ -18,8 +18,8 @@ from graphsched.executors.distributed.world import World
 NOTICE_S = 1.5  # in which a rank finds out by itself whom it waits for in vain; torchrun kills after 30 s
 
 
-class _WorkEndedError(SystemExit):
-    """SIGTERM at work of this rank's own: no `Exception`, for where a case fails the next one would begin."""
+class _WorkEndedError(BaseException):
+    """SIGTERM at work of this rank's own: neither a failure of the case that it meets nor a script's ``exit``."""
 
 
 @contextlib.contextmanager
@@ -99,7 +99,7 @@ def _hear(world: World, heard: Callable[[], None], unused: Callable[[], None]) -
 def _leave_work(world: World) -> None:
     """In the main thread: not while it waits for other ranks, which ends by itself or by `_listen`."""
     if not world.waits and world.failure is None:
-        raise _WorkEndedError(1)
+        raise _WorkEndedError
 
 
 def _listen(world: World, woken: socket.socket, unused: Callable[[], None]) -> None:
