@@ -29,8 +29,7 @@ class Facts:
         start_s, end_s: When each ran.
         issue_start_s, issue_end_s: When the thread issued each.
         launched_s: When its kernels had all been launched, by its issue, and could run.
-        on_lane: Actions of each lane, in order.
-        place: Place of each action among those of its lane.
+        on_lane: Actions of each lane, in order; a collective is on several.
         crosses: Capacities that each copy takes part of.
         tolerance_s: Times that are no further apart are taken for equal.
     """
@@ -43,7 +42,6 @@ class Facts:
     issue_end_s: list[float]
     launched_s: list[float]
     on_lane: tuple[list[int], ...]
-    place: list[int]
     crosses: dict[int, tuple[str, ...]]
     tolerance_s: float
 
@@ -113,10 +111,9 @@ def gather(line: Timeline) -> Facts:
     finish(columns, {}, EVERYTHING)
     columns = with_events(columns, plan)
     on_lane: tuple[list[int], ...] = tuple([] for _ in plan.lanes)
-    place = []
-    for i, lane in enumerate(plan.lane_of):
-        place.append(len(on_lane[lane]))
-        on_lane[lane].append(i)
+    for i in range(len(plan)):
+        for lane in plan.lanes_of(i):
+            on_lane[lane].append(i)
     issue_end_s = line.issue_end_s.tolist()
     return Facts(
         line=line,
@@ -127,7 +124,6 @@ def gather(line: Timeline) -> Facts:
         issue_end_s=issue_end_s,
         launched_s=_launched(columns, line.issue_start_s.tolist(), issue_end_s, line.start_s.tolist()),
         on_lane=on_lane,
-        place=place,
         crosses={i: plan.platform.link(c.source, c.target, c.memory).crosses for i, c in plan.copies.items()},
         tolerance_s=EXACT_S if line.source == "predicted" else NOISE_S + line.clock_uncertainty_s,
     )

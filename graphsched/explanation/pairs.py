@@ -122,8 +122,8 @@ def _reason(facts: Facts, one: int, two: int) -> Reason:
     barrier = _barrier(facts, low, high)
     if barrier >= 0:
         return "barrier", (barrier,), f"the thread waited for all before at {names[barrier]} in between"
-    if facts.plan.lane_of[one] == facts.plan.lane_of[two]:
-        return "lane", (), f"both are on {facts.lane(one)}, which runs one action after the other"
+    if shared := _lane_of_both(facts, one, two):
+        return "lane", (), f"both are on {shared}, which runs one action after the other"
     if facts.blocks(one) and one < two:
         return "blocking", (), f"{names[one]} is a pageable copy, which held the thread until it was over"
     return _late(facts, one, two)
@@ -156,8 +156,14 @@ def _late(facts: Facts, one: int, two: int) -> Reason:
 
 def _held_by(facts: Facts, i: int, j: int) -> str:
     over = f"{facts.plan.names[j]} (over at {seconds_text(facts.end_s[j])})"
-    same = facts.plan.lane_of[i] == facts.plan.lane_of[j]
-    return f"stood on {facts.lane(i)} behind {over}" if same else f"waited for {over}"
+    shared = _lane_of_both(facts, i, j)
+    return f"stood on {shared} behind {over}" if shared else f"waited for {over}"
+
+
+def _lane_of_both(facts: Facts, i: int, j: int) -> str:
+    """The first lane that both are on; empty if there is none."""
+    lanes, other = facts.plan.lanes, facts.plan.lanes_of(j)
+    return next((lanes[k].name for k in facts.plan.lanes_of(i) if k in other), "")
 
 
 def _behind(facts: Facts, one: int, two: int) -> tuple[int, ...]:

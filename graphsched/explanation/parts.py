@@ -92,11 +92,11 @@ def rivals(facts: Facts, i: int, begin_s: float, end_s: float) -> list[int]:
 
 def others(facts: Facts, i: int, begin_s: float, end_s: float) -> list[int]:
     """All actions on other lanes at work in that time, in plan order."""
-    mine, waits = facts.plan.lane_of[i], facts.columns.lanes.kind
-    found: list[int] = []
+    mine, kinds = facts.plan.lanes_of(i), facts.columns.lanes.kind
+    found: set[int] = set()  # a collective is on several lanes
     for lane, on_lane in enumerate(facts.on_lane):
-        if lane != mine and waits[lane] in (CUDA, CPU):
-            found += _within(facts, on_lane, begin_s, end_s)
+        if lane not in mine and kinds[lane] in (CUDA, CPU):
+            found.update(_within(facts, on_lane, begin_s, end_s))
     return sorted(found)
 
 
@@ -114,9 +114,9 @@ def _rival(facts: Facts, i: int, j: int) -> bool:
         return kind[j] == CPU
     if mine is not None:
         return other is not None and not set(mine).isdisjoint(other)
-    lanes, lane_of = facts.plan.lanes, facts.plan.lane_of
-    rival = lanes[lane_of[j]]
-    return lanes[lane_of[i]].device in (rival.device, rival.target) and kind[j] == CUDA
+    plan = facts.plan
+    ends = {end for k in plan.lanes_of(j) for end in (plan.lanes[k].device, plan.lanes[k].target)}
+    return kind[j] == CUDA and any(plan.lanes[k].device in ends for k in plan.lanes_of(i))
 
 
 # -- intervals ------------------------------------------------------------------------------------

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from graphsched.explanation.facts import Facts
 from graphsched.plan import Plan
 from graphsched.simulator.lane_costs import CPU, CUDA
+from graphsched.workload import Read
 
 CauseKind = Literal["wait", "lane", "thread", "queue", "blocking", "result", "return", "start"]
 
@@ -75,11 +77,13 @@ def needs(plan: Plan, i: int) -> list[int]:
     A plan's waits leave out those that the order of its lanes implies.
     """
     copy, task = plan.copies.get(i), plan.task(i)
-    lane = plan.lanes[plan.lane_of[i]]
-    device = lane.device if copy is None else copy.source
-    reads = (copy.read,) if copy is not None else task.reads if task is not None else ()
+    reads: Iterable[tuple[Read, str]] = ()
+    if copy is not None:
+        reads = ((copy.read, copy.source),)
+    elif task is not None:
+        reads = task.reads_on(plan.lanes[plan.lane_of[i]].device)
     names = []
-    for read in reads:
+    for read, device in reads:
         here = plan.homes[read.value.name] == device
         names.append(read.source if here else f"{read}>{device}")
     names += task.after if task is not None else ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -37,7 +37,7 @@ class Use:
 def lane_uses(facts: Facts) -> tuple[Use, ...]:
     """Use of the thread and of each lane, in the order of the plan's lanes."""
     busy = [_intervals(facts, lane) for lane in facts.on_lane]
-    crowded = _Cover(_depth_two(busy))
+    crowded = _Cover(_depth_two(_once(facts)))
     thread = _thread_use(facts)
     return tuple(
         thread
@@ -107,6 +107,12 @@ def _copies_of(lane: Lane, device: str) -> bool:
 def _intervals(facts: Facts, lane: Sequence[int]) -> list[Interval]:
     """When the actions of a lane are at work."""
     return merge((facts.work_from_s(i), facts.end_s[i]) for i in lane if not is_wait(facts, i))
+
+
+def _once(facts: Facts) -> Iterator[list[Interval]]:
+    """When the actions of each lane are at work, those on several lanes with the first of them alone."""
+    lane_of = facts.plan.lane_of
+    return (_intervals(facts, [i for i in lane if lane_of[i] == k]) for k, lane in enumerate(facts.on_lane))
 
 
 def _joined(busy: Sequence[list[Interval]], lanes: Iterable[int]) -> list[Interval]:
