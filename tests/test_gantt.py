@@ -201,8 +201,8 @@ def test_names_are_text_and_not_formulas(tmp_path: Path) -> None:
     add(work, "字", work.input("y", MATRIX, device="cuda:0"))
     plan = plan_of(work, {"$x_1$": "cuda:0/s0", "字": "cuda:0/s0"})
     figure = plot_gantt(timeline(plan, [(0, 1), (1, 2)]), path=tmp_path / "a.png", title="$\\bad 字")
-    assert texts(figure) == ["$x_1$", "?"]
-    assert figure.axes[0].get_title().startswith("$\\bad ?\n")
+    assert texts(figure) == [r"\$x_1\$", "?"]
+    assert figure.axes[0].get_title().startswith("\\$\\bad ?\n")
 
 
 def test_200_tasks_have_a_bar_each() -> None:

@@ -28,7 +28,7 @@ def draw_calls(panels: Mapping[str, Ways], title: str, note: str = "") -> Figure
         draw_ways(axes, ways)
         axes.set_title(drawable(name), fontsize=10, loc="left")
     figure.suptitle(drawable(title), fontsize=11.5)
-    figure.supxlabel(textwrap.fill(drawable(note), NOTE_WIDTH * len(panels)), fontsize=8.5)
+    figure.supxlabel(drawable(textwrap.fill(note, NOTE_WIDTH * len(panels))), fontsize=8.5)
     return figure
 
 

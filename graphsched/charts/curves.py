@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from graphsched.charts.looks import Look, looks
 from graphsched.charts.panels import Panel, Series, panels_of
+from graphsched.gantt.fonts import drawable
 from graphsched.platform import Link, Platform
 from graphsched.quantities import bytes_text
 
@@ -31,7 +32,7 @@ def draw_links(platform: Platform) -> Figure:
         draw_panel(axes, panel)
     for axes in flat[len(panels) :]:
         axes.set_axis_off()
-    figure.suptitle(f"{platform.name}: bandwidth of a transfer alone, by its size", fontsize=11.5)
+    figure.suptitle(drawable(f"{platform.name}: bandwidth of a transfer alone, by its size"), fontsize=11.5)
     figure.supxlabel(
         "markers: measured medians of each link, between which predictions interpolate; "
         "curves: bytes / (latency + bytes / rate), median link",

@@ -42,15 +42,15 @@ def draw_graph(graph: nx.DiGraph, title: str, note: str = "") -> Figure:
     colours = dict(zip(layout.bands, cycle(BANDS), strict=False))
     for device, (first, rows) in layout.bands.items():
         axes.axhspan(first - 0.5 - HEAD, first + rows - 0.5, color=colours[device], alpha=0.35, linewidth=0)
-        axes.text(-0.53, first - 0.45 - HEAD, drawable(device), fontsize=9, va="top", weight="bold", parse_math=False)
+        axes.text(-0.53, first - 0.45 - HEAD, drawable(device), fontsize=9, va="top", weight="bold")
     for a, b, data in graph.edges(data=True):
         _draw_edge(axes, layout, a, b, data)
     for node in graph:
         _draw_node(axes, graph, layout, node, colours)
-    axes.set_title(drawable(title), loc="left", fontsize=11.5, parse_math=False)
+    axes.set_title(drawable(title), loc="left", fontsize=11.5)
     handles = _legend(graph)
     if handles or note:
-        words = textwrap.fill(drawable(note), int(size[0] * 14)) or None
+        words = drawable(textwrap.fill(note, int(size[0] * 14))) or None
         legend = figure.legend(
             handles=handles, loc="outside lower center", ncols=5, fontsize=8, frameon=False, title=words
         )
@@ -78,7 +78,7 @@ def _draw_node(axes: Axes, graph: nx.DiGraph, layout: Layout, node: Hashable, co
     if copies:
         nbytes = max((data.get("nbytes", 0) for _, _, data in graph.edges(node, data=True)), default=0)
         label += f"\n{bytes_text(nbytes)}" if nbytes else ""
-    axes.text(column, row, label, ha="center", va="center", fontsize=6.6, zorder=4, parse_math=False, linespacing=1.1)
+    axes.text(column, row, label, ha="center", va="center", fontsize=6.6, zorder=4, linespacing=1.1)
 
 
 def _draw_edge(axes: Axes, layout: Layout, a: Hashable, b: Hashable, data: Mapping[str, Any]) -> None:
@@ -112,7 +112,7 @@ def _wrapped(label: str) -> str:
         log_softmax_back…
     """
     lines: list[str] = []
-    for part in drawable(label).split("\n"):
+    for part in label.split("\n"):
         lines.append("")
         for word in _words(part):
             if lines[-1] and len(lines[-1]) + len(word.rstrip()) > LETTERS:
@@ -122,7 +122,7 @@ def _wrapped(label: str) -> str:
     short = [line if len(line) <= LETTERS else line[: LETTERS - 1] + "…" for line in short]
     if len(short) > LINES:
         short = [*short[: LINES - 1], short[LINES - 1][: LETTERS - 1] + "…"]
-    return "\n".join(short)
+    return drawable("\n".join(short))
 
 
 def _words(label: str) -> list[str]:

@@ -67,7 +67,7 @@ def _draw_panel(axes: Axes, curves: Mapping[str, Curve], by_way: Mapping[str, Lo
     for way, points in curves.items():
         colour, marker, style = by_way[way]
         numbers, values = zip(*points, strict=True)
-        axes.plot(numbers, values, color=colour, linestyle=style, linewidth=1.3, label=way)
+        axes.plot(numbers, values, color=colour, linestyle=style, linewidth=1.3, label=drawable(way))
         axes.lines[-1].set(marker=marker, markersize=5, markerfacecolor="white")
     for number, (way, seconds) in fastest(curves).items():
         axes.plot([number], [seconds], linestyle="none", marker=by_way[way][1], markersize=6, color=by_way[way][0])

@@ -63,7 +63,7 @@ def _drawn(panels: Mapping[str, Curves], ways: Sequence[str], axis: str) -> Figu
     grid = figure.subplots(rows, columns, squeeze=False).flat
     for axes, (name, curves) in zip(grid, panels.items(), strict=False):
         _draw_panel(axes, {way: points for way, points in curves.items() if way in by_way}, by_way)
-        axes.set_title(drawable(name), fontsize=9, loc="left", parse_math=False)
+        axes.set_title(drawable(name), fontsize=9, loc="left")
         axes.set_xlabel(drawable(axis), fontsize=8.5)
     for axes in list(figure.axes)[len(panels) :]:
         axes.set_visible(False)

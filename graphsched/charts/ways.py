@@ -38,11 +38,9 @@ def draw_ways(bars: Bars, title: str) -> Figure:
         _draw_case(axes, case, looks, top)
         top += _height(case)
     axes.set_ylim(top, 0.0)
-    axes.set_yticks(centres, [textwrap.fill(drawable(label), 46) for label in bars], fontsize=8)
-    for label in axes.get_yticklabels():
-        label.set_parse_math(False)
+    axes.set_yticks(centres, [drawable(textwrap.fill(label, 46)) for label in bars], fontsize=8)
     _time_axis(axes, bars)
-    axes.set_title(drawable(title), loc="left", fontsize=10.5, parse_math=False)
+    axes.set_title(drawable(title), loc="left", fontsize=10.5)
     figure.legend(handles=_legend(looks, bars), loc="outside lower center", ncols=5, fontsize=8, frameon=False)
     return figure
 

@@ -160,7 +160,6 @@ def draw_labels(axes: Axes, rows: Sequence[Row], scale: Scale, renderer: Rendere
                 fontproperties=font,
                 ha="center",
                 va="center_baseline",
-                parse_math=False,
                 clip_on=True,
                 zorder=5,  # above the lines of the makespans
                 bbox={"facecolor": look.face, "edgecolor": "none", "pad": 0.8},

@@ -38,7 +38,7 @@ def draw(lines: Sequence[Timeline], title: str | None) -> Figure:
     unit, unit_s = time_unit(_last_s(lines))
     _x_axis(axes, lines, unit, unit_s)
     _y_axis(axes, layout, small=small, labelled=len(lines) > 1)
-    axes.set_title(_heading(lines, title), x=0.0, ha="left", fontsize=10.5, linespacing=1.5, parse_math=False)
+    axes.set_title(_heading(lines, title), x=0.0, ha="left", fontsize=10.5, linespacing=1.5)
     marks = [*_makespans(axes, lines, unit_s), *_whiskers(axes, lines, unit_s), *_bound(axes, lines[0], unit_s)]
     _legend(figure, layout, marks)
     figure.draw_without_rendering()  # settles the layout, so that the size of a pixel is known
@@ -88,7 +88,6 @@ def _y_axis(axes: Axes, layout: Layout, *, small: bool, labelled: bool) -> None:
     axes.tick_params(axis="y", which="major", labelsize=8 if small else 9, pad=(46 if labelled else 6))
     for label in axes.get_yticklabels():
         label.set_fontweight("bold")
-        label.set_parse_math(False)
     if labelled:
         axes.set_yticks([row.centre for row in layout.rows], [row.source for row in layout.rows], minor=True)
         axes.tick_params(axis="y", which="minor", labelsize=6 if small else 7, pad=3)
@@ -108,7 +107,7 @@ def _heading(lines: Sequence[Timeline], title: str | None) -> str:
     ]
     if len(lines) > 1 and lines[1].makespan_s:
         figures.append(f"error {percent_text(lines[0].makespan_s / lines[1].makespan_s - 1)}")
-    return "\n".join([textwrap.fill(drawable(title), 120), "makespan: " + ", ".join(figures)])
+    return "\n".join([drawable(textwrap.fill(title, 120)), "makespan: " + ", ".join(figures)])
 
 
 def _makespans(axes: Axes, lines: Sequence[Timeline], unit_s: float) -> list[Line2D]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import islice
 
+import networkx as nx
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
-from graphsched.charts import plot_calls, plot_training
+from graphsched.charts import plot_blocks, plot_calls, plot_graph, plot_stages, plot_training, plot_ways
+from graphsched.charts.blocks import Block
 from graphsched.charts.looks import legend_below, looks
 from graphsched.charts.scaling import plot_scaling
+from graphsched.charts.stages import Stage
 from graphsched.charts.sweeps import plot_sweep
 
 LINES = 12
@@ -59,3 +63,23 @@ def test_axes_that_share_a_line_share_its_entry() -> None:
         axes.plot([0, 1], [0, 1], label="ring")
     legend_below(figure, 3)
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["ring"]
+
+
+def test_dollar_signs_in_names_are_drawn_as_they_are() -> None:
+    """A name that is no formula, two names of which each has one, and a long one that is broken into lines."""
+    for name in (r"$\frac{$", "$x$", "a$b", "long " * 4 + "$\\frac{$"):
+        for figure in _named(name):
+            figure.draw_without_rendering()
+            drawn = [text.get_text() for text in figure.findobj(Text)]
+            assert any(r"\$" in text for text in drawn)
+
+
+def _named(name: str) -> Iterator[Figure]:
+    """A picture of each sort in which everything has this name."""
+    yield plot_blocks({name: [Block(name, 0, 0.0, 1.0)]}, title=name)
+    yield plot_stages({name: [Stage(name, name, 0.0, 1.0)]}, title=name)
+    yield plot_calls({name: {name: [1.0, 2.0]}}, title=name, note=name)
+    yield plot_ways({name: {name: (1.0, 1.1)}}, title=name)
+    yield plot_training({name: {"loss": [2.0, 1.0]}}, title=name, note=name)
+    yield plot_graph(nx.DiGraph([(name, "next")]), title=name, note=name)
+    yield plot_sweep({name: {name: [(name, 2.0)]}}, name, name)
