@@ -61,9 +61,9 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, title:
     widths = _widths(columns, cells, room - gaps)
     for column, width in zip(columns, widths, strict=True):
         if column.startswith(">"):
-            table.add_column(column.removeprefix(">"), justify="right", width=width, overflow="fold")
+            table.add_column(Text(column.removeprefix(">")), justify="right", width=width, overflow="fold")
         else:
-            table.add_column(column, min_width=width)
+            table.add_column(Text(column), min_width=width)
     for row in cells:
         table.add_row(*(Text(cell) for cell in row))
     Console(width=max(room, sum(widths) + gaps), highlight=False).print(table)
