@@ -130,6 +130,14 @@ def test_legend_names_what_is_drawn_and_both_makespans() -> None:
     assert "dispatch" not in legend(plot_gantt(timeline(handover(), SPANS)))
 
 
+def test_a_legend_that_is_too_wide_takes_more_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of it is cut off at the sides of the picture."""
+    monkeypatch.setitem(LOOKS, "compute", replace(LOOKS["compute"], label="compute " * 12))
+    figure = both()
+    assert legend(figure)[0].startswith("compute")
+    assert figure.legends[0].get_window_extent().width <= figure.bbox.width
+
+
 def test_the_lower_bound_is_a_dotted_line() -> None:
     """Of any plan of the workload; the larger one where the plan's scheduler has proven more."""
     (line,) = [line for line in both().axes[0].lines if line.get_label() == BOUND]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import count, cycle
 from typing import Literal
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -41,15 +43,21 @@ def legend_below(figure: Figure, columns: int, handle_length: float = HANDLE_LEN
     """One legend of all axes under them, each label once; `handle_length` in its font's size."""
     drawn = [zip(*axes.get_legend_handles_labels(), strict=True) for axes in figure.axes]
     found = {label: handle for pairs in drawn for handle, label in pairs}
-    figure.legend(
-        found.values(),
-        found,
-        loc="outside lower center",
-        ncols=columns,
-        fontsize=8,
-        frameon=False,
-        handlelength=handle_length,
-    )
+    put_below(figure, list(found.values()), columns, handlelength=handle_length)
+
+
+def put_below(figure: Figure, handles: Sequence[Artist], columns: int, **more: float) -> None:
+    """A legend of `handles` under all axes; in more rows than so many columns make, where they are too wide."""
+    rows = math.ceil(len(handles) / columns)
+    while True:
+        legend = figure.legend(
+            handles=handles, loc="outside lower center", ncols=columns, fontsize=8, frameon=False, **more
+        )
+        if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return
+        legend.remove()
+        rows += 1
+        columns = math.ceil(len(handles) / rows)
 
 
 def rows_down(axes: Axes, labels: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from graphsched.charts.curves import DPI
+from graphsched.charts.looks import put_below
 from graphsched.gantt.fonts import drawable
 from graphsched.quantities import seconds_text
 
@@ -41,7 +42,7 @@ def draw_ways(bars: Bars, title: str) -> Figure:
     axes.set_yticks(centres, [drawable(textwrap.fill(label, 46)) for label in bars], fontsize=8)
     _time_axis(axes, bars)
     axes.set_title(drawable(title), loc="left", fontsize=10.5)
-    figure.legend(handles=_legend(looks, bars), loc="outside lower center", ncols=5, fontsize=8, frameon=False)
+    put_below(figure, _legend(looks, bars), 5)
     return figure
 
 

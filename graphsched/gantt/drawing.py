@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from graphsched.charts.looks import put_below
 from graphsched.gantt.bars import LOOKS, Scale, crowded, draw_labels, draw_row
 from graphsched.gantt.fonts import drawable
 from graphsched.gantt.rows import Layout, lay_out, row_names
@@ -158,12 +159,5 @@ def _legend(figure: Figure, layout: Layout, marks: Sequence[Line2D]) -> None:
         for name, look in LOOKS.items()
         if name in seen
     ]
-    figure.legend(
-        handles=[*handles, *marks],
-        loc="outside lower center",
-        ncols=len(handles) + len(marks),
-        fontsize=8,
-        frameon=False,
-        handlelength=2.6,
-        handleheight=1.1,
-    )
+    handles += marks
+    put_below(figure, handles, len(handles), handlelength=2.6, handleheight=1.1)

@@ -83,3 +83,16 @@ def _named(name: str) -> Iterator[Figure]:
     yield plot_training({name: {"loss": [2.0, 1.0]}}, title=name, note=name)
     yield plot_graph(nx.DiGraph([(name, "next")]), title=name, note=name)
     yield plot_sweep({name: {name: [(name, 2.0)]}}, name, name)
+
+
+@pytest.mark.parametrize("length", [3, 40])
+def test_a_legend_is_no_wider_than_its_picture(length: int) -> None:
+    """Long names take more rows."""
+    names = [f"{k} {'x' * length}" for k in range(6)]
+    for figure in (
+        plot_ways({"case": dict.fromkeys(names, (None, 1.0))}),
+        plot_sweep({"case": {name: [(1, 2.0), (2, 1.0)] for name in names}}, "size", "a sweep"),
+    ):
+        (legend,) = figure.legends
+        assert [text.get_text() for text in legend.get_texts()] == names
+        assert legend.get_window_extent().width <= figure.bbox.width
