@@ -258,6 +258,27 @@ def test_shades_keep_gaps_and_slices_of_no_length() -> None:
     assert level.min() > 0.3
 
 
+def test_shades_count_wide_slices_that_reach_into_their_pixels() -> None:
+    """A wide slice from 0 to 2.5 and narrow ones that fill the time from there to 4: nothing is faint."""
+    narrow = np.array([2.5, 3.0, 3.5]), np.array([3.0, 3.5, 4.0])
+    left, right, level = shades(*narrow, 1.0, beside=(np.array([0.0]), np.array([2.5])))
+    assert (left.tolist(), right.tolist(), level.tolist()) == ([2.0], [4.0], [1.0])
+
+
+def test_a_busy_row_is_dark_where_narrow_actions_stand_between_wide_ones() -> None:
+    """A chain of 1,500 tasks without a gap, every third of them wider than a pixel."""
+    work, lanes = Workload(), {}
+    y: object = work.input("x", MATRIX, device="cuda:0")
+    for i in range(1500):
+        y = add(work, f"t{i}", y)
+        lanes[f"t{i}"] = "cuda:0/s0"
+    ends = np.cumsum([2.0 if i % 3 else 12.0 for i in range(1500)])
+    spans = list(zip([0.0, *ends[:-1]], ends, strict=True))
+    bar = bars(plot_gantt(timeline(plan_of(work, lanes), spans)))["predicted cuda:0/s0 compute"]
+    faces = 1 - np.array([to_rgba(face)[:3] for face in bar.get_facecolor()])
+    assert (faces / (1 - np.array(to_rgba(LOOKS["compute"].face)[:3]))).min() == pytest.approx(1.0, abs=0.07)
+
+
 def test_notes_say_what_a_reader_must_know() -> None:
     """Spans of a slower run with timing events, and estimates."""
     label = plot_gantt(scaled(1e-6, makespan_s=4e-3, estimated=("a",))).axes[0].get_xlabel()

@@ -27,6 +27,7 @@ EDGED = 4.0  # bars of at least so many pixels have an edge
 FAINTEST = 0.35  # how dark a pixel is at least in which something happens
 CROWD = 500  # slices narrower than a pixel that a row draws one by one, each a pixel wide
 SHADES = 16  # of pixels that hold several slices
+NOTHING: tuple[Numbers, Numbers] = np.empty(0), np.empty(0)
 SMOOTH = 4  # pixels on each side over which shades are averaged, against stripes where periods meet pixels
 
 
@@ -90,7 +91,7 @@ def _bars(row: Row, look: Look, starts: Numbers, ends: Numbers, pixel: float) ->
     narrow = ends - starts < pixel
     left, right, shade = starts, np.maximum(ends, starts + pixel), np.ones(len(starts))
     if narrow.sum() > CROWD:
-        dense = shades(starts[narrow], ends[narrow], pixel)
+        dense = shades(starts[narrow], ends[narrow], pixel, beside=(starts[~narrow], ends[~narrow]))
         wide = starts[~narrow], ends[~narrow], shade[~narrow]
         left, right, shade = (np.concatenate(parts) for parts in zip(wide, dense, strict=True))
         narrow = np.arange(len(left)) >= len(wide[0])
@@ -113,11 +114,14 @@ def _boxes(left: Numbers, right: Numbers, centre: float) -> Numbers:
     return np.stack([np.stack(corner, axis=-1) for corner in corners], axis=1)
 
 
-def shades(starts: Numbers, ends: Numbers, pixel: float) -> tuple[Numbers, Numbers, Numbers]:
-    """Slices narrower than a pixel as boxes of whole pixels: left, right, and the share that they cover.
+def shades(
+    starts: Numbers, ends: Numbers, pixel: float, *, beside: tuple[Numbers, Numbers] = NOTHING
+) -> tuple[Numbers, Numbers, Numbers]:
+    """Slices narrower than a pixel as boxes of whole pixels: left, right, and the share that is covered.
 
     The share is averaged with those of the next `SMOOTH` pixels on both sides in which there are
-    slices; neighbouring pixels with one share make one box.
+    slices; neighbouring pixels with one share make one box. Slices `beside` (starts and ends) have no
+    boxes, but cover a part of those that they reach into.
 
     Example:
         >>> shades(np.array([2.0, 2.5, 3.0, 3.5]), np.array([2.5, 3.0, 3.5, 4.0]), 1.0)
@@ -125,19 +129,36 @@ def shades(starts: Numbers, ends: Numbers, pixel: float) -> tuple[Numbers, Numbe
     """
     if not len(starts):
         return starts, ends, ends
-    first, last = np.floor(starts / pixel).astype(int), np.floor(ends / pixel).astype(int)
-    offset = int(first.min()) - SMOOTH
-    covered = np.zeros(int(last.max()) - offset + 1 + SMOOTH)
-    np.add.at(covered, first - offset, np.minimum(ends / pixel, first + 1) - starts / pixel)
-    np.add.at(covered, last - offset, np.where(last > first, ends / pixel - last, 0.0))
+    offset = int(np.floor(starts.min() / pixel)) - SMOOTH
+    size = int(np.floor(ends.max() / pixel)) - offset + 1 + SMOOTH
+    covered = _covered(starts / pixel - offset, ends / pixel - offset, size)
     used = covered > 1e-9
-    used[first - offset] = True  # also where a slice takes no time at all
+    used[np.floor(starts / pixel).astype(int) - offset] = True  # also where a slice takes no time at all
+    also = _covered(beside[0] / pixel - offset, beside[1] / pixel - offset, size)
+    covered += np.where(used, also, 0.0)
     window = np.ones(2 * SMOOTH + 1)
     mean = np.convolve(covered, window, "same") / np.maximum(np.convolve(used, window, "same"), 1)
     level = np.where(used, np.rint(np.clip(mean, FAINTEST, 1.0) * SHADES) / SHADES, 0.0)
     borders = np.concatenate([[0], np.flatnonzero(np.diff(level)) + 1, [len(level)]])
     left, right = borders[:-1][level[borders[:-1]] > 0], borders[1:][level[borders[:-1]] > 0]
     return (left + offset) * pixel, (right + offset) * pixel, level[left]
+
+
+def _covered(starts: Numbers, ends: Numbers, size: int) -> Numbers:
+    """How much of each of `size` pixels slices cover whose bounds are counted in pixels.
+
+    Example:
+        >>> _covered(np.array([-1.0, 1.5]), np.array([0.25, 3.5]), 5)
+        array([0.25, 0.5 , 1.  , 0.5 , 0.  ])
+    """
+    starts, ends = np.clip(starts, 0.0, size), np.clip(ends, 0.0, size)
+    first, last = np.floor(starts).astype(int), np.floor(ends).astype(int)
+    covered, begun = np.zeros(size + 1), np.zeros(size + 2)
+    np.add.at(covered, first, np.minimum(ends, first + 1) - starts)
+    np.add.at(covered, last, np.where(last > first, ends - last, 0.0))
+    np.add.at(begun, first + 1, np.where(last > first, 1.0, 0.0))  # pixels in between are covered as a whole
+    np.add.at(begun, last, np.where(last > first, -1.0, 0.0))
+    return (covered + np.cumsum(begun)[:-1])[:size]
 
 
 def draw_labels(axes: Axes, rows: Sequence[Row], scale: Scale, renderer: RendererAgg, *, size: float) -> None:
