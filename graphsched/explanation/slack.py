@@ -1,7 +1,8 @@
 """Slack: how much later an action could end without making the whole any longer.
 
-All else stays as it is: the order on each lane, what waits for what, how long each action takes, and the gaps
-of some microseconds that starting leaves between measured actions.
+All else stays as it is: the order on each lane, what waits for what, how long each action takes, the gaps
+of some microseconds that starting leaves between measured actions, and in a prediction all that passes between
+what an action waited for last and its start: stamps, joins, copies that an engine serves first.
 
 Not modelled: room in the launch queue that a later end would take; that actions which move meet others
 on their device or link, and so take longer or shorter.
@@ -10,7 +11,7 @@ on their device or link, and so take longer or shorter.
 from __future__ import annotations
 
 from graphsched.explanation.facts import Facts, is_wait
-from graphsched.explanation.starts import issued_s
+from graphsched.explanation.starts import possible_causes
 from graphsched.simulator.lane_costs import CPU, CUDA
 from graphsched.simulator.returns import return_s
 
@@ -45,21 +46,24 @@ def _through_wait(facts: Facts, i: int, slack: list[float], thread: float) -> fl
 
 def _through_action(facts: Facts, i: int, slack: list[float], thread: float) -> float:
     """Hand the slack of action `i` on to all that it waited for; returns the thread's before its issue."""
-    columns, start_s = facts.columns, facts.start_s[i]
+    columns = facts.columns
     if facts.blocks(i):
         slack[i] = min(slack[i], thread + max(0.0, facts.issue_end_s[i] - facts.end_s[i]))
         thread = slack[i]
-    begins_s = facts.work_from_s(i)
-    thread = min(thread, slack[i] + max(0.0, begins_s - issued_s(facts, i)))
-    for j in columns.waits[i]:
-        idle_s = _idle_s(facts, start_s - facts.end_s[j] - facts.latency_s(i, j)) + begins_s - start_s
-        slack[j] = min(slack[j], slack[i] + idle_s)
+    waited_for = columns.waits[i]
+    causes = [cause for cause in possible_causes(facts, i) if cause.kind != "wait" or cause.by in waited_for]
+    held_s = facts.work_from_s(i)
+    if facts.line.source == "predicted":
+        held_s = min(held_s, max(cause.ready_s for cause in causes))
+    for cause in causes:
+        moves_s = slack[i] + _idle_s(facts, held_s - cause.ready_s)
+        if cause.kind == "thread":
+            thread = min(thread, moves_s)
+        else:
+            slack[cause.by] = min(slack[cause.by], moves_s)
+    for j in waited_for:
         if columns.kind[j] == CPU and columns.kind[i] == CUDA:
             slack[j] = min(slack[j], thread + max(0.0, facts.issue_end_s[i] - facts.end_s[j]))
-    before = columns.previous[i]
-    if before >= 0:
-        idle_s = _idle_s(facts, start_s - facts.end_s[before]) + begins_s - start_s
-        slack[before] = min(slack[before], slack[i] + idle_s)
     return thread
 
 

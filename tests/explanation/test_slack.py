@@ -54,6 +54,16 @@ def test_what_holds_the_thread_may_last_as_long_as_the_thread_waits_anyhow() -> 
     assert down.slack_s == pytest.approx(5.0, rel=1e-4)
 
 
+@pytest.mark.parametrize(("source", "slack_s"), [("predicted", [0.0, 2.0, 0.0]), ("measured", [1.0, 3.0, 0.0])])
+def test_what_a_prediction_leaves_before_a_start_is_no_slack(source: str, slack_s: list[float]) -> None:
+    """a (3 s), b (1 s) ─▶ c, which starts 1 s after a: nothing else holds it, so that it would if a ended later."""
+    lanes = {"a": "cuda:0/s0", "b": "cuda:1/s0", "c": "cuda:0/s0"}
+    edges = [("a", "c", 0), ("b", "c", 0)]
+    plan = planned(workload({"a": 3.0, "b": 1.0, "c": 1.0}, edges), platform(), lanes)
+    line = timeline(plan, [(0.0, 3.0), (0.0, 1.0), (4.0, 5.0)], issues=[(0.0, 0.0)] * 3, source=source)
+    assert explain(line).slack_s == pytest.approx(slack_s)
+
+
 def test_the_small_gaps_of_a_measured_lane_do_not_add_up_to_slack() -> None:
     """a ─ b ─ c on one lane, 1 µs between them; then 1 ms of nothing before d."""
     lanes = dict.fromkeys("abcd", "cuda:0/s0")
