@@ -63,13 +63,13 @@ class Outcome:
             "label": case.label,
             "scheduler": None if case.is_baseline else case.scheduler,
             "mode": case.mode,
-            "predicted_s": line.makespan_s if line else None,
+            "predicted_s": None if line is None else line.makespan_s,
             "measured_s": None,
             "spread": None,
             "reported_s": case.reported_s,
             "error": None,
             "options": dict(case.options),
             "metrics": {},
-            "estimated": list(line.estimated) if line else [],
+            "estimated": [] if line is None else list(line.estimated),
         }
         return figures | ({"failure": self.failure} if self.failure else {})

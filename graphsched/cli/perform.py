@@ -201,7 +201,7 @@ def predict_cases(request: Request) -> list[Outcome]:
     outcomes = []
     for number, case in request.cases:
         line = None if case.is_baseline else predict(plan_of(number, case, request))
-        outcomes.append(Outcome(number, case, line, plan=line.plan if line else None))
+        outcomes.append(Outcome(number, case, line, plan=None if line is None else line.plan))
     return outcomes
 
 

@@ -41,8 +41,8 @@ class Verified:
             "label": self.case.label,
             "scheduler": self.case.scheduler,
             "mode": self.case.mode,
-            "predicted_s": self.predicted.makespan_s if self.predicted else None,
-            "measured_s": self.measured.makespan_s if self.measured else None,
+            "predicted_s": None if self.predicted is None else self.predicted.makespan_s,
+            "measured_s": None if self.measured is None else self.measured.makespan_s,
             "profiled_s": self.agreement.measured.timed_makespan_s if self.agreement else None,
         }
         if self.agreement is not None:

@@ -53,6 +53,16 @@ def test_a_prediction_has_the_keys_that_are_relied_on(call, here):
     assert (plain["predicted_s"], plain["scheduler"], plain["mode"]) == (None, None, "baseline")
 
 
+def test_a_case_without_tasks_is_predicted_too(call, here):
+    """Its plan has no action; the thread still learns that all is over."""
+    words = "yield gs.Case('nothing', gs.Workload(), scheduler='heft')"
+    code = f"import graphsched as gs\n\n\n@gs.experiment()\ndef empty(platform):\n    {words}\n"
+    (here / "experiments" / "empty.py").write_text(code)
+    (case,) = call("predict", "empty", "--platform", "two.json", "--json").json["cases"]
+    assert case["predicted_s"] >= 0.0
+    assert case["estimated"] == []
+
+
 def test_a_prediction_is_the_same_to_the_byte(here):
     printed = []
     for seed in ("1", "2"):
