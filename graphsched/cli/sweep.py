@@ -134,21 +134,26 @@ def _drawn(grid: Grid, rows: Mapping[str, list[Row]], picture: Path) -> bool:
     """Draw the picture; whether there was anything to draw."""
     from graphsched.charts.sweeps import plot_sweep
     from graphsched.cli.sweep_curves import axis_of, curves_of
+    from graphsched.cli.sweep_table import column_of
 
     placed = [(place, _flat(point, row)) for point in grid.points for place, row in enumerate(rows[point.key], 1)]
     if all(row["predicted_s"] is None for _, row in placed):
         return False
-    axis = axis_of([row for _, row in placed], grid.swept)
-    plot_sweep(curves_of(placed, axis, grid.swept), axis, f"{grid.experiment.name}, predicted", path=picture)
+    swept = [column_of(key) for key in grid.swept]
+    axis = axis_of([row for _, row in placed], swept)
+    plot_sweep(curves_of(placed, axis, swept), axis, f"{grid.experiment.name}, predicted", path=picture)
     return True
 
 
 def _show(grid: Grid, rows: Sequence[Mapping[str, Any]], files: Sequence[Path], *, as_json: bool) -> None:
+    from graphsched.cli.sweep_table import column_of
+
+    swept = [column_of(key) for key in grid.swept]
     if as_json:
-        data = {"experiment": grid.experiment.name, "points": len(grid.points), "swept": list(grid.swept)}
+        data = {"experiment": grid.experiment.name, "points": len(grid.points), "swept": swept}
         print_json(data | {"rows": list(rows), "files": list(map(str, files))})
         return
-    shown = ("platform", *grid.swept, "mode", "scheduler", "case")
+    shown = ("platform", *swept, "mode", "scheduler", "case")
     cells = [
         (
             *(NONE if row[key] is None else str(row[key]) for key in shown),

@@ -35,12 +35,19 @@ def check_table(path: Path) -> None:
         _pyarrow("pyarrow")
 
 
-def flat_row(point: Point, row: Row) -> dict[str, Any]:
-    """A row of the table: where the case stands in the grid, and what was predicted.
+def column_of(parameter: str) -> str:
+    """The column of a parameter: its name, or ``param_NAME`` where another column bears that.
 
-    A parameter that bears the name of another column is called ``param_NAME``.
+    Example:
+        >>> column_of("size"), column_of("mode")
+        ('size', 'param_mode')
     """
-    params = {f"param_{key}" if key in _OWN else key: value for key, value in point.values.items()}
+    return f"param_{parameter}" if parameter in _OWN else parameter
+
+
+def flat_row(point: Point, row: Row) -> dict[str, Any]:
+    """A row of the table: where the case stands in the grid, and what was predicted."""
+    params = {column_of(key): value for key, value in point.values.items()}
     plain = {key: value if isinstance(value, (int, float)) else value_text(value) for key, value in params.items()}
     found = {"platform": point.platform_name, "mode": row["mode"] or point.mode}
     scheduler = row["scheduler"] or (None if point.scheduler is None else str(point.scheduler))

@@ -317,6 +317,19 @@ def test_people_get_a_table(call: Call, chains: Path) -> None:
     assert "written: s.csv, s.png" in called.err
 
 
+def test_a_parameter_may_bear_the_name_of_a_column(call: Call, chains: Path) -> None:
+    """Its values stand in a column of their own, and on the axis of the picture."""
+    code = EXPERIMENT.replace("size: int = 2", "mode: int = 2").replace("size", "mode")
+    Path("experiments/chains.py").write_text(code)
+    words = ("sweep", "chains", *ONE, "-p", "mode=1,2", "--out", "s.csv", "--plot", "s.svg")
+    lines = [line.split() for line in call(*words).out.splitlines() if line.strip().startswith("two")]
+    assert [line[:4] for line in lines] == [["two", "1", "eager", "sequential"], ["two", "2", "eager", "sequential"]]
+    found = call(*words, "--json").json
+    assert found["swept"] == ["param_mode"]
+    assert [row[found["swept"][0]] for row in found["rows"]] == [1, 2]
+    assert "<!-- param_mode -->" in Path("s.svg").read_text()
+
+
 def test_a_scheduler_that_never_ends_is_a_row_with_an_error(
     call: Call, chains: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
