@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from graphsched.charts.curves import DPI
 from graphsched.charts.looks import HANDLE_LENGTH, looks
@@ -18,6 +18,7 @@ from graphsched.quantities import seconds_text
 Ways = Mapping[str, Sequence[float]]
 
 NOTE_WIDTH = 88  # characters below a panel
+FEW = 100.0  # times the lowest figure, up to which an axis shows more than powers of ten
 
 
 def draw_calls(panels: Mapping[str, Ways], title: str, note: str = "") -> Figure:
@@ -67,9 +68,13 @@ def _marked(count: int) -> list[int]:
 def _label(axes: Axes) -> None:
     axes.set_xlabel("calls", fontsize=9)
     axes.set_ylabel("seconds in all", fontsize=9)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda n, _: f"{n:,.0f}"))
+    for axis in (axes.xaxis, axes.yaxis):
+        low, high = axis.get_view_interval()
+        if high < FEW * low:  # powers of ten alone would be one figure or none
+            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda n, _: f"{n:,g}"))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda s, _: seconds_text(s)))
-    axes.yaxis.set_minor_formatter(NullFormatter())
     axes.grid(color="#dddddd", linewidth=0.5)
     axes.set_axisbelow(True)
     axes.tick_params(labelsize=8)

@@ -58,3 +58,14 @@ def test_a_long_note_stays_on_the_picture() -> None:
     box = figure._supxlabel.get_window_extent()
     assert box.x0 >= 0
     assert box.x1 <= figure.bbox.width
+
+
+def test_few_calls_have_more_than_one_figure_on_each_axis() -> None:
+    """1 to 4 calls that take 1 to 4.2 s: there is one power of ten; none is written as a power."""
+    figure = plot_calls({"MLP": {"op by op": [1.0, 2.0, 3.1, 4.2]}})
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    for axis, wanted in ((axes.xaxis, {"1", "2"}), (axes.yaxis, {"1 s", "2 s", "5 s"})):
+        labels = [label.get_text() for label in (*axis.get_majorticklabels(), *axis.get_minorticklabels())]
+        assert wanted <= set(labels)
+        assert not any("10" in label and "^" in label for label in labels)
