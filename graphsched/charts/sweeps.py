@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -21,6 +22,7 @@ Value = float | str
 Curves = Mapping[str, Sequence[tuple[Value, float]]]
 
 COLUMNS = 3
+LETTERS = 56  # in a line above a panel
 MOST_PANELS, MOST_CURVES = 12, 20
 WIDE = 20.0  # values that differ by more than this are on a logarithmic axis
 
@@ -63,7 +65,7 @@ def _drawn(panels: Mapping[str, Curves], ways: Sequence[str], axis: str) -> Figu
     grid = figure.subplots(rows, columns, squeeze=False).flat
     for axes, (name, curves) in zip(grid, panels.items(), strict=False):
         _draw_panel(axes, {way: points for way, points in curves.items() if way in by_way}, by_way)
-        axes.set_title(drawable(name), fontsize=9, loc="left")
+        axes.set_title(drawable(textwrap.fill(name, LETTERS)), fontsize=9, loc="left")
         axes.set_xlabel(drawable(axis), fontsize=8.5)
     for axes in list(figure.axes)[len(panels) :]:
         axes.set_visible(False)

@@ -23,6 +23,7 @@ Bars = Mapping[str, Mapping[str, Times]]
 # Okabe and Ito's colours (jfly.uni-koeln.de/color), from dark to light, so that they differ in grey too.
 FACES = ("#0072B2", "#E69F00", "#4d1f42", "#009E73", "#CC79A7", "#999999")
 BAR_IN, GAP = 0.13, 1.0  # height of a bar in inches; between cases, in bars
+TITLE = 80  # letters in a line above the axes, which long names beside them make narrow
 WIDE = 20.0  # times that differ by more than this are on a logarithmic axis
 
 
@@ -41,7 +42,7 @@ def draw_ways(bars: Bars, title: str) -> Figure:
     axes.set_ylim(top, 0.0)
     axes.set_yticks(centres, [drawable(textwrap.fill(label, 46)) for label in bars], fontsize=8)
     _time_axis(axes, bars)
-    axes.set_title(drawable(title), loc="left", fontsize=10.5)
+    axes.set_title(drawable(textwrap.fill(title, TITLE)), loc="left", fontsize=10.5)
     put_below(figure, _legend(looks, bars), 5)
     return figure
 

@@ -69,3 +69,13 @@ def test_curves_look_different_and_what_is_left_out_is_said() -> None:
 def test_nothing_to_draw_is_refused() -> None:
     with pytest.raises(OutputError, match="every point failed"):
         plot_sweep({"sum": {"heft": []}}, "size", "t")
+
+
+def test_long_names_of_cases_stay_above_their_panels() -> None:
+    figure = plot_sweep(
+        {f"a case {'of small tasks ' * 14}{k}": {"heft": [(1, 1.0), (2, 2.0)]} for k in range(3)}, "n", "t"
+    )
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        (title,) = (text for text in axes.get_children() if getattr(text, "get_text", str)() == axes.get_title("left"))
+        assert title.get_window_extent().width <= axes.bbox.width

@@ -73,3 +73,11 @@ def test_nothing_to_draw(tmp_path: Path, bars: dict[str, dict[str, tuple[float |
 def test_a_wrong_suffix_is_told_first(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match=r"ends in \.png"):
         plot_ways({}, tmp_path / "a.txt")
+
+
+def test_a_long_title_stays_within_the_picture() -> None:
+    """It is broken into lines."""
+    figure = plot_ways({"a case": {"eager": (1.0, 1.1)}}, title="a long title " * 30)
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    assert axes.get_tightbbox().width <= figure.bbox.width
