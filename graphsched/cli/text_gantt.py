@@ -59,16 +59,28 @@ def _row(blocks: Sequence[Block], whole: float) -> str:
         if cells[first] != ".":
             cells[first] = "#"
             first, width = first + 1, width - 1
-        for k, character in enumerate(_block(name, width)):
-            cells[first + k] = character
+        cells[first : first + width] = _block(name, width)
     return "".join(cells)
 
 
-def _block(name: str, width: int) -> str:
-    """A block of `width` characters, with as much of the name as fits.
+def _block(name: str, width: int) -> list[str]:
+    """A block of `width` places, with as much of the name as fits; a letter of two places leaves the second empty.
 
     Example:
-        >>> _block("gemm", 8), _block("gemm", 5), _block("gemm", 2), _block("gemm", 1)
-        ('[gemm--]', '[gem]', '[]', '|')
+        >>> ["".join(_block("gemm", width)) for width in (8, 5, 2, 1)]
+        ['[gemm--]', '[gem]', '[]', '|']
     """
-    return f"[{name[: width - 2].ljust(width - 2, '-')}]" if width > 1 else "|" * width
+    if width < 2:
+        return ["|"] * width
+    from rich.cells import cell_len
+
+    places = ["["]
+    for letter in name:
+        wide = cell_len(letter)
+        if len(places) + wide >= width:
+            break
+        if wide:
+            places += [letter, *[""] * (wide - 1)]
+        else:  # an accent: it goes with the letter before
+            places[-1] += letter
+    return [*places, *["-"] * (width - 1 - len(places)), "]"]

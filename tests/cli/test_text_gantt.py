@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import networkx as nx
+from rich.cells import cell_len
 
 from graphsched.cli.text_gantt import MOST_ROWS, WIDTH, text_gantt
 from graphsched.platform import Device, Platform
@@ -44,3 +45,15 @@ def test_of_many_lanes_the_first_are_drawn() -> None:
     rows = text_gantt(line([1.0] * (MOST_ROWS + 2), workers=MOST_ROWS + 2, chain=False))
     assert len(rows) == MOST_ROWS + 1
     assert rows[-1] == "… and 2 more lanes"
+
+
+def test_letters_of_two_places_and_accents_keep_the_row_as_wide() -> None:
+    """Names in Chinese, cut in the middle of a letter, and with an accent of its own."""
+    graph = nx.DiGraph()
+    for name, seconds in (("矩阵乘法" * 9, 50.0), ("e\u0301tape", 45.0), ("加", 5.0)):
+        graph.add_node(name, duration_s=seconds)
+    nx.add_path(graph, list(graph))
+    one = Platform("one", (Device("worker:0", "worker", lanes=1),))
+    (row,) = text_gantt(predict(schedule(Workload.from_graph(graph), one, scheduler="heft"), model=FREE))
+    assert cell_len(row) == len("worker:0/s0 ") + WIDTH
+    assert row.endswith(f"[e\u0301tape{'-' * 38}][加-]")
