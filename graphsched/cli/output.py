@@ -119,17 +119,17 @@ def seconds(value: float | None, *, estimated: bool = False) -> str:
 
 
 def percent(value: float | None, *, signed: bool = False) -> str:
-    """A fraction in per cent, for a table.
+    """A fraction in per cent, for a table; `signed`: with a plus sign too.
 
     Example:
-        >>> percent(0.0123), percent(0.0123, signed=True), percent(None)
-        ('1.23 %', '+1.23 %', '–')
+        >>> percent(0.0123), percent(0.0123, signed=True), percent(-0.0123), percent(None)
+        ('1.23 %', '+1.23 %', '-1.23 %', '–')
     """
     from graphsched.quantities import percent_text
 
     if value is None:
         return NONE
-    return percent_text(value) if signed else percent_text(value).lstrip("+-")
+    return percent_text(value) if signed else percent_text(value).removeprefix("+")
 
 
 def value_text(value: Any) -> str:
