@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 
 from graphsched.errors import OutputError, PlanError
-from graphsched.gantt import plot_gantt
+from graphsched.gantt import drawing, plot_gantt
 from graphsched.gantt.bars import LOOKS, shades
 from graphsched.timeline import Timeline
 from graphsched.workload import Workload
@@ -178,6 +179,25 @@ def test_one_timeline_is_enough() -> None:
     assert len(axes.get_yticklabels(minor=True)) == 0
     assert len(axes.get_yticks()) == 5
     assert all(label.startswith("measured ") for label in bars(figure))
+
+
+def test_lanes_that_are_lower_than_their_names_are_not_all_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with thousands of lanes: the picture is as high as it may be."""
+    all_names = [label.get_text() for label in both().axes[0].get_yticklabels()]
+    monkeypatch.setattr(drawing, "HIGHEST_IN", 2.2)
+    figure = both()
+    axes = figure.axes[0]
+    figure.draw_without_rendering()
+    labels = axes.get_yticklabels()
+    names = [label.get_text() for label in labels]
+    step = -(-len(all_names) // len(names))
+    assert step > 1
+    assert names == all_names[::step]
+    assert f"one lane of {step} is named; rows of each: predicted, measured" in axes.get_xlabel()
+    heights = [label.get_window_extent() for label in labels]
+    assert all(upper.y0 >= lower.y1 for upper, lower in pairwise(heights))
+    assert texts(figure) == []
+    assert axes.get_yticklabels(minor=True) == []
 
 
 def test_names_only_in_bars_where_they_fit() -> None:

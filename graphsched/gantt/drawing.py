@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Sequence
 
@@ -23,6 +24,8 @@ from graphsched.timeline import Timeline
 DPI = 150
 WIDTH_IN = 13.0
 LINE_STYLES = {"predicted": "--", "measured": "-"}
+HIGHEST_IN, REST_IN = 100.0, 1.8  # of a picture; of what is not rows
+NAME_IN, LETTERS_IN = 0.12, 0.085  # heights of the name of a lane, and of that of an action
 WHISKER = 0.22  # rows below the top
 LONG_PLAN = 50_000  # actions
 PALE = "actions narrower than a pixel are drawn together, as dark as they fill the time"
@@ -33,22 +36,27 @@ def draw(lines: Sequence[Timeline], title: str | None) -> Figure:
     layout = lay_out(lines)
     row_in = min(0.32, max(0.12, 15.0 / layout.height))
     small = row_in < 0.2
-    figure = Figure(figsize=(WIDTH_IN, min(layout.height * row_in + 1.8, 100.0)), dpi=DPI, layout="constrained")
+    row_in = min(row_in, (HIGHEST_IN - REST_IN) / layout.height)
+    figure = Figure(figsize=(WIDTH_IN, layout.height * row_in + REST_IN), dpi=DPI, layout="constrained")
     renderer = FigureCanvasAgg(figure).get_renderer()  # type: ignore[no-untyped-call]
     axes = figure.add_subplot()
     unit, unit_s = time_unit(_last_s(lines))
     _x_axis(axes, lines, unit, unit_s)
-    _y_axis(axes, layout, small=small, labelled=len(lines) > 1)
+    step = _named_lanes(layout, row_in)
+    _y_axis(axes, layout, small=small, labelled=len(lines) > 1, step=step)
     axes.set_title(_heading(lines, title), x=0.0, ha="left", fontsize=10.5, linespacing=1.5)
     marks = [*_makespans(axes, lines, unit_s), *_whiskers(axes, lines, unit_s), *_bound(axes, lines[0], unit_s)]
     _legend(figure, layout, marks)
     figure.draw_without_rendering()  # settles the layout, so that the size of a pixel is known
     scale = Scale(unit_s, (axes.get_xlim()[1] - axes.get_xlim()[0]) / axes.bbox.width)
     notes = [*_notes(lines), *([PALE] if crowded(layout.rows, scale) else [])]
+    if step > 1:
+        notes.append(f"one lane of {step} is named; rows of each: {', '.join(row_names(lines))}")
     axes.set_xlabel("\n".join([axes.get_xlabel(), *notes]))
     for row in layout.rows:
         draw_row(axes, row, scale)
-    draw_labels(axes, layout.rows, scale, renderer, size=6.0 if small else 7.0)
+    if row_in >= LETTERS_IN:
+        draw_labels(axes, layout.rows, scale, renderer, size=6.0 if small else 7.0)
     return figure
 
 
@@ -81,16 +89,25 @@ def _notes(lines: Sequence[Timeline]) -> list[str]:
     return notes
 
 
-def _y_axis(axes: Axes, layout: Layout, *, small: bool, labelled: bool) -> None:
-    """Name of the lane at the middle of its rows; with two rows a lane, what each of them is."""
+def _named_lanes(layout: Layout, row_in: float) -> int:
+    """Of how many lanes one is named, so that names have room."""
+    lanes = max(1, len(layout.lanes))
+    needed_in = max(NAME_IN, len(layout.rows) / lanes * LETTERS_IN)
+    return math.ceil(needed_in / (layout.height * row_in / lanes))
+
+
+def _y_axis(axes: Axes, layout: Layout, *, small: bool, labelled: bool, step: int) -> None:
+    """Name of every `step`-th lane at the middle of its rows; with two rows a lane, what each is, if all have names."""
+    lanes = layout.lanes[::step]
     axes.set_ylim(layout.height, 0)
-    axes.set_yticks([centre for _, centre in layout.lanes], [drawable(name) for name, _ in layout.lanes])
+    axes.set_yticks([centre for _, centre in lanes], [drawable(name) for name, _ in lanes])
     axes.tick_params(axis="y", which="both", length=0)
     axes.tick_params(axis="y", which="major", labelsize=8 if small else 9, pad=(46 if labelled else 6))
     for label in axes.get_yticklabels():
         label.set_fontweight("bold")
     if labelled:
-        axes.set_yticks([row.centre for row in layout.rows], [row.source for row in layout.rows], minor=True)
+        named = layout.rows if step == 1 else ()
+        axes.set_yticks([row.centre for row in named], [row.source for row in named], minor=True)
         axes.tick_params(axis="y", which="minor", labelsize=6 if small else 7, pad=3)
         for row in layout.rows[1::2]:
             axes.axhspan(row.centre - 0.5, row.centre + 0.5, color="#f5f5f5", linewidth=0, zorder=0)
