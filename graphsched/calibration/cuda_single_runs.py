@@ -20,7 +20,7 @@ from graphsched.calibration.cuda_clock import Spinner, new_stream, queued_s
 from graphsched.calibration.single_plans import one_copy_across, one_copy_in, one_copy_out, one_task
 from graphsched.calibration.tiny_plans import Build, program_of
 from graphsched.executors.collector import no_collector
-from graphsched.executors.measure import EVERY
+from graphsched.executors.measure import EVERY, settle
 from graphsched.executors.peer_copies import allow_access, driver_copy
 from graphsched.platform.dispatch import BLOCKING_BYTES
 from graphsched.platform.links import SHORTEST_S
@@ -57,7 +57,7 @@ def _beyond_s(build: Build, gpus: tuple[int, ...], host_s: float, work_s: float,
         program = stack.enter_context(program_of(build, gpus))
         for _ in range(RUNS // EVERY + 1):
             unit_s = yardstick.sample_s()
-            program.time_once()
+            settle(program.time_once)
             shares += [(program.time_once() - device_s) / unit_s for _ in range(EVERY)]
     return median(shares[EVERY:]) * known["call_s"] - host_s - known["switch_s"]
 

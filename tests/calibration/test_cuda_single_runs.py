@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,8 @@ from graphsched.calibration import tiny_plans
 from graphsched.calibration.cuda_single_runs import QUEUED, single_figures
 from graphsched.calibration.single_plans import one_copy_across, one_copy_in, one_copy_out, one_task
 from graphsched.calibration.tiny_plans import program_of
+from graphsched.executors import measure
+from graphsched.executors.measure import SETTLED
 from graphsched.platform import Dispatch
 from graphsched.platform.dispatch import BLOCKING_BYTES
 from graphsched.platform.links import SHORTEST_S
@@ -29,7 +32,7 @@ MORE_S = {one_task: 2.0, one_copy_in: 1.0, one_copy_out: 0.5, one_copy_across: 4
 
 
 class Programs:
-    """Runs of a thread that is `pace` times as slow; the first two after the yardstick take longer still."""
+    """Runs of a thread that is `pace` times as slow; the first four after the yardstick take longer still."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, pace: float, more_s: dict[Any, float]) -> None:
         self.pace, self.more_s, self.since = pace, more_s, 0
@@ -39,6 +42,7 @@ class Programs:
         monkeypatch.setattr(module, "program_of", self.program_of)
         monkeypatch.setattr(module, "Yardstick", lambda device: yardstick)
         monkeypatch.setattr(module, "_copied_s", lambda spinner, way: next(works))
+        monkeypatch.setattr(measure, "SETTLED_S", math.inf)  # runs here take seconds
 
     def sample_s(self) -> float:
         self.since = 0
@@ -49,7 +53,7 @@ class Programs:
 
         def time_once() -> float:
             self.since += 1
-            cold_s = 9.0 if self.since == 1 else 0.0
+            cold_s = 9.0 / self.since if self.since <= SETTLED else 0.0
             host_s = HOST_S[build] + self.more_s[build] + cold_s
             return KNOWN["launch_s"] + WORK_S[build] + KNOWN["sync_s"] + self.pace * host_s
 
@@ -58,7 +62,7 @@ class Programs:
 
 @pytest.mark.parametrize("pace", [1.0, 1.5])
 def test_what_a_run_takes_beyond_its_parts_is_told_for_each_kind(monkeypatch: pytest.MonkeyPatch, pace: float) -> None:
-    """In a thread of any speed, and without the run that follows a yardstick."""
+    """In a thread of any speed, and without the runs that follow a yardstick."""
     programs = Programs(monkeypatch, pace, MORE_S)
     found = single_figures([SimpleNamespace(device=k) for k in (2, 3)], KNOWN)  # type: ignore[list-item]
     assert found == pytest.approx({"first_s": 2.0, "first_in_s": 1.0, "first_out_s": 0.5, "first_peer_s": 4.0})

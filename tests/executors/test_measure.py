@@ -58,14 +58,22 @@ def crossing() -> Plan:
 
 
 @pytest.mark.parametrize(
-    ("repeats", "short_s", "seen"),
-    [(1, 1.0, [0, 2]), (5, 1.0, [0, 3, 6, 8]), (5, 0.0, [0, 3, 5, 6]), (20, 1.0, [*range(0, 30, 3), 30])],
+    ("repeats", "long_s", "settled_s", "seen"),
+    [
+        (1, 1.0, 1.0, [0, 5]),
+        (5, 1.0, 1.0, [0, 6, 12, 17]),
+        (5, 1.0, 0.0, [0, 3, 6, 8]),
+        (5, 0.0, 1.0, [0, 6, 8, 9]),
+        (20, 1.0, 1.0, [*range(0, 60, 6), 60]),
+    ],
 )
 def test_something_else_may_be_done_between_the_runs(
-    monkeypatch: pytest.MonkeyPatch, repeats: int, short_s: float, seen: list[int]
+    monkeypatch: pytest.MonkeyPatch, repeats: int, long_s: float, settled_s: float, seen: list[int]
 ) -> None:
-    """Before the repeats, after every second and at the end; a short run that does not count follows, or the first."""
-    monkeypatch.setattr(measure, "SHORT_S", short_s)
+    """Before the repeats, after every second and at the end; four short runs that do not count follow, or fewer that
+    take long enough, and none that are long."""
+    monkeypatch.setattr(measure, "LONG_S", long_s)
+    monkeypatch.setattr(measure, "SETTLED_S", settled_s)
     done: list[int] = []
     counter = Counter()
     line = execute(single(counter), repeats=repeats, warmup=0, between=lambda: done.append(counter.calls))
