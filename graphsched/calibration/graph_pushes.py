@@ -5,21 +5,21 @@ an H200, 1.29 where what ran in between has filled the cache with other lines. M
 on. Convolutions push out more: one that reads, writes and needs 4 MB makes nodes as slow as a fill of 37 does.
 
 What nodes take changes from one second to the next by a third of that, so that small operations seemed to push out 35
-MB. Where an operation seems to push out more than it works on, it is held against both levels once more, in turns.
+MB, and convolutions that push out 44 seemed to push out nothing in half of the runs. So an operation is held against
+both levels in turns.
 
 Not modelled: that lines which are only read push out fewer than lines which are written.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
 
-from graphsched.calibration.graph_operations import HELD, LONG_S, LOST, PART, cache_bytes, one_s, spilling
+from graphsched.calibration.graph_operations import HELD, LONG_S, LOST, PART, cache_bytes, spilling
 from graphsched.calibration.graph_replays import each_s
 from graphsched.calibration.graph_rows import TINY_ELEMENTS, replay_of, row_of
 from graphsched.executors.program import Program
@@ -27,7 +27,7 @@ from graphsched.executors.program import Program
 NODES = 200  # tiny ones, of the longer row
 LEAST_S = 5e-6  # that a kernel takes to write half a cache
 TOLD = 0.3  # of the way from one level to the other: less is taken for noise
-TURNS = 5
+TURNS, TURN_S = 5, 5e-3  # of each row of a turn
 
 Call = Callable[[], Any]
 
@@ -57,9 +57,6 @@ def pushed_bytes(call: Call, device: int, alone_s: float, nbytes: int) -> int:
     cache = cache_bytes(device)
     if not LEAST_S <= alone_s < LONG_S or nbytes >= HELD * cache:
         return 0
-    held_s, lost_s = _levels_s(device)
-    if Turn(held_s, _node_s(device, call), lost_s).share < TOLD:
-        return 0
     return filled_bytes(_turns(device, call), cache)
 
 
@@ -80,15 +77,6 @@ def filled_bytes(turns: Sequence[Turn], cache: int) -> int:
     return int((HELD + (LOST - HELD) * min(share, 1.0)) * cache) if share >= TOLD else 0
 
 
-@functools.cache
-def _levels_s(device: int) -> tuple[float, float]:
-    return _node_s(device), _node_s(device, spilling(device))
-
-
-def _node_s(device: int, before: Call | None = None) -> float:
-    return one_s([_tiny(device)], NODES, device, before)
-
-
 def _turns(device: int, call: Call) -> list[Turn]:
     """Nodes behind nothing, `call` and a fill, of rows that are replayed in turn."""
     few = NODES // PART
@@ -99,11 +87,13 @@ def _turns(device: int, call: Call) -> list[Turn]:
             return made[0], made[1]
 
         pairs = [rows(before) for before in (None, call, spilling(device))]
-        return [Turn(*[_each_s(*pair, NODES - few) for pair in pairs]) for _ in range(TURNS)]
+        return [Turn(*[_node_s(*pair, NODES - few) for pair in pairs]) for _ in range(TURNS)]
 
 
-def _each_s(short: Program, long: Program, more: int) -> float:
-    return each_s(replay_of(short).whole_s, replay_of(long).whole_s, more)
+def _node_s(short: Program, long: Program, more: int) -> float:
+    """Each row follows one of its own: what runs before it decides what the cache holds."""
+    short_s, long_s = (replay_of(row, at_most_s=TURN_S).whole_s for row in (short, long))
+    return each_s(short_s, long_s, more)
 
 
 def _tiny(device: int) -> Call:
