@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from graphsched.calibration.capacities import Flow
+from graphsched.calibration.cold_launches import launch_colds_on
 from graphsched.calibration.cpu_dispatch import lane_figures
 from graphsched.calibration.cpu_links import copy_points, shared_memory
 from graphsched.calibration.cuda_calls import tiny_call_s
@@ -26,6 +27,7 @@ from graphsched.calibration.cuda_dispatch import chain_figures, idle_figures
 from graphsched.calibration.cuda_graphs import sampled_figures
 from graphsched.calibration.cuda_together import Together
 from graphsched.calibration.cuda_ways import Bench, warm_all, way_of_link, way_s
+from graphsched.calibration.graph_rows import Launches
 from graphsched.calibration.launch_pace import launches_on
 from graphsched.calibration.patterns import pattern_bytes_per_s, pattern_label, sampled_patterns
 from graphsched.calibration.profiling import check_is_here
@@ -187,7 +189,8 @@ def sampled_dispatch(spinners: Sequence[Spinner]) -> dict[str, float]:
     """Fields of `Dispatch`, in seconds: a tiny operation's call, waits on the device, returns, replays of graphs."""
     first = spinners[0]
     figures = {"call_s": tiny_call_s(first.device)} | chain_figures(spinners)
-    return figures | idle_figures(first, IDLE_REPEATS) | sampled_figures(first, dict(launches_on([first.device]))[1])
+    launches = Launches(dict(launches_on([first.device]))[1], *launch_colds_on([first.device]))
+    return figures | idle_figures(first, IDLE_REPEATS) | sampled_figures(first, launches)
 
 
 def _link_rows(platform: Platform, bench: Bench, link: Link) -> Iterator[Drift]:

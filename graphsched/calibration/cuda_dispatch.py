@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from statistics import median
 from typing import Any
 
+from graphsched.calibration.cold_launches import launch_colds_on
 from graphsched.calibration.copy_company import company_figures
 from graphsched.calibration.copy_edges import copy_edge_figures
 from graphsched.calibration.cuda_calls import call_figures
@@ -25,9 +26,11 @@ from graphsched.calibration.graph_across import across_figures
 from graphsched.calibration.graph_beside import beside_s
 from graphsched.calibration.graph_joins import peer_join_s
 from graphsched.calibration.graph_looks import look_figures
+from graphsched.calibration.graph_rows import Launches
 from graphsched.calibration.launch_pace import launches_on
 from graphsched.calibration.step_times import step_figures
 from graphsched.executors.clocks import new_event
+from graphsched.platform.pace import LAUNCH_COLDS
 
 CHAIN = 50
 SLOW_CALL_S = 1e-3
@@ -43,7 +46,8 @@ def cuda_dispatch(spinners: Sequence[Spinner]) -> dict[str, float]:
     figures = call_figures(devices) | chain_figures(spinners) | idle_figures(first)
     figures |= single_figures(spinners, figures | {"tiny_s": chain_s(first, [new_stream(first.device)])})
     figures["graph_launches"] = launches = launches_on(devices)
-    figures |= graph_figures(first, dict(launches)[1]) | copy_edge_figures(spinners)
+    figures |= zip(LAUNCH_COLDS, colds := launch_colds_on(devices), strict=False)
+    figures |= graph_figures(first, Launches(dict(launches)[1], colds[0])) | copy_edge_figures(spinners)
     figures |= company_figures(devices, figures["call_s"])
     figures |= across_figures(devices, figures) | step_figures(devices, figures)
     if len(devices) > 1:

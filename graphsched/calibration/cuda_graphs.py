@@ -30,7 +30,7 @@ from graphsched.calibration.graph_events import LANES, event_figures
 from graphsched.calibration.graph_joins import copy_join_s
 from graphsched.calibration.graph_operations import HELD, LOST, cache_bytes
 from graphsched.calibration.graph_replays import captured, device_s, each_s, return_s
-from graphsched.calibration.graph_rows import TURNS, stamped_s, tiny_replays
+from graphsched.calibration.graph_rows import TURNS, Launches, stamped_s, tiny_replays
 from graphsched.errors import ExecutionError
 from graphsched.executors.clocks import new_event
 from graphsched.executors.lanes import stream_pool
@@ -47,28 +47,28 @@ TIMED_NODES = 10, 50  # of each lane
 FLOAT_BYTES = 4
 
 
-def graph_figures(spinner: Spinner, launch_s: float) -> dict[str, Any]:
+def graph_figures(spinner: Spinner, launches: Launches) -> dict[str, Any]:
     """Fields of `Dispatch` about replayed graphs, in seconds; tables as pairs of a number and seconds.
 
     Args:
-        launch_s: The yardstick that launches hold for, of one GPU in `Dispatch.graph_launches`.
+        launches: What launches are told for, on one GPU.
     """
     bench = GraphBench(spinner)
     device, back_s = spinner.device, return_s(bench.streams[0])
-    launch = launch_figures(device, back_s, launch_s)
-    found = edge_figures(bench) | launch | lane_figures(device, launch, back_s, launch_s)
+    launch = launch_figures(device, back_s, launches)
+    found = edge_figures(bench) | launch | lane_figures(device, launch, back_s, launches)
     found |= stamp_figures(device, launch)
     found |= event_figures(device) | {"graph_copy_join_s": copy_join_s(device)}
     return found | copy_figures(spinner, bench.streams[0])
 
 
-def sampled_figures(spinner: Spinner, launch_s: float) -> dict[str, Any]:
+def sampled_figures(spinner: Spinner, launches: Launches) -> dict[str, Any]:
     """Some of `graph_figures`, in a fifth of the time: launches, nodes, edges, events, stamps and copies of one lane.
 
     Its table of starts is coarse.
     """
     bench = GraphBench(spinner)
-    launch = launch_figures(spinner.device, return_s(bench.streams[0]), launch_s, SAMPLED_SIZES)
+    launch = launch_figures(spinner.device, return_s(bench.streams[0]), launches, SAMPLED_SIZES)
     stamp_s = _stamp_or_none_s(TINY_ELEMENTS, spinner.device, launch, turns=1)
     return edge_figures(bench) | launch | {"graph_stamp_s": stamp_s} | copy_figures(spinner, bench.streams[0])
 
@@ -161,13 +161,13 @@ def edge_figures(bench: GraphBench) -> dict[str, Any]:
     }
 
 
-def launch_figures(device: int, back_s: float, launch_s: float, sizes: Sequence[int] = SIZES) -> dict[str, Any]:
+def launch_figures(device: int, back_s: float, launches: Launches, sizes: Sequence[int] = SIZES) -> dict[str, Any]:
     """A node, the launch for the thread, and the time before the first node by the number of nodes.
 
     What a run takes until the thread sees its end, less its nodes and the return of `back_s`, is all put before the
     first node.
     """
-    found = dict(zip(sizes, tiny_replays(device, [(n, 1) for n in sizes], launch_s), strict=True))
+    found = dict(zip(sizes, tiny_replays(device, [(n, 1) for n in sizes], launches), strict=True))
     node_s = each_s(found[FEW].whole_s, found[MANY].whole_s, MANY - FEW)
     few, many = HOST_SIZES
     each = each_s(found[few].host_s, found[many].host_s, many - few)
@@ -179,13 +179,13 @@ def launch_figures(device: int, back_s: float, launch_s: float, sizes: Sequence[
     }
 
 
-def lane_figures(device: int, launch: dict[str, Any], back_s: float, launch_s: float) -> dict[str, Any]:
+def lane_figures(device: int, launch: dict[str, Any], back_s: float, launches: Launches) -> dict[str, Any]:
     """How close nodes of several lanes follow each other, and what each more lane adds to the `launch`."""
     from graphsched.platform import Dispatch
 
     few, many = LANE_NODES
     rows = [(lanes * n, lanes) for lanes in LANES for n in LANE_NODES]
-    whole_s = iter([seen.whole_s for seen in tiny_replays(device, rows, launch_s)])
+    whole_s = iter([seen.whole_s for seen in tiny_replays(device, rows, launches)])
     rates = []
     for lanes, short_s, long_s in zip(LANES, whole_s, whole_s, strict=True):
         rates.append((lanes, each_s(short_s, long_s, lanes * (many - few))))

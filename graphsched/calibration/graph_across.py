@@ -25,12 +25,13 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from graphsched.calibration.graph_replays import Replay, each_s
-from graphsched.calibration.graph_rows import TINY_ELEMENTS, replay_of
+from graphsched.calibration.graph_rows import TINY_ELEMENTS, Launches, replay_of
 from graphsched.calibration.launch_pace import LaunchYardstick
 from graphsched.executors import waking
 from graphsched.executors.program import Program
 from graphsched.plan import Placement, build_plan
 from graphsched.platform import Device, Link, Platform
+from graphsched.platform.pace import LAUNCH_COLDS
 from graphsched.workload import Workload
 
 TURNS = 5
@@ -68,17 +69,17 @@ def across_figures(devices: Sequence[int], known: Mapping[str, Any]) -> dict[str
     Args:
         devices: Numbers of the GPUs.
         known: Has other fields of `Dispatch`: ``graph_launches``, the pace that the thread's part is told at,
-            ``graph_peer_copy_s``, ``graph_peer_edge_s``.
+            ``graph_colds``, ``graph_across_colds``, ``graph_peer_copy_s``, ``graph_peer_edge_s``.
     """
     if len(devices) < 2:
         return {}
-    launch_s = dict(known["graph_launches"])[2]
-    turns = [figures_of(rows, len(devices), known) for rows in measured_turns(devices, launch_s)]
+    launches = [Launches(dict(known["graph_launches"])[2], known.get(name, ())) for name in LAUNCH_COLDS]
+    turns = [figures_of(rows, len(devices), known) for rows in measured_turns(devices, *launches)]
     return {name: median([figures[name] for figures in turns]) for name in turns[0]}
 
 
-def measured_turns(devices: Sequence[int], launch_s: float) -> list[Rows]:
-    """The rows on these GPUs, replayed in turn again and again.
+def measured_turns(devices: Sequence[int], alone: Launches, across: Launches) -> list[Rows]:
+    """The rows on these GPUs, replayed in turn again and again; those of one GPU for `alone`.
 
     The thread is half as fast from one second to the next, and a whole run takes as much longer as two rows differ:
     what is to be compared comes from one turn.
@@ -103,14 +104,15 @@ def measured_turns(devices: Sequence[int], launch_s: float) -> list[Rows]:
     with ExitStack() as stack:
         yardstick = stack.enter_context(closing(LaunchYardstick(devices[:2])))
         made = [stack.enter_context(program_of(*row)) for row in rows.values()]
-        return [Rows(*_turn(made, yardstick, launch_s)) for _ in range(TURNS)]
+        launches = [alone if len(on) == 1 else across for on, _ in rows.values()]
+        return [Rows(*_turn(made, launches, yardstick)) for _ in range(TURNS)]
 
 
-def _turn(rows: Sequence[Program], yardstick: LaunchYardstick, launch_s: float) -> list[Replay]:
-    """A replay of each row; what the thread takes is told for one whose yardstick of launches takes `launch_s`."""
+def _turn(rows: Sequence[Program], launches: Sequence[Launches], yardstick: LaunchYardstick) -> list[Replay]:
+    """A replay of each row, as it is for its launches; the yardstick is over two GPUs."""
     before_s = yardstick.sample_s()
-    seen = [replay_of(row) for row in rows]
-    pace = launch_s / ((before_s + yardstick.sample_s()) / 2)
+    seen = [launch.without_wait(replay_of(row)) for row, launch in zip(rows, launches, strict=True)]
+    pace = launches[0].launch_s / ((before_s + yardstick.sample_s()) / 2)
     return [Replay(one.host_s * pace, one.whole_s) for one in seen]
 
 

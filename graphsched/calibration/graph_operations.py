@@ -78,7 +78,7 @@ def spilling(device: int) -> Callable[[], Any]:
 def one_s(calls: Calls, many: int, device: int, before: Callable[[], Any] | None = None, lanes: int = 1) -> float:
     """Seconds of one more in each of the lanes, which then have `many`, from a longer and a shorter row.
 
-    The launch and the return of both are the same, and what they begin with.
+    The launch and the return of both are the same, and what they begin with and follow.
     """
     few = many // PART
     with ExitStack() as stack:

@@ -21,6 +21,7 @@ from graphsched.executors import waking
 from graphsched.executors.program import Program
 from graphsched.plan import Placement, build_plan
 from graphsched.platform import Device, Dispatch, Platform
+from graphsched.platform.points import Points, after_wait
 from graphsched.workload import Workload
 
 RUNS, COLD_RUNS = 5, 2
@@ -30,6 +31,28 @@ TINY_ELEMENTS = 64
 EVENTS, STAMPS = Dispatch(), Dispatch(graph_stamp_s=1e-6)  # of rows that are timed by these
 
 Calls = Sequence[Callable[[], Any]]
+
+
+class Launches(NamedTuple):
+    """What measured launches are told for.
+
+    Attributes:
+        launch_s: The yardstick of launches, on one GPU or over two in `Dispatch.graph_launches`.
+        colds: What a run is longer for a wait before its launch, as `Dispatch.graph_colds`; the runs of a row are told
+            as without.
+    """
+
+    launch_s: float
+    colds: Points = ()
+
+    def without_wait(self, seen: Replay) -> Replay:
+        """A replay that follows ones like it, less what the wait at the end of the one before made it longer.
+
+        Example:
+            >>> Launches(1e-5, ((20, 1e-6),)).without_wait(Replay(host_s=1e-5, whole_s=3e-5)).whole_s
+            2.9e-05
+        """
+        return Replay(seen.host_s, seen.whole_s - after_wait(self.colds, seen.whole_s - seen.host_s))
 
 
 class Fork(NamedTuple):
@@ -137,15 +160,17 @@ def _program(work: Workload, device: str, placement: Placement, dispatch: Dispat
     return waking.awake(Program(build_plan(work, here, None, placement, scheduler="calibration"), mode="graph"))
 
 
-def replay_of(row: Program, runs: int = RUNS, at_most_s: float = RUNS_S) -> Replay:
+def replay_of(row: Program, runs: int = RUNS, at_most_s: float = RUNS_S, behind: Program | None = None) -> Replay:
     """Seconds of a run of `row`: until all is issued, and until the thread sees the end; medians.
 
     Of `runs`, or up to `MOST_RUNS` while they take no more than `at_most_s`: a run is a microsecond or two longer or
-    shorter than the next, as much as one or two nodes.
+    shorter than the next, as much as one or two nodes. Each follows the one before, or a run of `behind`.
     """
     samples: list[tuple[float, float]] = []
     spent_s = 0.0
     while len(samples) < COLD_RUNS + runs or (len(samples) < COLD_RUNS + MOST_RUNS and spent_s < at_most_s):
+        if behind is not None:
+            behind.time_once()
         whole_s = row.time_once()
         spent_s += whole_s
         samples.append((row.issue_s, whole_s))
@@ -153,13 +178,15 @@ def replay_of(row: Program, runs: int = RUNS, at_most_s: float = RUNS_S) -> Repl
     return Replay(median(hosts), median(wholes))
 
 
-def each_in_turns_s(few: Program, many: Program, more: int) -> float:
+def each_in_turns_s(few: Program, many: Program, more: int, at_most_s: float = RUNS_S) -> float:
     """Device seconds of each of the `more` calls that row `many` has above row `few`, not below 0; median of turns.
 
     The two are replayed in turn: what makes runs longer for some milliseconds is in one difference and not in the next.
-    All turns together take about as long as one `replay_of` of each.
+    All turns together take about as long as one `replay_of` of each, which `at_most_s` is for. A launch takes longer
+    the longer the thread has waited (`calibration.cold_launches`), so that every run of either follows one of `few`.
     """
-    turns = [[replay_of(row, at_most_s=RUNS_S / TURNS).whole_s for row in (few, many)] for _ in range(TURNS)]
+    turn_s = at_most_s / TURNS
+    turns = [[replay_of(row, at_most_s=turn_s, behind=few).whole_s for row in (few, many)] for _ in range(TURNS)]
     return median([each_s(few_s, many_s, more) for few_s, many_s in turns])
 
 
@@ -181,28 +208,28 @@ def stamped_spans_s(sequence: Program, runs: int = RUNS) -> list[float]:
     return [median(found) for found in zip(*samples[COLD_RUNS:], strict=True)]
 
 
-def tiny_replays(device: int, rows: Sequence[tuple[int, int]], launch_s: float) -> list[Replay]:
+def tiny_replays(device: int, rows: Sequence[tuple[int, int]], launches: Launches) -> list[Replay]:
     """`paced_replays` of rows of tiny operations, each of a length on a number of lanes."""
     with ExitStack() as stack:
         yardstick = stack.enter_context(closing(LaunchYardstick([device])))
         calls = [_tiny_call(device)]
         made = [stack.enter_context(row_of(calls, length, device, lanes)) for length, lanes in rows]
-        return paced_replays(made, yardstick, launch_s)
+        return paced_replays(made, yardstick, launches)
 
 
-def paced_replays(rows: Sequence[Program], yardstick: LaunchYardstick, launch_s: float) -> list[Replay]:
-    """`replay_of` each of `rows` by a thread whose yardstick of launches takes `launch_s`; medians of some turns.
+def paced_replays(rows: Sequence[Program], yardstick: LaunchYardstick, launches: Launches) -> list[Replay]:
+    """`replay_of` each of `rows`, as it is for `launches`; medians of some turns.
 
     The speed of a thread's core changes while they run, so the yardstick is taken before and behind each. What a launch
-    takes is scaled to `launch_s`; the rest of a run is the GPU's, and stays (`platform.pace`).
+    takes is scaled; the rest of a run is the GPU's, and stays (`platform.pace`).
     """
     found: list[list[Replay]] = [[] for _ in rows]
     for _ in range(TURNS):
         for samples, row in zip(found, rows, strict=True):
             before_s = yardstick.sample_s()
-            seen = replay_of(row)
+            seen = launches.without_wait(replay_of(row))
             unit_s = (before_s + yardstick.sample_s()) / 2
-            longer_s = seen.host_s * (launch_s / unit_s - 1.0)
+            longer_s = seen.host_s * (launches.launch_s / unit_s - 1.0)
             samples.append(Replay(seen.host_s + longer_s, seen.whole_s + longer_s))
     return [Replay(*map(median, zip(*samples, strict=True))) for samples in found]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from graphsched.platform import Platform
 
 if TYPE_CHECKING:
     from graphsched.calibration.cold_calls import ColdCalls, Colds
+    from graphsched.calibration.cold_launches import ColdLaunches
     from graphsched.calibration.cuda_calls import Yardstick
     from graphsched.calibration.lane_pace import LaneYardstick
     from graphsched.calibration.launch_pace import LaunchYardstick
@@ -55,8 +57,11 @@ class PaceMeter:
             self._yardstick, self._cold_calls = Yardstick(gpu), ColdCalls(gpu)
         self._launches: dict[int, LaunchYardstick] = {}
         self._launched: list[tuple[float, ...]] = []
+        self._cold_launches: list[ColdLaunches] = []
+        self._launched_cold: list[tuple[tuple[float, ...], ...]] = []
         if self._yardstick is not None and plan is not None and plan.mode == "graph":
             self._launches = _launch_yardsticks(platform, plan)
+            self._cold_launches = _cold_launches(platform, plan)
         self._lanes: LaneYardstick | None = None
         if plan is not None:
             from graphsched.calibration.lane_pace import LaneYardstick
@@ -71,6 +76,8 @@ class PaceMeter:
             self._samples.append(self._yardstick.sample_s())
         if self._launches:
             self._launched.append(tuple(yardstick.sample_s() for yardstick in self._launches.values()))
+        if self._cold_launches:
+            self._launched_cold.append(tuple(cold.sample_s() for cold in self._cold_launches))
         if self._lanes is not None:
             self._products.append(self._lanes.sample_s())
 
@@ -104,10 +111,17 @@ class PaceMeter:
             return ()
         return tuple(zip(self._launches, map(statistics.median, zip(*self._launched, strict=True)), strict=True))
 
+    @property
+    def launch_colds(self) -> tuple[Points, ...]:
+        """Medians of the samples, as `Dispatch.graph_colds` and `Dispatch.graph_across_colds`; those that there are."""
+        from graphsched.calibration.cold_calls import colds_of
+
+        return tuple(colds_of(samples) for samples in zip(*self._launched_cold, strict=True))
+
     def close(self) -> None:
         """Give streams and memory back."""
         self._cold_calls = None
-        for yardstick in (self._yardstick, *self._launches.values()):
+        for yardstick in (self._yardstick, *self._launches.values(), *self._cold_launches):
             if yardstick is not None:
                 yardstick.close()
 
@@ -116,13 +130,35 @@ def _launch_yardsticks(platform: Platform, plan: Plan) -> dict[int, LaunchYardst
     """By the number of GPUs: those that launches of `plan` go with and that were measured with the platform."""
     from graphsched.calibration.launch_pace import LaunchYardstick
 
-    gpus = [int(device.name.partition(":")[2]) for device in platform.devices if device.kind == "cuda"]
-    used = len({lane.device for lane in plan.lanes if lane.device.startswith("cuda")})
-    return {n: LaunchYardstick(gpus[:n]) for n, _ in platform.dispatch.graph_launches if n <= max(1, used)}
+    gpus = _gpus(platform)
+    return {n: LaunchYardstick(gpus[:n]) for n, _ in platform.dispatch.graph_launches if n <= max(1, _used(plan))}
+
+
+def _cold_launches(platform: Platform, plan: Plan) -> list[ColdLaunches]:
+    """On one GPU, and over two where `plan` is on several: those that were measured with the platform."""
+    from graphsched.calibration.cold_launches import ColdLaunches
+
+    gpus, costs = _gpus(platform), platform.dispatch
+    known = [n for n, points in enumerate((costs.graph_colds, costs.graph_across_colds), 1) if points]
+    return [ColdLaunches(gpus[:n]) for n in known if n <= max(1, _used(plan))]
+
+
+def _gpus(platform: Platform) -> list[int]:
+    return [int(device.name.partition(":")[2]) for device in platform.devices if device.kind == "cuda"]
+
+
+def _used(plan: Plan) -> int:
+    """On how many GPUs."""
+    return len({lane.device for lane in plan.lanes if lane.device.startswith("cuda")})
 
 
 def at_pace(
-    platform: Platform, call_s: float, colds: Colds = (), product_s: float = 0.0, launches: Points = ()
+    platform: Platform,
+    call_s: float,
+    colds: Colds = (),
+    product_s: float = 0.0,
+    launches: Points = (),
+    launch_colds: Sequence[Points] = (),
 ) -> Platform:
     """`platform` with its costs of dispatch for a thread whose yardstick is `call_s`; 0 leaves it as it is.
 
@@ -132,7 +168,9 @@ def at_pace(
         colds: What its calls take longer after waits now; empty where that was not measured.
         product_s: The yardstick of CPU lanes; 0 where it was not taken.
         launches: The yardsticks of launches of CUDA graphs; empty where they were not taken.
+        launch_colds: What launches take longer after waits now, on one GPU and over several; empty likewise.
     """
     if not (call_s or product_s):
         return platform
-    return replace(platform, dispatch=replace(platform.dispatch.at(call_s, colds, launches), product_s=product_s))
+    now = platform.dispatch.at(call_s, colds, launches, launch_colds)
+    return replace(platform, dispatch=replace(now, product_s=product_s))

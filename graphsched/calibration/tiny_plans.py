@@ -178,11 +178,21 @@ def company_actions(gpus: int) -> int:
 
 def _company(work: Workload, inputs: list[Value]) -> dict[str, str]:
     """Independent tasks and copies of all kinds on all GPUs: each is called again after all the others."""
+    return _of_all_kinds(work, inputs, company_actions(len(inputs)))
+
+
+def company_once(work: Workload, inputs: list[Value]) -> dict[str, str]:
+    """The same, one of each."""
+    return _of_all_kinds(work, inputs, len(company_order(len(inputs))))
+
+
+def _of_all_kinds(work: Workload, inputs: list[Value], actions: int) -> dict[str, str]:
+    """So many independent tasks and copies, going round all kinds."""
     import torch
 
     host = work.input("host", torch.ones(1024), device="cpu")
     order, placed = company_order(len(inputs)), {}
-    for i in range(company_actions(len(inputs))):
+    for i in range(actions):
         kind, gpu, other = order[i % len(order)]
         if kind.startswith("copies"):
             target = "cpu" if kind == "copies out" else device_of(inputs[other])

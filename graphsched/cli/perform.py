@@ -135,7 +135,8 @@ class Runner:
             measured = execute(
                 plan, repeats=self.repeats, timeout_s=timeout_s, at_most_s=REPEATS_TAKE_S, between=meter.take
             )
-        return measured, at_pace(here, meter.call_s, meter.colds, meter.product_s, meter.launches)
+        now = at_pace(here, meter.call_s, meter.colds, meter.product_s, meter.launches, meter.launch_colds)
+        return measured, now
 
     def _drawn(self, outcome: Outcome, predicted: Timeline, measured: Timeline) -> Outcome:
         """`outcome` with its pictures; what was measured stays where they cannot be written."""

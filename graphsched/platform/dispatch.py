@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from graphsched.platform.checks import check_number, check_seconds
 from graphsched.platform.graph_costs import GraphCosts
 from graphsched.platform.pace import at_pace
-from graphsched.platform.points import Points, between, checked_points
+from graphsched.platform.points import Points, after_wait, between, checked_points
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,22 +158,30 @@ class Dispatch(GraphCosts):
         """
         if not self.colds:
             return self.cold_s if waited_s > LONG_WAIT_S else 0.0
-        waited_us, slope = min(max(0.0, waited_s), COLDEST_S) * 1e6, 0.0
-        x0, y0 = 0, 0.0
-        for x1, y1 in self.colds:
-            slope = (y1 - y0) / (x1 - x0)
-            if waited_us <= x1:
-                break
-            x0, y0 = x1, y1
-        return y0 + slope * (waited_us - x0)
+        return after_wait(self.colds, waited_s)
 
-    def at(self, call_s: float, colds: Points = (), launches: Points = ()) -> Dispatch:
+    def launch_cold_s(self, waited_s: float, gpus: int) -> float:
+        """How much later a CUDA graph on so many GPUs starts where the thread has waited before it launches it.
+
+        As `cold_after_s` where that was not measured of graphs.
+
+        Example:
+            >>> costs = Dispatch(colds=((20, 4e-6),), graph_colds=((20, 1e-6),))
+            >>> costs.launch_cold_s(1e-5, 1), costs.launch_cold_s(1e-5, 2), costs.launch_cold_s(2e-5, 1)
+            (5e-07, 2e-06, 1e-06)
+        """
+        points = self.graph_across_colds if gpus > 1 else self.graph_colds
+        return after_wait(points, waited_s) if points else self.cold_after_s(waited_s)
+
+    def at(
+        self, call_s: float, colds: Points = (), launches: Points = (), launch_colds: Sequence[Points] = ()
+    ) -> Dispatch:
         """These figures for a thread whose tiny operation takes `call_s` now: a core's speed changes within minutes.
 
         All host time of calls is scaled by the ratio to the yardstick; as it is where either is unknown (0). So are
         launches of CUDA graphs, by the ratio of `launches` to `graph_launches` where both were measured: they slow down
         by more. A graph starts later by what its launch takes longer. What calls take longer after waits changes
-        otherwise: `colds` as measured now, where it was.
+        otherwise: `colds` as measured now, where it was, and `launch_colds`, on one GPU and over several.
 
         Example:
             >>> Dispatch(call_s=6e-6, record_s=1e-6).at(9e-6).record_s
@@ -182,12 +191,14 @@ class Dispatch(GraphCosts):
             >>> Dispatch(call_s=6e-6, colds=((200, 1e-6),)).at(9e-6, ((200, 5e-6),)).colds
             ((200, 5e-06),)
         """
-        return at_pace(self, call_s, colds, launches)
+        return at_pace(self, call_s, colds, launches, launch_colds)
 
 
 TABLES = {
     "changes": "kinds",
     "colds": "microseconds",
+    "graph_colds": "microseconds",
+    "graph_across_colds": "microseconds",
     "graph_launches": "GPUs",
     "graph_starts": "nodes",
     "graph_stamps": "bytes",
@@ -198,9 +209,6 @@ TABLES = {
 
 LONG_WAIT_S = 2e-5
 """Length of wait from which on `Dispatch.cold_s` counts."""
-
-COLDEST_S = 1e-3
-"""Length of wait beyond which no call is taken to be colder: none was seen after longer ones."""
 
 COMPANY_WAIT_S = 2e-4
 """Length of the wait that `TaskCost.cold_s` was measured after."""

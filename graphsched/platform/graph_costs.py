@@ -19,6 +19,9 @@ class GraphCosts:
         launch_s: From a launch being issued to its start on an idle lane.
         graph_launches: The yardsticks of launches: launching a graph of tiny tasks on so many GPUs, when these figures
             were measured: (GPUs, seconds), ascending; empty: unknown, `Dispatch.call_s` counts.
+        graph_colds, graph_across_colds: How much later the end of a CUDA graph on one GPU, over several, is where the
+            thread has waited before its launch, by the length of the wait: (µs, seconds), ascending; empty: unknown,
+            as `Dispatch.colds`. What else is told of launches is of such without a wait then.
         graph_launch_s, graph_launch_node_s: Launching a CUDA graph (host); what each node adds to that.
         graph_starts: From a launch of a CUDA graph to the start of its first node on an idle device, by the number
             of nodes, ascending: (nodes, seconds); empty: `graph_launch_s` and `launch_s` together.
@@ -61,6 +64,8 @@ class GraphCosts:
 
     launch_s: float = 4e-6
     graph_launches: tuple[tuple[int, float], ...] = ()
+    graph_colds: tuple[tuple[int, float], ...] = ()
+    graph_across_colds: tuple[tuple[int, float], ...] = ()
     graph_launch_s: float = 1e-5
     graph_launch_node_s: float = 0.0
     graph_starts: tuple[tuple[int, float], ...] = ()

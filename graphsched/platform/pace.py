@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +31,13 @@ LAUNCHES_ACROSS = (
 )  # fmt: skip
 """Fields of `Dispatch` that are what launching takes it longer over several GPUs."""
 
+LAUNCH_COLDS = "graph_colds", "graph_across_colds"
+"""Fields of `Dispatch` that are what launches take longer after waits, on one GPU and over several."""
 
-def at_pace(costs: Dispatch, call_s: float, colds: Points, launches: Points) -> Dispatch:
+
+def at_pace(
+    costs: Dispatch, call_s: float, colds: Points, launches: Points, launch_colds: Sequence[Points]
+) -> Dispatch:
     """See `Dispatch.at`."""
     if not (costs.call_s and call_s):
         return costs
@@ -46,6 +52,9 @@ def at_pace(costs: Dispatch, call_s: float, colds: Points, launches: Points) -> 
     colds = colds or tuple((k, seconds * pace) for k, seconds in costs.colds)
     launches = launches or tuple((k, seconds * pace) for k, seconds in costs.graph_launches)
     tables: dict[str, Any] = {"changes": changes, "graph_starts": starts, "colds": colds, "graph_launches": launches}
+    for k, name in enumerate(LAUNCH_COLDS):
+        now = launch_colds[k] if k < len(launch_colds) else ()
+        tables[name] = now or tuple((us, seconds * pace) for us, seconds in getattr(costs, name))
     return replace(costs, **scaled, **tables, call_s=call_s)
 
 

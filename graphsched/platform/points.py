@@ -12,6 +12,9 @@ from graphsched.platform.checks import check_seconds
 Points = tuple[tuple[int, float], ...]
 """(number, seconds), ascending."""
 
+COLDEST_S = 1e-3
+"""Length of wait beyond which no call is taken to be colder: none was seen after longer ones."""
+
 
 def checked_points(points: Any, name: str, what: str) -> Points:
     """A table of `Dispatch` as tuples: pairs of a number of `what`, ascending from 1 on, and seconds.
@@ -37,6 +40,25 @@ def checked_points(points: Any, name: str, what: str) -> Points:
 def at_lanes(points: Points, lanes: int) -> float:
     """What a table by the number of lanes says of `lanes`; 0 for one, and where nothing is known."""
     return between(points, lanes) if lanes > 1 and points else 0.0
+
+
+def after_wait(points: Points, waited_s: float) -> float:
+    """What a table by the length of a wait, in microseconds, says of a wait of `waited_s`; 0 where nothing is known.
+
+    Linear from no wait to the first that was measured, between those measured, and on up to `COLDEST_S`.
+
+    Example:
+        >>> [round(after_wait(((20, 1.0), (200, 4.0)), us * 1e-6), 3) for us in (0, 10, 110, 380, 1000, 5000)]
+        [0.0, 0.5, 2.5, 7.0, 17.333, 17.333]
+    """
+    waited_us, slope = min(max(0.0, waited_s), COLDEST_S) * 1e6, 0.0
+    x0, y0 = 0, 0.0
+    for x1, y1 in points:
+        slope = (y1 - y0) / (x1 - x0)
+        if waited_us <= x1:
+            break
+        x0, y0 = x1, y1
+    return y0 + slope * (waited_us - x0)
 
 
 def between(points: Points, x: int) -> float:

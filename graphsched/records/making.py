@@ -14,6 +14,9 @@ from graphsched.costs import Costs
 from graphsched.errors import ExperimentError
 from graphsched.executors.saved import used_costs
 from graphsched.plan import stamped
+from graphsched.platform import Dispatch
+from graphsched.platform.pace import LAUNCH_COLDS
+from graphsched.platform.points import Points
 from graphsched.records.model import COLUMNS, CaseRecord, Setup
 from graphsched.timeline import Timeline
 
@@ -56,10 +59,16 @@ def record_case(
         product_s=predicted.plan.platform.dispatch.product_s,
         colds=predicted.plan.platform.dispatch.colds,
         launches=predicted.plan.platform.dispatch.graph_launches if plan.mode == "graph" else (),
+        launch_colds=_launch_colds(predicted.plan.platform.dispatch) if plan.mode == "graph" else (),
         stamped=stamped(plan) if plan.mode == "graph" else None,
         notes=measured.notes,
         spans={name: getattr(measured, name) for name in COLUMNS},
     )
+
+
+def _launch_colds(costs: Dispatch) -> tuple[Points, ...]:
+    """Of graphs on one GPU, and of those over several where that is known."""
+    return tuple(points for name in LAUNCH_COLDS if (points := getattr(costs, name)))
 
 
 def record_baseline(

@@ -75,6 +75,8 @@ class CaseRecord:
         product_s: The yardstick of CPU lanes just before the run (`Dispatch.product_s`); 0 if not taken.
         colds: What a call took longer after a wait then (`Dispatch.colds`); empty if not taken.
         launches: The yardsticks of launches then (`Dispatch.graph_launches`); empty if not taken.
+        launch_colds: What a launch took longer after a wait then, on one GPU and over several (`Dispatch.graph_colds`);
+            empty if not taken.
         stamped: Whether stamps timed the tasks of its graphs (`plan.stamped`); None: not told, as they would now.
         spans: Its columns.
     """
@@ -99,6 +101,7 @@ class CaseRecord:
     product_s: float = 0.0
     colds: tuple[tuple[int, float], ...] = ()
     launches: tuple[tuple[int, float], ...] = ()
+    launch_colds: tuple[tuple[tuple[int, float], ...], ...] = ()
     stamped: bool | None = None
     notes: tuple[str, ...] = ()
     spans: Columns | None = None
@@ -150,7 +153,8 @@ class CaseRecord:
         """
         work, platform = self.work, self.setup.platform
         if self.call_s:
-            platform = replace(platform, dispatch=platform.dispatch.at(self.call_s, self.colds, self.launches))
+            now = platform.dispatch.at(self.call_s, self.colds, self.launches, self.launch_colds)
+            platform = replace(platform, dispatch=now)
         if self.product_s:
             platform = replace(platform, dispatch=replace(platform.dispatch, product_s=self.product_s))
         if self.stamped is False and platform.dispatch.graph_stamp_s:

@@ -138,6 +138,8 @@ def _measured(
     }
     if case.launches:
         data["launches"] = list(case.launches)
+    if case.launch_colds:
+        data["launch_colds"] = [list(points) for points in case.launch_colds]
     if case.product_s:
         data["product_s"] = case.product_s
     if len(columns.get("start_s", ())) > INLINE_ACTIONS:
@@ -265,6 +267,9 @@ def _case_from_dict(
         product_s=entry.get("product_s", 0.0),
         colds=checked_points(entry.get("colds", ()), "colds", TABLES["colds"]),
         launches=checked_points(entry.get("launches", ()), "launches", TABLES["graph_launches"]),
+        launch_colds=tuple(
+            checked_points(points, "launch_colds", TABLES["graph_colds"]) for points in entry.get("launch_colds", ())
+        ),
         stamped=_yes_or_no(entry.get("stamped"), "stamped"),
         notes=tuple(entry["notes"]),
         spans=columns,

@@ -91,7 +91,8 @@ class Thread:
         floor_s: When each action of several launches ends at the earliest.
         queue_of: By lane, the launch queue of its device; None where it can never be full.
         stream: The lane that it issued to last, or -1.
-        cold_s: What its next call takes longer, for it has waited.
+        cold_s: What its next call takes longer for a wait before the run.
+        waited_s: How long it has waited since its last call to a stream or launch of a graph.
         needs: The action whose end it must know to go on, or -1.
         full: The launch queue whose next end it must know to go on, or None.
         straight: What runs actions that need no more than a look at the columns; None: nothing does.
@@ -118,7 +119,7 @@ class Thread:
         self._how = _ways(columns)
         self._next = 0
         self.stream = -1
-        self.cold_s = 0.0
+        self.cold_s = self.waited_s = 0.0
         self.straight: Straight | None = None
         self._held = False  # the action before `_next` blocks the thread
         self._now = 0.0
@@ -151,6 +152,8 @@ class Thread:
         lane, flags, begun = self._lane[i], self._flags[i], self.time
         time = begun + self._own_s[i]
         time += self.cold_s
+        if self.waited_s:
+            time += self._columns.dispatch.cold_after_s(self.waited_s)
         if lane != self.stream:
             time += self._switch_s[lane][self.stream]
         if flags & NEEDS_CPU:
@@ -164,7 +167,7 @@ class Thread:
             if time == UNKNOWN:  # the first call of all may be made before time 0: `host_calls` takes its start off
                 self.full = queue
                 return False
-        self.stream, self.cold_s = lane, 0.0
+        self.stream, self.cold_s, self.waited_s = lane, 0.0, 0.0
         self.issue_start_s[i] = begun
         time += self._timed_s
         call_s = self._call_s[i]
@@ -227,7 +230,7 @@ class Thread:
             if end > time:
                 time, last = end, j
         self.issue_start_s[i] = self.time
-        self.cold_s = self._columns.dispatch.cold_after_s(time - self.time)
+        self.waited_s, self.cold_s = time - self.time, 0.0
         self.time = self.issue_end_s[i] = time + return_s(self._columns, last)
         return True
 
@@ -243,10 +246,11 @@ class Thread:
                     self.needs = j
                     return False
                 time = max(time, self._end_s[j])
-            cold_s = max(self.cold_s, self._columns.dispatch.cold_after_s(time - begun))
+            waited_s = max(self.waited_s, time - begun)
+            cold_s = max(self.cold_s, self._columns.dispatch.launch_cold_s(waited_s, graphs.gpus[k]))
             first_s = time + cold_s + self._own_s[i]
             self.time = first_s + (graphs.longer_s[k] if graphs.longer_s else 0.0)
-            self.stream, self.cold_s = -1, 0.0
+            self.stream, self.cold_s, self.waited_s = -1, 0.0, 0.0
             self._replays[k] = begun, self.time, first_s + self._launch_s + graphs.later_s[k]
         self.issue_start_s[i], self.issue_end_s[i], self.ready_s[i] = self._replays[k]
         if graphs.spread_s:

@@ -71,7 +71,8 @@ def launch_graphs(columns: Columns, segments: Segments) -> None:
     for i, host_s, start_s in zip(graphs.first, hosts_s, starts_s, strict=True):
         columns.own_s[i] = min(host_s, start_s)
     delays_s = [max(0.0, start_s - host_s) for host_s, start_s in zip(hosts_s, starts_s, strict=True)]
-    graphs = replace(graphs, later_s=[delay_s - columns.dispatch.launch_s for delay_s in delays_s])
+    later_s = [delay_s - columns.dispatch.launch_s for delay_s in delays_s]
+    graphs = replace(graphs, later_s=later_s, gpus=[1 + more for more in further])
     waits = joined(columns.waits, lane, kind, graphs.of)
     columns.waits = waits_between(waits, segments, lane, kind)
     columns.graphs = spread(columns, graphs)

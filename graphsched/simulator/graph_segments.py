@@ -26,6 +26,7 @@ class Replays:
             sooner.
         spread_s: By action, how much later than the first nodes of its graph its own are launched; empty: none is.
         longer_s: By graph, what the thread's launch takes longer for that; empty as `spread_s` is.
+        gpus: On how many each graph has actions.
     """
 
     of: Sequence[int]
@@ -35,6 +36,7 @@ class Replays:
     later_s: Sequence[float]
     spread_s: Sequence[float] = ()
     longer_s: Sequence[float] = ()
+    gpus: Sequence[int] = ()
 
     def repeated(self, steps: int) -> Replays:
         """Those of so many runs, one after another.
@@ -53,6 +55,7 @@ class Replays:
             later_s=list(self.later_s) * steps,
             spread_s=list(self.spread_s) * steps,
             longer_s=list(self.longer_s) * steps,
+            gpus=list(self.gpus) * steps,
         )
 
 

@@ -48,6 +48,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from graphsched.plan import Plan
+from graphsched.platform.pace import LAUNCH_COLDS
 from graphsched.simulator.columns import ALONE, LOADED, NETWORK, Columns
 from graphsched.simulator.durations import Durations
 from graphsched.simulator.graph_launches import further_gpus
@@ -138,11 +139,14 @@ def _with_host(columns: Columns, factor: float) -> Columns:
         for column in (columns.own_s, columns.call_s, columns.before_s, columns.after_s)
     )
     switch_s = [[factor * seconds for seconds in row] for row in lanes.switch_s]
-    colds = tuple((wait_us, factor * seconds) for wait_us, seconds in dispatch.colds)
+    returns = {name: factor * getattr(dispatch, name) for name in RETURNS}
+    colds: dict[str, Any] = {
+        name: tuple((us, factor * s) for us, s in getattr(dispatch, name)) for name in ("colds", *LAUNCH_COLDS)
+    }
     return replace(
         columns,
         lanes=replace(lanes, switch_s=switch_s),
-        dispatch=replace(dispatch, **{name: factor * getattr(dispatch, name) for name in RETURNS}, colds=colds),
+        dispatch=replace(dispatch, **returns, **colds),
         own_s=own_s,
         call_s=call_s,
         before_s=before_s,

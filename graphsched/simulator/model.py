@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from graphsched.platform import Dispatch
+from graphsched.platform.pace import LAUNCH_COLDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,5 +103,5 @@ def switched(costs: Dispatch, model: Model) -> Dispatch:
         off += ("lock_signal_s", "lock_wake_s", "tell_s")
     if not model.pace:
         off += ("product_s",)
-    tables = {} if model.dispatch else dict.fromkeys(("changes", "colds", "graph_starts"), ())
+    tables = {} if model.dispatch else dict.fromkeys(("changes", "colds", *LAUNCH_COLDS, "graph_starts"), ())
     return replace(costs, **dict.fromkeys(off, 0.0), **tables)  # type: ignore[arg-type]  # seconds, and tables of them

@@ -52,7 +52,7 @@ class Readings:
         self.late_s: dict[int, float] = {}
         self.pause_s: dict[int, float] = {}
         self.return_s = 0.0
-        self._cold_s = 0.0  # what the thread's next call takes longer, for it has waited
+        self._waited_s = 0.0  # since the thread's last call to a stream or launch of a graph
         self._held = _held(columns)
         self.later_s = list(columns.graphs.later_s) if columns.graphs else []
         self.spread_s = list(columns.graphs.spread_s) if columns.graphs else []
@@ -98,7 +98,7 @@ class Readings:
         waits = self._columns.waits[i]
         over_s = max((self._end_s[j] for j in waits), default=0.0)
         last = next((j for j in waits if self._end_s[j] == over_s > self._begun_s[i]), NOTHING)
-        self._cold_s = self._dispatch.cold_after_s(over_s - self._begun_s[i])
+        self._waited_s = over_s - self._begun_s[i]
         return self._issued_s[i] - max(self._begun_s[i], over_s) - return_s(self._columns, last)
 
     def _read_return(self, makespan_s: float) -> None:
@@ -132,8 +132,8 @@ class Readings:
         assert graphs is not None
         k, pause_s = graphs.of[first], self.pause_s.get(first, 0.0)
         begun_s = max([time - pause_s, *(self._end_s[j] for j in graphs.needs[k])])
-        cold_s = max(self._cold_s, self._dispatch.cold_after_s(begun_s - (time - pause_s)))
-        self._cold_s = 0.0
+        waited_s, self._waited_s = max(self._waited_s, begun_s - (time - pause_s)), 0.0
+        cold_s = self._dispatch.launch_cold_s(waited_s, graphs.gpus[k])
         first_s = self._issued_s[first]
         if self.longer_s:
             self.longer_s[k] = min(self.longer_s[k], max(0.0, first_s - begun_s - pause_s))
@@ -155,7 +155,7 @@ class Readings:
     def _read_launch(self, i: int, gap_s: float, stream: int) -> None:
         c, timed_s = self._columns, self._dispatch.timed_record_s
         switch_s = c.lanes.switch_s[c.lane[i]][stream] if c.lane[i] != stream else 0.0
-        cold_s, self._cold_s = self._cold_s, 0.0
+        cold_s, self._waited_s = self._dispatch.cold_after_s(self._waited_s), 0.0
         free_s = self._begun_s[i] + c.own_s[i] + cold_s + switch_s
         there_s = self._results_s(i, free_s)
         called_s = there_s + c.before_s[i] + timed_s

@@ -1,9 +1,10 @@
 """Runs of a plan as repeats follow each other.
 
 The first call of a run, or the launch of its first CUDA graph, comes behind the wait that ended the run before, and
-finds the processor's caches as cold as any call behind such a wait. A run that begins with a call to a stream is as
-much later as a whole; one that begins otherwise is simulated again. Where CUDA graphs hold actions this is so with
-timing events, too; in streams the first calls of a run with events have a figure of their own (`Dispatch.start_s`).
+finds the processor's caches as cold as any call, or launch, behind such a wait. A run that begins with a call to a
+stream is as much later as a whole; one that begins otherwise is simulated again. Where CUDA graphs hold actions this is
+so with timing events, too; in streams the first calls of a run with events have a figure of their own
+(`Dispatch.start_s`).
 
 Not modelled: ranks of several processes; what a look at the yardstick between two runs leaves of the caches.
 """
@@ -47,9 +48,12 @@ def first_cold_s(columns: Columns, engine: Engine) -> float:
     thread, costs = engine.thread, columns.dispatch
     if not isinstance(thread, Thread) or CUDA not in columns.kind:
         return 0.0
-    waited_s = max(engine.end_s) - thread.time
+    waited_s, graphs = max(thread.waited_s, max(engine.end_s) - thread.time), columns.graphs
+    graph = graphs.of[columns.kind.index(CUDA)] if graphs is not None else OUTSIDE
+    if graphs is not None and graph != OUTSIDE and costs.graph_colds:
+        return costs.launch_cold_s(waited_s, graphs.gpus[graph])
     known_s = costs.cold_after_s(costs.launch_s + TINY_S)
-    return max(0.0, max(thread.cold_s, costs.cold_after_s(waited_s)) - known_s)
+    return max(0.0, costs.cold_after_s(waited_s) - known_s)
 
 
 def with_cold_launch(columns: Columns, cold_s: float) -> Columns:

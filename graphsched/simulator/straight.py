@@ -47,7 +47,8 @@ class Straight:
         start_s, end_s, queue_of = self._start_s, self._end_s, thread.queue_of
         switch_s, latency_s, launch_s = c.lanes.switch_s, c.lanes.latency_s, c.dispatch.launch_s
         timed_s, gap_s = (c.dispatch.timed_record_s, c.dispatch.timed_gap_s) if timed else (0.0, 0.0)
-        time, stream, cold_s, count = thread.time, thread.stream, thread.cold_s, len(takes)
+        time, stream, first, count = thread.time, thread.stream, i, len(takes)
+        cold_s = thread.cold_s + (c.dispatch.cold_after_s(thread.waited_s) if thread.waited_s else 0.0)
         while i < count and takes[i]:
             lane, before = lane_of[i], previous[i]
             free = end_s[before] if before >= 0 else 0.0
@@ -90,7 +91,9 @@ class Straight:
                 else:
                     ends.append((end, 1))
             i += 1
-        thread.time, thread.stream, thread.cold_s = time, stream, cold_s
+        thread.time, thread.stream = time, stream
+        if i > first:
+            thread.cold_s = thread.waited_s = 0.0
         return i
 
 

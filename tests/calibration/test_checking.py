@@ -53,7 +53,8 @@ def play(patch: pytest.MonkeyPatch, host: Platform) -> list[str]:
         "chain_figures": lambda spinners: chains,
         "idle_figures": lambda spinner, repeats: {"sync_s": host.dispatch.sync_s},
         "launches_on": lambda gpus: ((1, 1e-5),),
-        "sampled_figures": lambda spinner, launch_s: {"graph_node_s": host.dispatch.graph_node_s},
+        "launch_colds_on": lambda gpus: (((20, 1e-6),),),
+        "sampled_figures": lambda spinner, launches: {"graph_node_s": host.dispatch.graph_node_s},
         "lane_figures": lambda: dict(lanes),
     }
     for name, call in played.items():

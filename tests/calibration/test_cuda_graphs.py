@@ -15,6 +15,7 @@ from graphsched.calibration import graph_copies
 from graphsched.calibration.cuda_clock import Spinner
 from graphsched.calibration.cuda_graphs import LANES, SIZES, graph_figures, sampled_figures
 from graphsched.calibration.graph_replays import Replay
+from graphsched.calibration.graph_rows import Launches
 from graphsched.calibration.launch_pace import launches_on
 from graphsched.errors import ExecutionError
 from graphsched.platform import Dispatch
@@ -154,7 +155,7 @@ def found(patch: pytest.MonkeyPatch, *, everything: bool = True, **times: Any) -
     """Seconds of all figures, or of a sample, where graphs take these times."""
     FakeGraphs(patch, Played(**times))
     spinner: Spinner = SimpleNamespace(device=0)  # type: ignore[assignment]
-    return (graph_figures if everything else sampled_figures)(spinner, 6e-6)
+    return (graph_figures if everything else sampled_figures)(spinner, Launches(6e-6))
 
 
 def us(figures: dict[str, Any], *names: str) -> list[float]:
@@ -298,7 +299,7 @@ def test_no_other_gpu_no_copies_there(monkeypatch: pytest.MonkeyPatch, host: dic
 
 @pytest.mark.gpu
 def test_figures_of_this_gpu_are_of_the_right_size() -> None:
-    figures = graph_figures(Spinner(0), dict(launches_on([0]))[1])
+    figures = graph_figures(Spinner(0), Launches(dict(launches_on([0]))[1]))
     dispatch = Dispatch(**figures)
     assert 5e-7 < dispatch.graph_node_s < 1e-5
     assert 1e-6 < dispatch.graph_launch_s < 1e-3

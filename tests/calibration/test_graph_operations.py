@@ -58,7 +58,8 @@ class Played:
         patch.setattr(graph_rows, "replay_of", self._replay)
         patch.setattr(module, "cache_bytes", lambda device: cache)
 
-    def _replay(self, row: Row, at_most_s: float) -> Replay:
+    def _replay(self, row: Row, at_most_s: float, behind: Row) -> Replay:
+        assert behind.length <= row.length
         spilled_s = self.spilled_s if row.spills else 0.0
         return Replay(1e-6, 1e-4 + row.spills * 4e-5 + row.length * (SHARED_S[row.lanes] + spilled_s))
 

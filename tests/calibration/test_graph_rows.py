@@ -15,6 +15,7 @@ from graphsched.calibration.graph_replays import Replay
 from graphsched.calibration.graph_rows import (
     EVENTS,
     STAMPS,
+    Launches,
     each_in_turns_s,
     paced_replays,
     replay_of,
@@ -146,9 +147,25 @@ def test_short_runs_are_many() -> None:
 def test_one_slow_turn_of_a_row_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 10 more calls each takes 2 µs; in the second turn the short row takes 50 µs longer, in the third the long."""
     slower_s = iter([0.0, 0.0, 5e-5, 0.0, 0.0, 5e-5])
-    monkeypatch.setattr(module, "replay_of", lambda row, at_most_s: Replay(0.0, row + next(slower_s)))
+    monkeypatch.setattr(module, "replay_of", lambda row, at_most_s, behind: Replay(0.0, row + next(slower_s)))
     assert each_in_turns_s(1e-4, 1.2e-4, 10) == pytest.approx(2e-6)  # type: ignore[arg-type]
     assert next(slower_s, None) is None
+
+
+def test_all_rows_follow_a_short_one() -> None:
+    """A launch takes a tenth of the run before it longer: a call of 2 µs is told as 2 µs, and not as 2.2."""
+    core: Any = SimpleNamespace(waited_s=0.0)
+
+    def row(seconds: float) -> Any:
+        def time_once() -> float:
+            whole_s = seconds + core.waited_s / 10
+            core.waited_s = seconds
+            return whole_s
+
+        return SimpleNamespace(issue_s=1e-6, time_once=time_once)
+
+    assert each_in_turns_s(row(1e-4), row(1.2e-4), 10) == pytest.approx(2e-6)
+    assert replay_of(row(1e-4)).whole_s == pytest.approx(1.1e-4)
 
 
 class Thread:
@@ -182,10 +199,12 @@ class Thread:
 @pytest.mark.parametrize("call_s", [6e-6, 9e-6, 3e-6])
 def test_launches_are_those_of_a_thread_of_the_pace_that_is_asked_for(call_s: float) -> None:
     thread: Any = Thread()
-    found = paced_replays([thread.row(nodes) for nodes in (2, 8)], thread, call_s)
+    found = paced_replays([thread.row(nodes) for nodes in (2, 8)], thread, Launches(call_s))
     for nodes, replay in zip((2, 8), found, strict=True):
         host_s = nodes * 1e-6 * call_s / 6e-6
         assert replay == Replay(pytest.approx(host_s), pytest.approx(host_s + 20e-6))
+    short = paced_replays([thread.row(2)], thread, Launches(call_s, ((10, 1e-6), (30, 5e-6))))
+    assert short[0].whole_s == pytest.approx(found[0].whole_s - 3e-6)  # it waits for 20 µs
 
 
 def test_rows_are_made_as_asked_for_and_closed(cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,7 +215,7 @@ def test_rows_are_made_as_asked_for_and_closed(cuda: FakeCuda, monkeypatch: pyte
     monkeypatch.setattr(module, "_tiny_call", lambda device: counted(log, "call"))
     made: list[Any] = []
     monkeypatch.setattr(module, "row_of", lambda *row: made.append(row_of(*row)) or made[-1])
-    found = module.tiny_replays(0, [(3, 1), (4, 2)], 6e-6)
+    found = module.tiny_replays(0, [(3, 1), (4, 2)], Launches(6e-6))
     assert [len(row.plan) for row in made] == [3, 4]
     assert [len({*row.plan.lane_of}) for row in made] == [1, 2]
     assert all(replay.whole_s >= replay.host_s > 0 for replay in found)
@@ -208,7 +227,7 @@ def test_rows_are_made_as_asked_for_and_closed(cuda: FakeCuda, monkeypatch: pyte
 
 @pytest.mark.gpu
 def test_rows_on_this_gpu() -> None:
-    few, many, lanes = module.tiny_replays(0, [(10, 1), (110, 1), (40, 2)], dict(launches_on([0]))[1])
+    few, many, lanes = module.tiny_replays(0, [(10, 1), (110, 1), (40, 2)], Launches(dict(launches_on([0]))[1]))
     assert 3e-7 < (many.whole_s - few.whole_s) / 100 < 1e-5
     timed = module.tiny_timed(0, 40, 2)
     assert timed.whole_s > lanes.whole_s

@@ -6,7 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from graphsched.calibration import PaceMeter, at_pace, cold_calls, cuda_calls, lane_pace, launch_pace, present_call_s
+from graphsched.calibration import (
+    PaceMeter,
+    at_pace,
+    cold_calls,
+    cold_launches,
+    cuda_calls,
+    lane_pace,
+    launch_pace,
+    present_call_s,
+)
 from graphsched.platform import Device, Dispatch, Platform
 from tests.builders import planned, platform, workload
 
@@ -147,7 +156,9 @@ def test_a_meter_takes_launches_of_a_plan_in_graph_mode(
     monkeypatch.setattr(cuda_calls, "Yardstick", Played)
     monkeypatch.setattr(cold_calls, "ColdCalls", Cold)
     monkeypatch.setattr(launch_pace, "LaunchYardstick", Played)
-    here = platform(gpus=3, dispatch=Dispatch(call_s=5e-6, graph_launches=((1, 1e-5), (2, 4e-5))))
+    monkeypatch.setattr(cold_launches, "ColdLaunches", Cold)
+    costs = Dispatch(call_s=5e-6, graph_launches=((1, 1e-5), (2, 4e-5)))
+    here = platform(gpus=3, dispatch=replace(costs, graph_colds=((20, 1e-6),), graph_across_colds=((20, 1e-6),)))
     names = [f"cuda:{k}" for k in range(gpus)]
     plan = replace(planned(workload(dict.fromkeys(names, 1.0)), here, {n: f"{n}/s0" for n in names}), mode=mode)
     meter = PaceMeter(here, plan, 0.01)
@@ -155,4 +166,5 @@ def test_a_meter_takes_launches_of_a_plan_in_graph_mode(
         meter.take()
     meter.close()
     assert meter.launches == tuple((n, 2.0 * n) for n in taken)
-    assert made == closed == [list(range(n)) for n in taken]
+    assert made == closed == 2 * [list(range(n)) for n in taken]
+    assert meter.launch_colds == tuple(((20, 1.0), (200, 2.0), (1000, 3.0)) for _ in taken)

@@ -206,6 +206,17 @@ def test_changes_go_with_the_pace_and_through_a_file() -> None:
     assert Platform.from_dict(json.loads(json.dumps(here.to_dict()))).dispatch == dispatch
 
 
+def test_launches_after_waits_go_with_the_pace_unless_they_were_measured_and_through_a_file() -> None:
+    dispatch = Dispatch(call_s=5e-6, colds=((20, 9e-6),), graph_colds=((20, 1e-6),), graph_across_colds=((20, 3e-6),))
+    assert dispatch.at(1e-5).graph_colds == ((20, 2e-6),)
+    now = dispatch.at(1e-5, (), (), [((50, 9e-6),)])
+    assert (now.graph_colds, now.graph_across_colds) == (((50, 9e-6),), ((20, 6e-6),))
+    assert [dispatch.launch_cold_s(2e-5, gpus) for gpus in (1, 2, 4)] == [1e-6, 3e-6, 3e-6]
+    assert Dispatch(colds=dispatch.colds).launch_cold_s(2e-5, 2) == 9e-6
+    here = Platform("here", (Device("cpu", "cpu"),), dispatch=dispatch)
+    assert Platform.from_dict(json.loads(json.dumps(here.to_dict()))).dispatch == dispatch
+
+
 def test_calls_after_waits_go_with_the_pace_unless_they_were_measured_and_through_a_file() -> None:
     dispatch = Dispatch(call_s=5e-6, cold_s=1e-6, colds=((20, 1e-6), (200, 3e-6)))
     assert dispatch.at(1e-5).colds == ((20, 2e-6), (200, 6e-6))

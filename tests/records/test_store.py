@@ -82,6 +82,21 @@ def test_launches_of_graphs_are_predicted_as_they_were_during_the_run(tmp_path):
     assert case_of(chain(), setup=setup).launches == ()
 
 
+def test_launches_behind_waits_are_predicted_as_they_were_during_the_run(tmp_path):
+    """t0 → t1 → t2: on one GPU and over several; that of another mode has none of them."""
+    alone, across = ((20, 1e-6), (200, 2e-6)), ((20, 3e-6),)
+    costs = Dispatch(call_s=1e-5, graph_colds=alone, graph_across_colds=across)
+    setup = replace(SETUP, platform=replace(PLATFORM, dispatch=costs))
+    case = case_of(chain(), setup=setup, mode="graph")
+    assert case.launch_colds == (alone, across)
+    case = replace(case, call_s=1e-5, launch_colds=(((20, 7e-6),), ((20, 8e-6),)))
+    (back,) = load_run(save_run(run_of(case), tmp_path)).cases
+    assert back.launch_colds == case.launch_colds
+    now = back.plan.platform.dispatch
+    assert (now.graph_colds, now.graph_across_colds) == back.launch_colds
+    assert case_of(chain(), setup=setup).launch_colds == ()
+
+
 def test_a_run_recorded_before_calls_after_waits_were_measured_is_predicted_as_before(tmp_path):
     setup = replace(SETUP, platform=replace(PLATFORM, dispatch=Dispatch(call_s=1e-5, cold_s=1e-6)))
     path = save_run(run_of(replace(case_of(chain(), setup=setup), call_s=2e-5)), tmp_path)

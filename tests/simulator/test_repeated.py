@@ -76,6 +76,27 @@ def test_the_launch_of_a_graph_is_as_cold_as_a_call(work_us: float) -> None:
     assert off[0] == off[1]
 
 
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_launches_behind_waits_have_figures_of_their_own(gpus: int) -> None:
+    """a (200 µs), b beside it, on one GPU or on two: all of a launch's wait counts, none is in its figures."""
+    costs = replace(COLD, graph_colds=((20, 1e-6), (200, 3e-6)), graph_across_colds=((20, 2e-6), (200, 5e-6)))
+    work, lanes = workload({"a": 2e-4, "b": 1e-6}), {"a": "cuda:0/s0", "b": f"cuda:{gpus - 1}/s1"}
+    cold, free = (predict(planned(work, platform(gpus=2, dispatch=c), lanes), mode="graph") for c in (costs, FREE))
+    more_s = costs.launch_cold_s(free.makespan_s - FREE.graph_launch_s, gpus)
+    assert cold.makespan_s - free.makespan_s == pytest.approx(more_s)
+    assert cold.timed_makespan_s - free.timed_makespan_s == pytest.approx(more_s)
+    assert more_s > {1: 2.9e-6, 2: 4.9e-6}[gpus]
+
+
+def test_a_launch_behind_a_task_of_the_cpu_has_the_figure_of_launches() -> None:
+    """c on the CPU for 200 µs ──▶ h (1 µs): the thread waits for c, then launches the graph of h."""
+    costs = replace(COLD, graph_colds=((20, 1e-6), (200, 3e-6)))
+    work = workload({"c": 2e-4, "h": 1e-6}, [("c", "h", 0)])
+    lanes = {"c": "cpu/w0", "h": "cuda:0/s0"}
+    cold, free = (predict(planned(work, platform(dispatch=c), lanes), mode="graph") for c in (costs, FREE))
+    assert cold.makespan_s - free.makespan_s == pytest.approx(3e-6, rel=0.05)
+
+
 def test_the_launch_of_a_graph_behind_a_task_of_the_cpu_is_cold() -> None:
     """g (1 µs) ──▶ c on the CPU for 200 µs ──▶ h (1 µs): the thread waits for c, and at the end hardly at all."""
     work = workload({"g": 1e-6, "c": 2e-4, "h": 1e-6}, [("g", "c", 0), ("c", "h", 0)])
