@@ -178,14 +178,14 @@ def replay_of(row: Program, runs: int = RUNS, at_most_s: float = RUNS_S, behind:
     return Replay(median(hosts), median(wholes))
 
 
-def each_in_turns_s(few: Program, many: Program, more: int, at_most_s: float = RUNS_S) -> float:
+def each_in_turns_s(few: Program, many: Program, more: int) -> float:
     """Device seconds of each of the `more` calls that row `many` has above row `few`, not below 0; median of turns.
 
     The two are replayed in turn: what makes runs longer for some milliseconds is in one difference and not in the next.
-    All turns together take about as long as one `replay_of` of each, which `at_most_s` is for. A launch takes longer
-    the longer the thread has waited (`calibration.cold_launches`), so that every run of either follows one of `few`.
+    All turns together take about as long as one `replay_of` of each. A launch takes longer the longer the thread has
+    waited (`calibration.cold_launches`), so that every run of either follows one of `few`.
     """
-    turn_s = at_most_s / TURNS
+    turn_s = RUNS_S / TURNS
     turns = [[replay_of(row, at_most_s=turn_s, behind=few).whole_s for row in (few, many)] for _ in range(TURNS)]
     return median([each_s(few_s, many_s, more) for few_s, many_s in turns])
 
