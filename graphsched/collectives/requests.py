@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -214,11 +214,21 @@ def named_members(work: Workload, devices: Sequence[str], name: str | None, coll
         DuplicateNameError: Tasks have the given name already, or it is not allowed.
     """
     stem = check_name(collective if name is None else name)
-    taken = [other for other in (*work.graph, *work.values) if other.startswith(stem)]
+    end = f".{algorithm}/"
+    tasks = (other for other in (*work.graph, *work.values) if end in other and other.startswith(stem))
+    taken = {other[:at] for other in tasks for at in _places(end, other)}
+    if name is not None and name in taken:
+        raise DuplicateNameError(f"name {name!r} is taken in this workload: give another name=")
     found, number = stem, 0
-    while any(other.startswith(f"{found}.{algorithm}/") for other in taken):
-        if name is not None:
-            raise DuplicateNameError(f"name {name!r} is taken in this workload: give another name=")
+    while found in taken:
         number += 1
         found = f"{stem}{number}"
-    return Members(work, f"{found}.{algorithm}", tuple(devices))
+    return Members(work, f"{found}{end}"[:-1], tuple(devices))
+
+
+def _places(part: str, text: str) -> Iterator[int]:
+    """Where `part` begins in `text`, each time."""
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)

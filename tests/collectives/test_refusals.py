@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 
 import graphsched as gs
 from graphsched.collectives import all_gather, all_reduce, all_to_all, broadcast, choose, reduce, reduce_scatter
+from graphsched.collectives.requests import named_members
 from graphsched.errors import DuplicateNameError, ForeignValueError, WorkloadError
 from graphsched.workload import TensorSpec
 from tests.collectives.values import on_workers
@@ -166,6 +168,16 @@ def test_names() -> None:
         DuplicateNameError, "a name must be a non-empty string", lambda w: all_reduce(w, values, name=""), work
     )
     assert_refused(DuplicateNameError, "which plans reserve", lambda w: all_reduce(w, values, name="a b"), work)
+
+
+def test_the_next_free_name_is_found_at_once_beside_thousands() -> None:
+    """Each name is looked at once, not once for each number that is taken."""
+    work = gs.Workload()
+    for number in ("", *range(1, 6000)):
+        work.input(f"reduce{number}.ring/x", TensorSpec((1,)))
+    began = time.process_time()
+    assert named_members(work, ["cpu"], None, "reduce", "ring").name == "reduce6000.ring"
+    assert time.process_time() - began < 1.0
 
 
 def test_reduce_to_and_broadcast_from_somewhere_else() -> None:
