@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -16,6 +15,7 @@ from graphsched.executors.distributed.connecting import connect
 from graphsched.executors.distributed.gloo_groups import end_messages, token
 from graphsched.executors.distributed.lost import LostRankError, ended_by, is_late, reason_of, silent
 from graphsched.executors.distributed.meeting import Address, meet, read_address, span
+from graphsched.executors.distributed.objects import from_bytes, to_bytes
 from graphsched.executors.distributed.pulses import Pulses
 from graphsched.executors.distributed.tags import ABORT_TAG, BARRIER_TAG, OBJECT_TAG
 
@@ -170,7 +170,7 @@ class World:
     def _give(self, thing: Any, to: int, timeout_s: float, what: str) -> None:
         import torch
 
-        data = torch.frombuffer(bytearray(pickle.dumps(thing)), dtype=torch.uint8)
+        data = torch.frombuffer(bytearray(to_bytes(thing)), dtype=torch.uint8)
         self.send(torch.tensor([len(data)]), to, OBJECT_TAG, timeout_s, lambda: what)
         self.send(data, to, OBJECT_TAG, timeout_s, lambda: what)
 
@@ -181,7 +181,7 @@ class World:
         self.receive(length, source, OBJECT_TAG, timeout_s, lambda: what)
         data = torch.empty(int(length), dtype=torch.uint8)
         self.receive(data, source, OBJECT_TAG, timeout_s, lambda: what)
-        return pickle.loads(data.numpy().tobytes())
+        return from_bytes(data.numpy().tobytes())
 
     @contextlib.contextmanager
     def heeding(self) -> Iterator[None]:

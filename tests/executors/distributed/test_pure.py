@@ -26,6 +26,7 @@ from graphsched.executors.distributed.measuring import COLUMNS, RankSpans, merge
 from graphsched.executors.distributed.meeting import check_nccl_interfaces, meet, read_address
 from graphsched.executors.distributed.message_links import with_messages
 from graphsched.executors.distributed.messages import flat_bytes, laid_out
+from graphsched.executors.distributed.objects import from_bytes, to_bytes
 from graphsched.executors.distributed.rank_buffers import RankBuffers
 from graphsched.executors.distributed.world import World
 from graphsched.plan.ranks import Places, compile_ranks
@@ -34,6 +35,23 @@ from tests.executors.distributed import jobs
 from tests.executors.programs import by_hand, machine
 
 TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "MASTER_ADDR": "there", "MASTER_PORT": "29500"}
+
+
+# -- objects -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["bool", "bfloat16", "complex64", "uint16", "uint32", "float8_e4m3fn"])
+def test_tensors_of_every_type_travel_as_objects(dtype: str) -> None:
+    """A transposed tensor, one without elements and a scalar: the same bits, shape and order in memory."""
+    whole = torch.arange(6, dtype=torch.uint8).to(getattr(torch, dtype)).view(2, 3)
+    for tensor in (whole.t(), whole[:0], whole[0, 1]):
+        (found,) = from_bytes(to_bytes([tensor]))
+        assert (found.dtype, found.shape, found.stride()) == (tensor.dtype, tensor.shape, tensor.stride())
+        assert found.tolist() == tensor.tolist()
+
+
+def test_a_view_is_sent_without_what_it_leaves_out() -> None:
+    assert len(to_bytes(torch.zeros(1 << 20)[:4])) < 1 << 14
 
 
 # -- a barrier ---------------------------------------------------------------------------------------------
