@@ -7,9 +7,9 @@ together once, so that a run is one loop over them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 from graphsched.executors.buffers import Buffers
 from graphsched.executors.calls import Call, copy_call, failure_of, peer_call, staged_calls, task_call
@@ -21,7 +21,10 @@ from graphsched.executors.ranges import with_ranges
 from graphsched.executors.stamps import Calls, Stamps, stamp
 from graphsched.executors.watch import Watch
 from graphsched.plan import Copy, Plan
+from graphsched.plan.model import ActionKind
 from graphsched.plan.steps import carried_waits
+
+ACTION_KINDS: tuple[str, ...] = get_args(ActionKind)
 
 
 class EagerCompiler:
@@ -239,13 +242,21 @@ class EagerCompiler:
 
         Only the first `issued` actions of the plan have been handed over.
         """
+        lanes = [f"lane {lane.name}" for lane in self.cuda.values() if not lane.stream.query()]
+        return self.under_way(issued) + lanes
+
+    def under_way(self, issued: int, kinds: Container[str] = ACTION_KINDS) -> list[str]:
+        """Actions of these kinds among the first `issued` ones that CPU lanes have begun, and not ended; with lanes."""
         first: dict[int, int] = {}
         for i in range(issued):
             if i in self.done and not self.done[i].is_set():
                 first.setdefault(self.plan.lane_of[i], i)
         running = [i for i in first.values() if all(self._over(j) for j in self.plan.waits[i])]
-        found = [f"{self.plan.names[i]!r} on lane {self.plan.lanes[self.plan.lane_of[i]].name}" for i in running]
-        return found + [f"lane {lane.name}" for lane in self.cuda.values() if not lane.stream.query()]
+        return [
+            f"{self.plan.names[i]!r} on lane {self.plan.lanes[self.plan.lane_of[i]].name}"
+            for i in running
+            if self.plan.kinds[i] in kinds
+        ]
 
     def _over(self, i: int) -> bool:
         return self.done[i].is_set() if i in self.done else bool(self.events[i].query())

@@ -73,11 +73,17 @@ class Board:
         return [Report(**json.loads(self._store.get(key))) for key in keys if self._store.check(key)]
 
     def explanation(self, blamed: int, wait_s: float) -> Report | None:
-        """Why rank `blamed` did not answer, as it or another one says within so many seconds; None: nobody says."""
+        """Why rank `blamed` did not answer, as it or another one says within so many seconds; None: nobody says.
+
+        Ranks that wait for each other may name no cause: then it is one that blames itself, if there is one.
+        """
         until, found = time.perf_counter() + wait_s, None
         with contextlib.suppress(RuntimeError):
             while time.perf_counter() < until and (found is None or found.blames != found.rank):
-                found = root_of((r for r in self.reports() if r.rank != self._rank), blamed)
+                reports = [report for report in self.reports() if report.rank != self._rank]
+                found = root_of(reports, blamed)
+                if found is None or found.blames != found.rank:
+                    found = next((report for report in reports if report.blames == report.rank), found)
                 time.sleep(LOOK_S / 2)
         return found
 

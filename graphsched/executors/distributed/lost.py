@@ -27,8 +27,8 @@ def silent(rank: int | None) -> LostRankError:
 
 
 def is_late(error: BaseException) -> bool:
-    """Whether a message did not pass in time; else its rank is gone."""
-    return "imed out" in str(error)
+    """Whether a message did not pass in time, or ended with another one that did not; else its rank is gone."""
+    return any(words in str(error) for words in ("imed out", "Application timeout"))
 
 
 def reason_of(error: BaseException) -> str:

@@ -17,7 +17,7 @@ from graphsched.executors.distributed.lost import LostRankError, ended_by
 from graphsched.executors.distributed.messages import Messages, last_tasks
 from graphsched.executors.distributed.rank_buffers import RankBuffers
 from graphsched.executors.distributed.rank_calls import RankCompiler, streams_of_lanes, threads_of_lanes
-from graphsched.executors.distributed.rank_watch import GRACE_S, RankWatch
+from graphsched.executors.distributed.rank_watch import GRACE_S, SLICE_S, RankWatch
 from graphsched.executors.distributed.termination import stand_by
 from graphsched.executors.distributed.world import ALL_HEARD_S, join
 from graphsched.executors.failing import failure_in_run
@@ -227,9 +227,21 @@ class RankProgram:
         if isinstance(error, LostRankError):
             self._let_lanes_tell()
         at = None if action == GRAPH else action
-        failure = self.world.fail(failure_in_run(error, self.watch.failure, self.plan, at, self._compiler.unfinished))
+        found = failure_in_run(error, self.watch.failure, self.plan, at, self._compiler.unfinished)
+        failure = self.world.fail(self._with_own_tasks(found, len(self.plan) if at is None else at))
         self.world.abort()  # what lanes still wait for: a process that ends meanwhile aborts
         return failure
+
+    def _with_own_tasks(self, error: BaseException, issued: int) -> BaseException:
+        """`error`; where tasks of this rank are not over in time, one that names them: others may wait for these.
+
+        It may wait for others too, as all do in a ring, and would take one of them for the cause.
+        """
+        if not isinstance(error, LostRankError) or self.watch.left_s() > GRACE_S:
+            return error
+        time.sleep(2 * SLICE_S)  # what waits in lanes ends
+        hanging = self._compiler.under_way(issued, ("run", "copy"))
+        return StuckError(f"{error}; not over: {', '.join(hanging)}") if hanging else error
 
     def _let_lanes_tell(self) -> None:
         """Give a message that does not pass the time to say so, which tells more than that two ranks did not meet."""

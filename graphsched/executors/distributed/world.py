@@ -279,7 +279,19 @@ class World:
         cause = self.board.explanation(blamed, HEARD_S)
         self.lost = blamed if cause is None else None if cause.blames == cause.rank else cause.blames
         known = cause is None or cause.text in mine or mine in cause.text
-        return "" if cause is None or known else f"; rank {cause.rank} says: {cause.text}"
+        said = "" if cause is None or known else f"; rank {cause.rank} says: {cause.text}"
+        return said if cause is None or cause.blames == cause.rank else said + self._stopped(cause.blames)
+
+    def _stopped(self, blamed: int) -> str:
+        """Which ranks give no sign of life where rank `blamed` says, as all others do, that it waits; takes seconds."""
+        waiting = {self.rank, *(report.rank for report in self.board.reports())}
+        if blamed not in waiting:
+            return ""
+        gone = self.pulses.silent([rank for rank in range(self.size) if rank not in waiting])
+        if not gone:
+            return ""
+        self.lost = gone[0]
+        return f"; {silent(gone[0])}"
 
 
 _world: list[World] = []  # the one that this process is in: torch.distributed cannot be begun twice

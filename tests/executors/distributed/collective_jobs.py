@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 import torch
 
+from graphsched.collectives import all_reduce
 from graphsched.executors import execute
 from graphsched.executors.distributed import RankProgram
 from graphsched.plan import Placement, Plan, build_plan
@@ -107,4 +108,22 @@ def hang(rank: int) -> None:
 def _never(value: torch.Tensor) -> torch.Tensor:
     if not torch._C._len_torch_dispatch_stack():
         time.sleep(1000.0)
+    return value + 1
+
+
+def wrong_in_turn(rank: int, wrong: str) -> None:
+    """A sum of shares: each of three ranks waits for both others, and y of rank 2 never ends, or stops its process."""
+    devices = [f"worker:{k}" for k in range(3)]
+    work = Workload()
+    given = [work.input(f"x{k}", torch.ones(12), device=device) for k, device in enumerate(devices)]
+    function = {"hang": _never, "stop": _stop}[wrong]
+    values = [*given[:2], work.task(function, given[2], name="y", device=devices[2])]
+    work.keep(*all_reduce(work, values, algorithm="sharded", name="sum"))
+    with RankProgram(plan_of(work, devices), timeout_s=2.0) as program:
+        program.run()
+
+
+def _stop(value: torch.Tensor) -> torch.Tensor:
+    if not torch._C._len_torch_dispatch_stack():
+        os.kill(os.getpid(), signal.SIGSTOP)
     return value + 1

@@ -81,3 +81,21 @@ def test_a_rank_that_does_not_come_is_told_of_by_what_it_is_at() -> None:
     assert all(rank.error for rank in ended), ended
     assert any("'y' on lane worker:2/s0" in rank.text for rank in ended), [rank.text for rank in ended]
     assert any("'sum'" in rank.text for rank in ended[:2])
+
+
+@pytest.mark.slow
+def test_a_task_that_hangs_is_named_where_all_ranks_wait_for_each_other() -> None:
+    """Ranks 0 and 1 may have waited for each other first, and rank 2 for one of them: its own task is the cause."""
+    ended = on_ranks(collective_jobs.wrong_in_turn, 3, "hang")
+    assert [rank.error for rank in ended] == ["RankError", "RankError", "StuckError"]
+    for rank in ended:
+        assert "; not over: 'y' on lane worker:2/s0" in rank.text
+
+
+@pytest.mark.slow
+def test_a_rank_that_is_stopped_is_named_where_all_ranks_wait_for_each_other() -> None:
+    """What it does not say its pulse tells."""
+    ended = on_ranks(collective_jobs.wrong_in_turn, 3, "stop", stops=2)
+    for rank in ended[:2]:
+        assert rank.error == "RankError"
+        assert "rank 2 did not answer in time" in rank.text or "rank 2 gives no sign of life" in rank.text

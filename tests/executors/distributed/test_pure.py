@@ -13,12 +13,15 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import distributed
 
 from graphsched.errors import RankError, ScheduleError, WorkloadError
 from graphsched.executors import Program, execute
 from graphsched.executors.buffers import copied, new_tensor
 from graphsched.executors.distributed import meeting
 from graphsched.executors.distributed.agreement import check_agreement, facts_of, first_difference, parts_of
+from graphsched.executors.distributed.board import Board, Report
+from graphsched.executors.distributed.bounded_store import BoundedStore
 from graphsched.executors.distributed.clock_offsets import Offset, RankClock
 from graphsched.executors.distributed.local_plans import local_plan
 from graphsched.executors.distributed.lost import LostRankError
@@ -52,6 +55,32 @@ def test_tensors_of_every_type_travel_as_objects(dtype: str) -> None:
 
 def test_a_view_is_sent_without_what_it_leaves_out() -> None:
     assert len(to_bytes(torch.zeros(1 << 20)[:4])) < 1 << 14
+
+
+# -- who is at fault -----------------------------------------------------------------------------------------
+
+
+def test_of_ranks_that_blame_each_other_none_is_taken_for_the_cause() -> None:
+    """Rank 0 waits for rank 1 and rank 1 for rank 0; rank 2 says that it is at fault."""
+    store = BoundedStore(distributed.HashStore())
+    told = [Report(0, "no answer of 1", 1), Report(1, "no answer of 0", 0), Report(2, "my task hangs", 2)]
+    boards = [Board(store, rank, 3) for rank in range(3)]
+    for board, report in zip(boards, told, strict=True):
+        board.post(report)
+    assert boards[0].explanation(1, 1.0) == told[2]
+    store.close()
+
+
+def test_of_ranks_that_blame_each_other_the_silent_one_is_named() -> None:
+    """As before, but rank 2 says nothing and has no pulse."""
+    store = BoundedStore(distributed.HashStore())
+    world: Any = World.__new__(World)
+    world.rank, world.size, world.board = 0, 3, Board(store, 0, 3)
+    world.pulses = SimpleNamespace(silent=lambda ranks: [rank for rank in ranks if rank == 2])
+    Board(store, 1, 3).post(Report(1, "no answer of 0", 0))
+    assert "; rank 2 gives no sign of life" in world._said(1, "no answer of 1")
+    assert world.lost == 2
+    store.close()
 
 
 # -- a barrier ---------------------------------------------------------------------------------------------
