@@ -9,6 +9,7 @@ several successors read is one value. Edges of no bytes only order.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain, count
 from typing import Any
 
 import networkx as nx
@@ -130,7 +131,7 @@ class _Entries:
     def _free(self, stem: str, beside: str) -> str:
         """A name like `stem` that no task and no value has yet."""
         (plain,) = plain_names([stem]).values()
-        names = (plain, f"{plain}.{beside}", *(f"{plain}.{n}" for n in range(2, len(self._taken) + 3)))
+        names = chain((plain, f"{plain}.{beside}"), (f"{plain}.{n}" for n in count(2)))  # made as far as needed
         found = next(name for name in names if name not in self._taken)
         self._taken.add(found)
         return found
