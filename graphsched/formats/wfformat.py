@@ -54,7 +54,7 @@ def wfformat_graph(data: Any) -> nx.DiGraph:
     """The graph of a WfFormat file's object: nodes are the ids of tasks; see `plain_graphs`.
 
     A file that a task reads and one that it comes after writes is passed between them; one that another task writes
-    makes an edge of its own; one that no task writes is an input.
+    makes an edge of its own; one that no task writes, or only the reader or one that comes after it, is an input.
 
     Raises:
         FileFormatError: It is no WfFormat, a task has no runtime, or names another task or file that is not there.
@@ -147,19 +147,27 @@ def _add_order(graph: nx.DiGraph, rows: list[_Row]) -> None:
 
 def _add_files(graph: nx.DiGraph, rows: list[_Row]) -> None:
     """What is passed on edges, and what is there at the beginning."""
+    if not nx.is_directed_acyclic_graph(graph):
+        return  # that is told of the tasks, whatever their files
+    order = graph.copy()
+    place = {task: k for k, task in enumerate(nx.topological_sort(order))}
     writers: dict[str, list[str]] = {}
     for row in rows:
         for name in row.writes:
             writers.setdefault(name, []).append(row.task)
+
+    def made_later(task: str, reader: str) -> bool:
+        return task == reader or (place[task] > place[reader] and nx.has_path(order, reader, task))
+
     for row in rows:
         inputs = {}
         for name, nbytes in row.reads.items():
-            made = [task for task in writers.get(name, ()) if task != row.task]
+            made = [task for task in writers.get(name, ()) if not made_later(task, row.task)]
             sources = [task for task in made if graph.has_edge(task, row.task)]
             for source in sources or (made if len(made) == 1 else ()):
                 graph.add_edge(source, row.task)
                 graph.edges[source, row.task].setdefault("values", {})[name] = nbytes
-            if name not in writers:
+            if not made:
                 inputs[name] = nbytes
         if inputs:
             graph.nodes[row.task]["inputs"] = inputs

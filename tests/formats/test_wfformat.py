@@ -94,6 +94,18 @@ def test_a_file_written_twice_is_passed_by_those_that_a_task_comes_after() -> No
     assert graph.edges["left", "merge"]["values"] == {"a.out": 64}
 
 
+def test_a_file_that_is_written_only_later_is_there_at_the_beginning() -> None:
+    """split reads what merge, far below it, writes again, and right what it writes itself: no circle, two inputs."""
+    data = nested()
+    tasks = data["workflow"]["specification"]["tasks"]
+    tasks[3]["outputFiles"].append("in.txt")
+    tasks[2]["inputFiles"].append("log")
+    graph = wfformat_graph(data)
+    check_graph(graph)
+    assert graph.nodes["split"]["inputs"] == {"in.txt": 1024}
+    assert graph.nodes["right"]["inputs"] == {"in.txt": 1024, "log": 7}
+
+
 WRONG = [
     (lambda f: f["specification"]["tasks"][1].pop("id"), "lacks 'id'"),
     (lambda f: f["specification"]["tasks"][1].update(id="split"), "two tasks of id 'split'"),
