@@ -127,7 +127,7 @@ def _records(events: Sequence[Mapping[str, Any]]) -> dict[int | None, Mapping[st
             try:
                 args = {key: int(value) for key, value in event["args"].items() if key != "cuda_sync_kind"}
                 found[args["correlation"]] = args
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
+            except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
                 raise FileFormatError(
                     f"traceEvents[{k}], a record of synchronisation, has no correlation, or entries that are no "
                     f"numbers ({error})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -186,6 +187,7 @@ def test_names_are_plain_enough_for_plans_and_all_differ() -> None:
         ({}, "lacks 'traceEvents'"),
         (trace(*TWO, sync("Context Sync", 9) | {"args": {"device": 0}}), "no correlation"),
         (trace(*TWO, sync("Context Sync", 9) | {"args": {"correlation": "x"}}), "no numbers"),
+        (trace(*TWO, sync("Context Sync", 9) | {"args": {"correlation": math.inf}}), "no numbers"),
     ],
 )
 def test_what_is_no_such_trace_is_refused(data: Any, message: str) -> None:
