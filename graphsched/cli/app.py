@@ -79,6 +79,8 @@ def _usage(error: Any) -> int:
     """A wrong option or argument, as the command-line library words it; anything else is a bug of ours."""
     if not hasattr(error, "format_message"):
         raise error
+    if not error.format_message():
+        return WRONG  # a command without arguments: its help has been printed
     context = getattr(error, "ctx", None)
     print(f"error: {error.format_message()}{_got(error)}", file=sys.stderr)
     if context is not None:

@@ -18,6 +18,13 @@ def test_help_is_answered(call, words):
     assert "Usage" in called.out
 
 
+def test_without_words_help_is_all_that_is_printed(call):
+    called = call()
+    assert called.code == 2
+    assert "Usage" in called.out
+    assert called.err == ""
+
+
 def test_help_names_every_command(call):
     out = call("-h").out
     assert all(f" {command} " in out for command in COMMANDS)
