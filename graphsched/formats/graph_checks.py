@@ -10,6 +10,7 @@ import networkx as nx
 
 from graphsched.costs import MOST, check_seconds
 from graphsched.errors import CostError, CycleError, WorkloadError
+from graphsched.workload.bare import check_kind
 
 SHOWN = 12  # tasks of a circle that an error names
 MOST_S = 1e300  # of all tasks together: schedulers multiply and add up times, and none of that is to overflow
@@ -19,19 +20,22 @@ def check_graph(graph: nx.DiGraph) -> None:
     """Make sure that `graph` can be a workload: tasks with durations, and no circle.
 
     Raises:
-        WorkloadError: It has no task, or bytes that are negative or no number.
+        WorkloadError: It is no `networkx.DiGraph`, has no task, or an attribute is wrong: bytes that are negative or no
+            number, bytes by name or a list of devices that are something else.
         CostError: A duration is missing, negative or not finite, or all of them together are too long to count with.
         CycleError: Tasks depend on each other in a circle.
     """
+    check_kind(graph)
     if not graph:
         raise WorkloadError("the graph has 0 tasks: there is nothing to schedule")
     for node, data in graph.nodes(data=True):
         check_duration(node, data.get("duration_s"))
-        for name, nbytes in data.get("inputs", {}).items():
+        _check_devices(node, data.get("devices", ()))
+        for name, nbytes in _by_name(data, "inputs", node).items():
             check_bytes(nbytes, f"bytes of input {name!r} of {node}")
     check_total(graph.nodes(data="duration_s"))
     for source, target, data in graph.edges(data=True):
-        for nbytes in (data.get("nbytes", 0), *data.get("values", {}).values()):
+        for nbytes in (data.get("nbytes", 0), *_by_name(data, "values", f"{source} -> {target}").values()):
             check_bytes(nbytes, f"bytes of {source} -> {target}")
     if not nx.is_directed_acyclic_graph(graph):
         circle = [str(u) for u, *_ in nx.find_cycle(graph)]
@@ -39,6 +43,19 @@ def check_graph(graph: nx.DiGraph) -> None:
         raise CycleError(
             f"tasks depend on each other in a circle: {' -> '.join([*shown, circle[0]])}: remove one of these edges"
         )
+
+
+def _check_devices(task: Any, given: Any) -> None:
+    """A text is a list of its letters, and a set has another order in every process: neither is meant."""
+    if not isinstance(given, (tuple, list)) or not all(isinstance(device, str) for device in given):
+        raise WorkloadError(f"devices of task {task!r} is {reprlib.repr(given)}: a list of names or kinds is needed")
+
+
+def _by_name(data: Mapping[str, Any], key: str, where: Any) -> Mapping[Any, Any]:
+    given = data.get(key, {})
+    if not isinstance(given, Mapping):
+        raise WorkloadError(f"{key} of {where} is {reprlib.repr(given)}: bytes by name are needed")
+    return given
 
 
 def check_duration(task: Any, given: Any) -> None:

@@ -26,7 +26,7 @@ Adjacency = dict[Any, Joined]
 @collector_off()
 def from_graph(graph: nx.DiGraph, duration: str, nbytes: str, name: str) -> Workload:
     """The workload of `Workload.from_graph`: a value for every edge that passes bytes."""
-    _check_kind(graph)
+    check_kind(graph)
     nodes, successors, predecessors = dict(graph.nodes(data=True)), _successors(graph), _predecessors(graph)
     names = {node: check_name(str(node)) for node in _topological(graph, successors, predecessors)}
     work = _named(name, list(names.values()))
@@ -92,7 +92,12 @@ def _predecessors(graph: nx.DiGraph) -> Adjacency:
     return dict(nx.reverse_view(graph).adjacency())
 
 
-def _check_kind(graph: nx.DiGraph) -> None:
+def check_kind(graph: Any) -> None:
+    """Make sure that a plain graph is directed, with one edge at most between two nodes.
+
+    Raises:
+        WorkloadError: It is not, or no graph at all.
+    """
     if not isinstance(graph, nx.Graph) or not graph.is_directed() or graph.is_multigraph():
         raise WorkloadError(f"a networkx.DiGraph is needed, got a {type(graph).__name__}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cProfile
+from typing import Any
 
 import networkx as nx
 import pytest
@@ -134,6 +135,32 @@ def test_bytes_that_are_none_are_named_with_their_edge(where: str, given: object
     graph.edges["a", "c"][where] = given
     with pytest.raises(WorkloadError, match="a -> c"):
         check_graph(graph)
+
+
+@pytest.mark.parametrize("given", ["cuda", {"cuda", "cpu"}, None, 3, [0]])
+def test_devices_that_are_no_list_of_names_are_refused(given: object) -> None:
+    """A single name was taken for a list of its letters."""
+    graph = diamond()
+    graph.nodes["c"]["devices"] = given
+    with pytest.raises(WorkloadError, match=r"devices of task 'c' is .*: a list of names or kinds is needed"):
+        workload_of(graph)
+
+
+def test_what_is_not_bytes_by_name_is_refused() -> None:
+    graph = diamond()
+    graph.nodes["c"]["inputs"] = ["x"]
+    with pytest.raises(WorkloadError, match=r"inputs of c is \['x'\]: bytes by name are needed"):
+        workload_of(graph)
+    graph = diamond()
+    graph.edges["a", "c"]["values"] = None
+    with pytest.raises(WorkloadError, match="values of a -> c is None: bytes by name are needed"):
+        workload_of(graph)
+
+
+@pytest.mark.parametrize("given", [nx.Graph([("a", "b")]), nx.MultiDiGraph([("a", "b")]), {"a": ["b"]}, None])
+def test_only_a_directed_graph_is_one(given: Any) -> None:
+    with pytest.raises(WorkloadError, match=r"a networkx\.DiGraph is needed, got a "):
+        workload_of(given)
 
 
 def test_a_circle_is_printed_as_a_path() -> None:
