@@ -148,7 +148,7 @@ def _named_in_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except GraphschedError as error:
-        if str(error).startswith(str(path)):
+        if str(error).startswith((str(path), f"cannot read {path}")):
             raise
         raise type(error)(f"{path}: {error}") from error
 

@@ -31,7 +31,7 @@ def own_workload(data: Any) -> Workload:
     work = Workload.from_dict(data)
     for task in work.tasks:
         given = task.duration_s
-        for seconds in given.values() if isinstance(given, Mapping) else () if given is None else (given,):
+        for seconds in given.values() if isinstance(given, Mapping) and given else () if given is None else (given,):
             if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < math.inf:
                 raise FileFormatError(
                     f"duration_s of task {task.name!r} is {given!r}: finite seconds, 0 or more, are needed, or such by "

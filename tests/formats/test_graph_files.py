@@ -135,7 +135,7 @@ def test_what_is_wrong_is_named_with_its_file(tmp_path: Path, name: str, content
 
 
 def test_files_that_are_not_there_or_broken(tmp_path: Path) -> None:
-    with pytest.raises(FileFormatError, match=r"cannot read .*gone\.json"):
+    with pytest.raises(FileFormatError, match=r"^cannot read .*gone\.json"):
         open_graph(tmp_path / "gone.json")
     (tmp_path / "g.json.gz").write_bytes(gzip.compress(b"{}" * 100)[:-9])
     with pytest.raises(FileFormatError, match="no complete compressed file"):
@@ -173,11 +173,12 @@ def test_names_in_traces_may_be_broken(tmp_path: Path) -> None:
     assert [name for name in read_graph(tmp_path / "g.json") if "\ufffd" in name] == ["\ufffd.2"]
 
 
-def test_durations_of_our_own_files_are_checked(tmp_path: Path) -> None:
+@pytest.mark.parametrize("given", [-1.0, {}])
+def test_durations_of_our_own_files_are_checked(given: object, tmp_path: Path) -> None:
     data = workload_of(diamond()).to_dict()
-    data["tasks"][1]["duration_s"] = -1.0
+    data["tasks"][1]["duration_s"] = given
     (tmp_path / "g.json").write_text(json.dumps(data))
-    with pytest.raises(FileFormatError, match=r"duration_s of task 'b' is -1\.0"):
+    with pytest.raises(FileFormatError, match=rf"g\.json: duration_s of task 'b' is {given}"):
         open_graph(tmp_path / "g.json")
 
 
@@ -252,3 +253,10 @@ def test_a_format_may_be_named(tmp_path: Path) -> None:
     assert list(read_graph(tmp_path / "graph", "dot")) == ["a"]
     with pytest.raises(FileFormatError, match="no format 'xml' of graphs: one of stg, dot"):
         read_graph(tmp_path / "graph", "xml")
+
+
+def test_a_text_file_that_is_not_there_is_named_once(tmp_path: Path) -> None:
+    path = tmp_path / "gone.stg"
+    with pytest.raises(FileFormatError) as raised:
+        open_graph(path)
+    assert str(raised.value) == f"cannot read {path}: No such file or directory"
