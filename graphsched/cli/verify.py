@@ -61,7 +61,8 @@ def verify(
     if as_json:
         files = {"files": [str(one.file) for one in done if one.file]}
         rows = [one.figures() for one in done]
-        print_json({"experiment": found.name, "platform": on.name, "parameters": values, "cases": rows} | files)
+        data = {"experiment": found.name, "platform": on.name, "parameters": values, "cases": rows} | files
+        print_json(data | ({"notes": left_out} if left_out else {}))
     else:
         _show(done, title=f"{found.name} on {on.name}, {mode} mode: event spans against the profiler", notes=left_out)
     return 1 if failed(done) else 0

@@ -41,6 +41,15 @@ def test_each_case_is_run_matched_and_written(call, here):
         assert processes == ["predicted", "measured", "profiler"]
 
 
+def test_cases_that_are_left_out_are_told_in_json_too(call, here):
+    """CPU workers alone are in no CUDA graph."""
+    called = call(*VERIFY, "--mode", "eager,graph", "--json")
+    assert called.code == 0
+    assert [case["mode"] for case in called.json["cases"]] == ["eager", "eager"]
+    assert all(note.startswith("left out: case ") for note in called.json["notes"])
+    assert len(called.json["notes"]) == 2
+
+
 def test_the_table_says_what_was_expected(call, here):
     called = call(*VERIFY, "--cases", "heft")
     assert called.code == 0
