@@ -8,7 +8,7 @@ from graphsched.timeline import Timeline
 
 WIDTH = 100  # characters of the whole time
 MOST_ROWS = 40
-ROUNDING = 1e-9  # a start that is a hair before its character begins belongs to it
+ROUNDING = 1e-9  # a start or end that is a hair before a character begins belongs to it
 
 
 def text_gantt(line: Timeline) -> list[str]:
@@ -54,8 +54,9 @@ def _spans(line: Timeline) -> dict[str, list[Block]]:
 def _row(blocks: Sequence[Block], whole: float) -> str:
     cells = ["."] * WIDTH
     for start, end, name in sorted(blocks):
-        first = min(WIDTH - 1, int(start / whole * WIDTH + ROUNDING))
-        width = max(1, round(end / whole * WIDTH) - first)
+        first, after = (int(time / whole * WIDTH + ROUNDING) for time in (start, end))
+        first = min(WIDTH - 1, first)
+        width = max(1, after - first)
         if cells[first] != ".":
             cells[first] = "#"
             first, width = first + 1, width - 1

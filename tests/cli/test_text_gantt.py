@@ -30,6 +30,12 @@ def test_blocks_are_as_long_as_their_tasks() -> None:
     assert row == f"worker:0/s0 [t0{'-' * 21}][t1{'-' * 69}][]"
 
 
+def test_tasks_that_meet_within_a_character_do_not_share_it() -> None:
+    """Two thirds and one: the second began on the first's bracket, as if they were several there."""
+    (row,) = text_gantt(line([2.0, 1.0]))
+    assert row == f"worker:0/s0 [t0{'-' * 62}][t1{'-' * 30}]"
+
+
 def test_tasks_that_share_a_character_are_told_from_one() -> None:
     """Two hundred tasks in a hundred characters; and one alone in its character."""
     assert text_gantt(line([1.0] * 200)) == [f"worker:0/s0 {'#' * WIDTH}"]
