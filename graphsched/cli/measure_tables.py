@@ -20,6 +20,7 @@ def show_platform(platform: Platform, files: Sequence[Path], *, as_json: bool, n
     JSON has `notes` too, where there are any.
     """
     from graphsched.calibration import nominal_rows
+    from graphsched.calibration.kept import platform_path
     from graphsched.calibration.latencies import latency_rows
 
     nominal, times = ([asdict(row) for row in rows(platform)] for rows in (nominal_rows, latency_rows))
@@ -42,7 +43,10 @@ def show_platform(platform: Platform, files: Sequence[Path], *, as_json: bool, n
     print_rows(rows, title="dispatch and waits")
     print_rows([_nominal_row(row) for row in nominal], title="measured, and nominal")
     print_rows([_nominal_row(row) for row in times], title="times to know, and what the text gives")
-    print(f"written: {', '.join(map(str, files))}")
+    if files[0] == platform_path():
+        print(f"kept in: {files[0]}")
+    if written := [str(file) for file in files if file != platform_path()]:
+        print(f"written: {', '.join(written)}")
 
 
 def _link_rows(platform: Platform) -> list[dict[str, Any]]:

@@ -162,6 +162,9 @@ def test_a_link_that_something_else_used_is_named(call, here, monkeypatch):
 def test_a_kept_platform_is_read_as_it_was_measured(call, here):
     NOISY.save(platform_path())
     assert call("measure", "--kept", "--json").json["platform"] == "noisy"
+    called = call("measure", "--kept")
+    assert f"kept in: {platform_path()}\n" in called.out
+    assert "written" not in called.out  # nothing was
     platform_path().write_text(platform_path().read_text().replace("9000000000.0", "-1.0"))
     called = call("measure", "--kept")
     assert called.code == 2
