@@ -53,14 +53,13 @@ class Replica:
     copier: Copier
     sums: dict[str, Any] = field(default_factory=dict)
 
-    def add(self, task: str) -> None:
-        """The task of the traced workload; after the backward pass it reads sums instead of gradients.
+    def add(self, task: str, *, reads_sums: bool) -> None:
+        """The task of the traced workload; where it `reads_sums`, these stand for gradients.
 
         Where it counts elements from the start of memory (``as_strided``), it reads a copy of the part of the sum.
         """
         source, values = self.copier.source, self.copier.values
-        in_backward = source.graph.nodes[task]["phase"] == "backward"
-        names = [] if in_backward else [r.value.name for r in source[task].reads if r.value.name in self.sums]
+        names = [r.value.name for r in source[task].reads if reads_sums and r.value.name in self.sums]
         sums = {name: self.sums[name] for name in names}
         if sums and "as_strided" in repr(source[task].operation):
             sums = {name: called("clone", total) for name, total in sums.items()}

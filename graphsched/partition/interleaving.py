@@ -26,6 +26,7 @@ class Interleaving:
         self.replicas, self.shares = replicas, shares
         self._method = method
         self._pattern = replicas[0].copier.source
+        self._differentiated = differentiated(self._pattern)
         before = sums_before(self._pattern) if len(replicas) > 1 else {}
         made = [(level, self._pattern.values[name]) for name, level in before.items()]
         self._missing = {b: {g.producer for g in b.gradients} for b in in_buckets(made, bucket_bytes)}
@@ -53,7 +54,7 @@ class Interleaving:
             self._waiting.append(name)
             return
         for replica in self.replicas:
-            replica.add(name)
+            replica.add(name, reads_sums=name not in self._differentiated)
         self._there.add(name)
         for bucket in [bucket for bucket, producers in self._missing.items() if name in producers]:
             self._missing[bucket].discard(name)
@@ -62,10 +63,9 @@ class Interleaving:
                 self._start(bucket)
 
     def _is_ready(self, name: str) -> bool:
-        graph = self._pattern.graph
-        in_backward = graph.nodes[name]["phase"] == "backward"
-        summed = in_backward or all(r.value.name not in self._to_be_summed for r in self._pattern[name].reads)
-        return summed and all(other in self._there for other in graph.predecessors(name))
+        is_summed = all(r.value.name not in self._to_be_summed for r in self._pattern[name].reads)
+        is_there = all(other in self._there for other in self._pattern.graph.predecessors(name))
+        return is_there and (is_summed or name in self._differentiated)
 
     def _start(self, bucket: Bucket) -> None:
         steps = self._method(bucket, self.replicas)
@@ -96,22 +96,37 @@ class Interleaving:
             target.keep(whole)
 
 
+def differentiated(work: Workload) -> set[str]:
+    """Tasks of the backward pass, and those of the forward pass that lead to one whose gradient it computes.
+
+    They read each replica's own gradients: a loss that is made of some (a penalty on them) is that of its own rows.
+    """
+    phases = dict(work.graph.nodes(data="phase"))
+    found = {name for name in work.graph if phases[name] == "backward"}
+    through = {work.graph.nodes[name].get("forward") for name in found}
+    for name in reversed(list(work.graph)):
+        leads = any(phases[other] == "forward" and other in found for other in work.graph.successors(name))
+        if phases[name] == "forward" and (leads or name in through):
+            found.add(name)
+    return found
+
+
 def sums_before(work: Workload) -> dict[str, int]:
     """The gradients of `work` in the order in which they are made, each with the sums on the way to it.
 
-    A gradient is what the backward pass makes and another phase reads.
+    A gradient is what the backward pass makes and a task reads that is not `differentiated`.
     """
-    phases = dict(work.graph.nodes(data="phase"))
+    phases, own = dict(work.graph.nodes(data="phase")), differentiated(work)
     made: dict[str, list[Value]] = {}
     for task in work.tasks:
         for read in task.reads:
             value = read.value
-            if value.producer and phases[value.producer] == "backward" != phases[task.name]:
+            if value.producer and phases[value.producer] == "backward" and task.name not in own:
                 made.setdefault(value.producer, []).append(value)
     level: dict[str, int] = {}
     for name in work.graph:
         level[name] = max(
-            (level[other] + (phases[other] == "backward" != phases[name]) for other in work.graph.predecessors(name)),
-            default=0,
-        )
+            (level[other] + (phases[other] == "backward" and name not in own)
+             for other in work.graph.predecessors(name)), default=0,
+        )  # fmt: skip
     return {v.name: level[name] for name in work.graph if name in made for v in work[name].outputs if v in made[name]}

@@ -214,6 +214,42 @@ def _tasks(work: gs.Workload, i: int) -> list[str]:
     return [name.removeprefix(f"{i}/") for name in work.graph if name.startswith(f"{i}/")]
 
 
+def _norm(gradient: torch.Tensor) -> torch.Tensor:
+    return (gradient.norm(2, 1) - 1).pow(2).mean()
+
+
+def _total(gradient: torch.Tensor) -> torch.Tensor:
+    return (gradient.sum(1) - 1).pow(2).mean()
+
+
+@pytest.mark.parametrize("penalty", [_norm, _total])
+@pytest.mark.parametrize("grain", ["operator", "module"])
+def test_a_penalty_on_gradients_is_that_of_each_replicas_rows(penalty: Callable[..., Any], grain: str) -> None:
+    """x ─ network ─ gradient for x ─ penalty ─ loss: nothing is summed before the loss; clipping comes after sums."""
+    torch.manual_seed(3)
+    net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3)).double()
+    optimizer = momentum(net.parameters())
+
+    def step(x: torch.Tensor, target: torch.Tensor) -> dict[str, torch.Tensor]:
+        optimizer.zero_grad()
+        given = x.clone().requires_grad_()
+        output = net(given)
+        (gradient,) = torch.autograd.grad(output.sum(), given, create_graph=True)
+        loss = F.cross_entropy(output, target) + penalty(gradient)
+        loss.backward()
+        nn.utils.clip_grad_norm_(net.parameters(), 0.5)
+        optimizer.step()
+        return {"loss": loss}
+
+    inputs = {"x": torch.randn(7, 4).double(), "target": torch.randint(0, 3, (7,))}
+    work = gs.trace(step, *inputs.values(), grain=grain)
+    found, states = run_split(data_parallel(work, workers(2)), inputs, 2, steps=2)
+    wanted, after = run(work, steps=2)
+    assert worst({"loss": found["loss"]}, {"loss": wanted["loss"]}) < 1e-12
+    for i in range(2):
+        assert worst(of_replica(states, i), parameters(after)) < 1e-12
+
+
 def test_gradients_are_scaled_without_a_task() -> None:
     work, _ = small(rows=7)
     split_work = data_parallel(work, workers(2))
