@@ -11,7 +11,7 @@ from graphsched.partition.alike import check_alike
 from graphsched.partition.batches import batch_size, shard_sizes, split
 from graphsched.partition.buckets import Replica
 from graphsched.partition.copying import Copier
-from graphsched.partition.interleaving import Interleaving
+from graphsched.partition.interleaving import Interleaving, check_updates_alike
 from graphsched.partition.reducing import METHODS, Method
 from graphsched.partition.reductions import REDUCTIONS, check_loss
 from graphsched.partition.requests import check_request
@@ -65,7 +65,8 @@ def data_parallel(
     Raises:
         WorkloadError: `work` was not traced or returns gradients, a loss that is not the `reduction` of its rows',
             fewer rows than devices, shards that do not make the batch, a gradient that does not depend on the inputs,
-            a network that computes otherwise on fewer rows, or shards with other tasks than each other.
+            an update by something else of the rows than gradients, or by random numbers, a network that computes
+            otherwise on fewer rows, or shards with other tasks than each other.
 
     Source: Li et al., PyTorch Distributed, VLDB 2020, section 3.2.
 
@@ -111,6 +112,8 @@ def data_parallel(
             rows = {name: given[f"{i}/{name}"] for name in source.inputs}
             traced[size] = traced_part(source, share, rows)
             check_alike(traced[size], work, size, whole)
+            if len(sizes) > 1:
+                check_updates_alike(traced[size], [name for name in rows if rows[name] is not source.inputs[name]])
             _check_updates(traced[size], work)
     _check_same_tasks(traced)
     target = Workload(work.name)

@@ -7,11 +7,12 @@ two steps of a sum have the backward pass up to the next full bucket to hide beh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from graphsched.errors import WorkloadError
 from graphsched.partition.buckets import Bucket, Replica, add_task, in_buckets, weighted
 from graphsched.partition.reducing import Method
-from graphsched.workload import Value, Workload
+from graphsched.workload import Task, Value, Workload
 
 
 class Interleaving:
@@ -130,3 +131,37 @@ def sums_before(work: Workload) -> dict[str, int]:
              for other in work.graph.predecessors(name)), default=0,
         )  # fmt: skip
     return {v.name: level[name] for name in work.graph if name in made for v in work[name].outputs if v in made[name]}
+
+
+def check_updates_alike(work: Workload, inputs: Iterable[str]) -> None:
+    """Make sure that replicas of `work` change parameters alike: by sums of gradients, and by what is equal on all.
+
+    Args:
+        work: The step of one replica.
+        inputs: Names of those that are not the same on all.
+
+    Raises:
+        WorkloadError: A parameter is changed by what a replica makes of its own rows otherwise, or by random numbers.
+    """
+    phases, own = dict(work.graph.nodes(data="phase")), differentiated(work)
+    apart = set(inputs)
+    for task in work.tasks:
+        read = [read.value for read in task.reads]
+        summed = [v.name for v in read if v.producer and phases[v.producer] == "backward" and task.name not in own]
+        if not _is_random(task) and all(value.name in summed or value.name not in apart for value in read):
+            continue
+        if phases[task.name] == "update" and task.updates:
+            raise WorkloadError(
+                f"task {task.name!r} changes {task.updates[0].root!r} by what each replica makes of its own rows or "
+                "draws by itself, so that replicas would go apart: only gradients of loss.backward() are summed over "
+                "them; update by these alone"
+            )
+        apart.update(value.name for value in (*task.outputs, *task.updates))
+
+
+def _is_random(task: Task) -> bool:
+    import torch
+
+    assert task.operation is not None
+    steps = getattr(task.operation.function, "steps", (task.operation,))
+    return any(torch.Tag.nondeterministic_seeded in getattr(step.function, "tags", ()) for step in steps)

@@ -366,6 +366,36 @@ def test_gradients_that_no_input_changes_are_refused() -> None:
         data_parallel(work, workers(2))
 
 
+def _by_the_loss(net: nn.Linear, loss: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    return loss * net.get_parameter("weight").grad
+
+
+def _by_noise(net: nn.Linear, loss: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    return net.get_parameter("weight").grad + torch.randn(3, 4)
+
+
+def _by_hand(net: nn.Linear, loss: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    return net(x).t() @ x
+
+
+@pytest.mark.parametrize("change", [_by_the_loss, _by_noise, _by_hand])
+@pytest.mark.parametrize("grain", ["operator", "module"])
+def test_updates_that_would_differ_between_replicas_are_refused(change: Callable[..., Any], grain: str) -> None:
+    net = nn.Linear(4, 3)
+
+    def step(x: torch.Tensor, y: torch.Tensor) -> dict[str, torch.Tensor]:
+        loss = F.mse_loss(net(x), y)
+        loss.backward()
+        with torch.no_grad():
+            net.get_parameter("weight").sub_(0.1 * change(net, loss, x))
+        return {"loss": loss}
+
+    work = gs.trace(step, torch.randn(6, 4), torch.randn(6, 3), grain=grain)
+    data_parallel(work, workers(1))
+    with pytest.raises(WorkloadError, match="changes 'weight' by what each replica makes of its own rows"):
+        data_parallel(work, workers(2))
+
+
 def test_networks_that_compute_otherwise_on_fewer_rows_are_refused() -> None:
     class Odd(nn.Module):
         def __init__(self) -> None:
