@@ -9,20 +9,26 @@ Not modelled: a PyTorch that does not tell function modes of ``torch.autograd.ba
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from graphsched.errors import TraceError
 from graphsched.tracing.source import Source
 from graphsched.workload import Workload
 
+_NO_SHARE = (
+    "a step over shards cannot use gradients of torch.autograd.grad or torch.func but in its loss: call "
+    "loss.backward() instead"
+)
+
 
 def with_share(source: Source, share: float) -> Source:
     """`source` with its gradients times `share`; the loss and all other results are what they were.
 
     Raises:
-        TraceError: In the trace that follows: a step takes gradients from ``torch.autograd.grad``, other than those
-            that its loss is made of (``create_graph=True``).
+        TraceError: In the trace that follows: a step takes gradients from ``torch.autograd.grad`` or ``torch.func``,
+            other than those that its loss is made of (``create_graph=True``).
     """
     if share == 1:
         return source
@@ -64,18 +70,25 @@ def _seeded(function: Callable[..., Any], share: float) -> Callable[..., Any]:
     class Seeded(torch.overrides.TorchFunctionMode):
         def __init__(self) -> None:
             super().__init__()
-            self._losses: list[Any] = []  # each is seeded once, however often the backward pass goes through it
+            self._whole: list[Any] = []  # gradients without a share, of which a loss may be made
 
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs = kwargs or {}
-            if func is torch.autograd.grad and not kwargs.get("create_graph"):
-                raise TraceError("a step over shards cannot use torch.autograd.grad: call loss.backward() instead")
             if func in (torch.Tensor.backward, torch.autograd.backward):
-                for loss in args[:1] if isinstance(args[0], torch.Tensor) else args[0]:
-                    if not any(loss is known for known in self._losses):
-                        self._losses.append(loss)
-                        _seed(loss, share)
-            return func(*args, **kwargs)
+                return func(**_shared(func, share, args, kwargs))
+            reads_whole = bool(self._whole) and self._is_whole(args, kwargs)
+            if reads_whole and not torch.is_grad_enabled():
+                raise TraceError(_NO_SHARE)
+            result = func(*args, **kwargs)
+            if func is torch.autograd.grad:
+                self._whole += _for_a_loss(result, kwargs)
+            elif reads_whole and func is torch.Tensor.detach:
+                self._whole.append(result)
+            return result
+
+        def _is_whole(self, *given: Any) -> bool:
+            known = {id(gradient) for gradient in self._whole}
+            return any(id(thing) in known for thing in torch.utils._pytree.tree_leaves(given))
 
     @functools.wraps(function)
     def seeded(*tensors: Any) -> Any:
@@ -83,6 +96,47 @@ def _seeded(function: Callable[..., Any], share: float) -> Callable[..., Any]:
             return function(*tensors)
 
     return seeded
+
+
+def _shared(backward: Callable[..., Any], share: float, args: Any, kwargs: Any) -> dict[str, Any]:
+    """What `backward` is called with, by name, with a share of the gradients that it starts from."""
+    import torch
+
+    given: dict[str, Any] = dict(inspect.signature(backward).bind(*args, **kwargs).arguments)
+    if "self" in given:
+        return given | {"gradient": _share_of(given["self"], given.get("gradient"), share)}
+    losses, first = ([t] if isinstance(t, torch.Tensor) else t for t in (given["tensors"], given.get("grad_tensors")))
+    pairs = zip(losses, first or [None] * len(losses), strict=True)
+    return given | {"tensors": losses, "grad_tensors": [_share_of(loss, gradient, share) for loss, gradient in pairs]}
+
+
+def _share_of(loss: Any, gradient: Any, share: float) -> Any:
+    """A share of the `gradient` that a backward pass from `loss` starts from; None, as given, where there is none."""
+    import torch
+
+    if gradient is None and loss.requires_grad and loss.numel() == 1:
+        gradient = torch.ones_like(loss)
+    return None if gradient is None else gradient * share
+
+
+def _for_a_loss(gradients: Sequence[Any], options: Mapping[str, Any]) -> list[Any]:
+    """The `gradients` of ``torch.autograd.grad`` with these options, of which a loss is to be made.
+
+    Raises:
+        TraceError: None can be, or, inside of a transform of ``torch.func``, they depend on no parameter.
+    """
+    from torch._C import _functorch
+
+    found = [gradient for gradient in gradients if gradient is not None]
+    for gradient in found:
+        inner = gradient
+        while _functorch.is_functorch_wrapped_tensor(inner):
+            inner = _functorch.get_unwrapped(inner)
+        if inner is not gradient and not inner.requires_grad:
+            raise TraceError(_NO_SHARE)
+    if not options.get("create_graph"):
+        raise TraceError(_NO_SHARE)
+    return found
 
 
 def _seed(loss: Any, share: float) -> None:

@@ -57,8 +57,18 @@ def _twice(loss: torch.Tensor, _: Any) -> None:
     loss.backward()
 
 
+def _of_another(loss: torch.Tensor, _: Any) -> None:
+    loss.backward(retain_graph=True)
+    (loss * 0.5).backward()
+
+
+def _both(loss: torch.Tensor, _: Any) -> None:
+    torch.autograd.backward([loss, loss * 0.5])
+
+
 @pytest.mark.parametrize(
-    "backward", [lambda loss, _: loss.backward(), lambda loss, _: torch.autograd.backward([loss]), _twice]
+    "backward",
+    [lambda loss, _: loss.backward(), lambda loss, _: torch.autograd.backward(loss), _twice, _of_another, _both],
 )
 def test_steps_that_call_backward_themselves(backward: Callable[..., Any]) -> None:
     work = _by_hand(backward)
@@ -68,8 +78,22 @@ def test_steps_that_call_backward_themselves(backward: Callable[..., Any]) -> No
         assert torch.allclose(_changes(part)[name], change / 4, rtol=1e-9, atol=1e-16)
 
 
-def test_gradients_that_no_share_could_be_given_are_refused() -> None:
-    work = _by_hand(lambda loss, parameters: torch.autograd.grad(loss, parameters))
+def _detached(loss: torch.Tensor, parameters: list[Any]) -> list[Any]:
+    return [gradient.detach() for gradient in torch.autograd.grad(loss, parameters, create_graph=True)]
+
+
+def _of_a_function(loss: torch.Tensor, parameters: list[Any]) -> list[Any]:
+    return [torch.func.grad(lambda p: (p * loss.detach()).sum())(p.detach()) for p in parameters]
+
+
+@pytest.mark.parametrize("differentiate", [
+    torch.autograd.grad,
+    lambda loss, parameters: torch.autograd.grad(loss, parameters, create_graph=True),
+    _detached,
+    _of_a_function,
+])  # fmt: skip
+def test_gradients_that_no_share_could_be_given_are_refused(differentiate: Callable[..., Any]) -> None:
+    work = _by_hand(differentiate)
     with pytest.raises(TraceError, match=r"call loss\.backward\(\) instead"):
         with_share(work.source, 0.25).trace()
 
