@@ -30,6 +30,7 @@ class MicroBatches:
     def __init__(self, work: Workload, chain: Chain, placing: Placing, devices: Sequence[str], size: int) -> None:
         """`work`: the step of the whole batch; `chain`: of one micro-batch, of `size` rows."""
         self._size = size
+        self._shape = {value.name: value.spec.shape for value in work.values.values() if value.spec is not None}
         self.target = Workload(work.name)
         self.target.returns_unread = False
         self._chain, self._pattern, self._placing = chain, chain.work, placing
@@ -162,7 +163,7 @@ class MicroBatches:
         if not spec.shape:
             function = torch.mean if reduction == "mean" and "float" in spec.dtype else torch.sum
             argument = Operation(operation_name(torch.stack), torch.stack, (parts,))
-        elif spec.shape[0] != self._size:
+        elif spec.shape[0] != self._size or self._shape[value.name] != (len(parts) * self._size, *spec.shape[1:]):
             raise WorkloadError(
                 f"result {value.name!r} of shape {spec.shape} is no scalar and has no row for each of the batch: "
                 "return something else"

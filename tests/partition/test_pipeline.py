@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -340,6 +341,24 @@ def test_what_cannot_be_split_is_refused() -> None:
         pipeline(work, "worker:0", micro_batches=2)
     with pytest.raises(WorkloadError, match="reduction is 'max'"):
         split(work, "1f1b", 2, 1, reduction="max")
+
+
+@pytest.mark.parametrize("result", [lambda x: x.t() @ x, lambda x: x @ x.t()], ids=["4x4", "rows by rows"])
+def test_a_result_without_rows_of_the_batch_is_refused(result: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    """Also where it has as many rows as a micro-batch, by chance or by what it is."""
+    net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 5))
+    sgd = torch.optim.SGD(net.parameters(), lr=0.1)
+
+    def step(x: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
+        functional.cross_entropy(net(x), labels).backward()
+        sgd.step()
+        return {"products": result(x)}
+
+    work = gs.trace(step, torch.rand(8, 4), torch.randint(0, 5, (8,)))
+    with pytest.raises(
+        WorkloadError, match=r"result 'products' of shape \(4, 4\) is no scalar and has no row for each"
+    ):
+        split(work, "1f1b", 2, 1, micro_batches=2)
 
 
 def test_a_network_without_an_optimizer_is_no_training_step() -> None:
