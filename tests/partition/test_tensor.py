@@ -224,6 +224,24 @@ def test_only_named_layers_are_split():
     assert work.values["1.2.bias"].device == "worker:0"
 
 
+def test_layers_and_parameters_may_be_called_as_constants_are():
+    """Only tensors that no task changes are copied to each device."""
+
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.constant = nn.Parameter(torch.randn(8, 6))
+            self.constant_too = nn.Linear(8, 3)
+
+        def forward(self, x):
+            return self.constant_too(torch.tanh(F.linear(x, self.constant)))
+
+    net, x, y = Named().double(), torch.randn(12, 6).double(), torch.randint(0, 3, (12,))
+    work = tensor(traced(net, x, y), workers(2))
+    assert {"constant.0", "constant.1", "constant_too.0.weight", "constant_too.1.weight"} <= set(work.values)
+    assert_trains_as(net, run(work, 2, steps=2), plain(net, momentum, F.cross_entropy, x, y, 2), 1e-12)
+
+
 def test_functional_networks_are_split_by_names_of_weights():
     net, x, y = example("functional")
     work = tensor(traced(net, x, y), workers(2), layers=["W3", "W4"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -35,6 +37,11 @@ class Holdings:
     layouts: dict[str, Layout] = field(default_factory=dict)
     _values: dict[tuple[str, int], Value] = field(default_factory=dict)
 
+    @functools.cached_property
+    def _changed(self) -> set[str]:
+        """States of the source that some task changes: no constants, whatever they are called."""
+        return {value.root for task in self.source.tasks for value in task.updates}
+
     def layout(self, name: str) -> Layout:
         """Of the tensor `name`; of one not met before the first one."""
         if name not in self.layouts:
@@ -44,7 +51,7 @@ class Holdings:
     def _first_layout(self, value: Value) -> Layout:
         if value.kind != "state":
             return Kind.WHOLE
-        if value.name.startswith("constant"):
+        if re.fullmatch(r"constant(\.\d+)?", value.name) and value.name not in self._changed:
             return Kind.COPIES
         parameter = value.name.partition("/")[0]
         if parameter == value.name:
