@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -36,7 +37,8 @@ def data_parallel(
 
     Replica i runs on ``devices[i]``; what it has is named as in `work` with ``i/`` before: tasks (``0/relu``), states
     (``0/conv.weight``), inputs (``0/x``) and results (``0/output``); see `split` for the inputs. ``loss`` is the loss
-    of the whole batch, if `work` returns one. All replicas hold equal parameters, to the bit, after every step.
+    of the whole batch, if `work` returns one, as one number. All replicas hold equal parameters, to the bit, after
+    every step.
 
     Gradients go into buckets in the order in which the backward pass makes them. A bucket is made flat right after its
     last gradient, and summed once the next one is flat; updates come after the backward pass, each once its bucket is
@@ -120,7 +122,9 @@ def data_parallel(
     target.returns_unread = work.returns_unread
     replicas = [_replica(i, device, traced[size], target, given, work)
                 for i, (device, size) in enumerate(zip(devices, sizes, strict=True))]  # fmt: skip
-    Interleaving(replicas, shares, method, bucket_bytes).emit()
+    loss = work.values.get("loss")
+    is_number = loss is not None and loss.spec is not None and math.prod(loss.spec.shape) == 1
+    Interleaving(replicas, shares if is_number else [], method, bucket_bytes).emit()
     return target
 
 

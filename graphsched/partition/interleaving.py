@@ -20,7 +20,7 @@ class Interleaving:
 
     Attributes:
         replicas: Without tasks at first; their sources have the same tasks.
-        shares: Of the whole loss, the weight of each replica's.
+        shares: Of the whole loss, the weight of each replica's; empty: no result is one.
     """
 
     def __init__(self, replicas: Sequence[Replica], shares: Sequence[float], method: Method, bucket_bytes: int) -> None:
@@ -90,7 +90,7 @@ class Interleaving:
         """The loss of the whole batch, once it is known, on the first device; there the last sums are waited for."""
         target = self.replicas[0].copier.target
         known = "loss" in self._pattern.kept and "loss" in self.replicas[0].copier.values
-        if known and "loss" not in target.graph:
+        if self.shares and known and "loss" not in target.graph:
             parts = [replica.copier.values["loss"] for replica in self.replicas]
             device = self.replicas[0].device
             whole = add_task(target, weighted(parts, self.shares), name="loss", device=device, phase="forward")

@@ -143,6 +143,26 @@ def test_a_sum_over_the_batch_is_a_sum_over_shards() -> None:
     assert worst(of_replica(states, 2), parameters(after)) < 1e-14
 
 
+@pytest.mark.parametrize("sizes", [[3, 3], [2, 4], [1, 1]])
+def test_a_loss_of_each_row_is_a_result_like_others(sizes: list[int]) -> None:
+    """It is no sum over replicas: ``0/loss`` and ``1/loss`` one after the other are the whole."""
+    net = nn.Linear(4, 3)
+    optimizer = sgd(net.parameters())
+
+    def step(x: torch.Tensor, target: torch.Tensor) -> dict[str, torch.Tensor]:
+        loss = F.cross_entropy(net(x), target, reduction="none")
+        loss.mean().backward()
+        optimizer.step()
+        return {"loss": loss}
+
+    rows = sum(sizes)
+    inputs = {"x": torch.randn(rows, 4), "target": torch.randint(0, 3, (rows,))}
+    work = gs.trace(step, *inputs.values())
+    found, _ = run_split(data_parallel(work, workers(2), shards=sizes), inputs, sizes)
+    assert found.keys() == {"0/loss", "1/loss"}
+    assert torch.allclose(torch.cat([found["0/loss"], found["1/loss"]]), run(work)[0]["loss"])
+
+
 def test_one_device_has_the_tasks_of_the_unsplit_step() -> None:
     work, _ = small()
     split_work = data_parallel(work, workers(1))
