@@ -100,14 +100,19 @@ def _seeded(function: Callable[..., Any], share: float) -> Callable[..., Any]:
 
 def _shared(backward: Callable[..., Any], share: float, args: Any, kwargs: Any) -> dict[str, Any]:
     """What `backward` is called with, by name, with a share of the gradients that it starts from."""
-    import torch
-
     given: dict[str, Any] = dict(inspect.signature(backward).bind(*args, **kwargs).arguments)
     if "self" in given:
         return given | {"gradient": _share_of(given["self"], given.get("gradient"), share)}
-    losses, first = ([t] if isinstance(t, torch.Tensor) else t for t in (given["tensors"], given.get("grad_tensors")))
+    losses, first = (_several(given.get(name)) for name in ("tensors", "grad_tensors"))
     pairs = zip(losses, first or [None] * len(losses), strict=True)
     return given | {"tensors": losses, "grad_tensors": [_share_of(loss, gradient, share) for loss, gradient in pairs]}
+
+
+def _several(tensors: Any) -> list[Any]:
+    """`tensors`, of which there may be one by itself or none."""
+    import torch
+
+    return [tensors] if isinstance(tensors, torch.Tensor) else list(tensors or ())
 
 
 def _share_of(loss: Any, gradient: Any, share: float) -> Any:
