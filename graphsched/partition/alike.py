@@ -56,6 +56,14 @@ def check_alike(part: Workload, whole: Workload, rows: int, uncut: Collection[st
             )
 
 
+def by_operator(work: Workload) -> Workload:
+    """`work`, traced anew with a task for each operator if it has one for each module."""
+    if work.source.grain == "operator":
+        return work
+    traced: Workload = work.source.again(grain="operator").trace()
+    return traced
+
+
 def _of_two_rows(whole: Workload, uncut: Collection[str]) -> Workload:
     source = whole.source
     traced: Workload = source.again(inputs=rows_of(source.inputs, 0, 2, whole=uncut)).trace()
@@ -64,8 +72,7 @@ def _of_two_rows(whole: Workload, uncut: Collection[str]) -> Workload:
 
 def _called(work: Workload) -> list[tuple[str, Called]]:
     """Each task that an input or a state that changes has a part in, or that is random, and what it calls."""
-    if work.source.grain != "operator":
-        work = work.source.again(grain="operator").trace()
+    work = by_operator(work)
     changed = {value.root for task in work.tasks for value in task.updates}
     same = {value.name for value in work.values.values() if value.kind == "state" and value.root not in changed}
     found = []

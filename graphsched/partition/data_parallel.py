@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from graphsched.errors import WorkloadError
-from graphsched.partition.alike import check_alike
+from graphsched.partition.alike import by_operator, check_alike
 from graphsched.partition.batches import batch_size, shard_sizes, split
 from graphsched.partition.buckets import Replica
 from graphsched.partition.copying import Copier
@@ -158,11 +158,12 @@ def _check_updates(shard: Workload, whole: Workload) -> None:
 
 
 def _check_same_tasks(traced: Mapping[int, Workload]) -> None:
-    """Make sure that shards, by their rows, have tasks of the same names, which replicas add one beside the other."""
+    """Make sure that shards, by their rows, call the same operators, which replicas add one beside the other."""
     (rows, first), *others = traced.items()
     for other_rows, other in others:
-        if list(other.graph) != list(first.graph):
-            odd = next(a or b for a, b in itertools.zip_longest(first.graph, other.graph) if a != b)
+        ours, theirs = (list(by_operator(shard).graph) for shard in (first, other))
+        if ours != theirs:
+            odd = next(a or b for a, b in itertools.zip_longest(ours, theirs) if a != b)
             raise WorkloadError(
                 f"shards of {rows} and {other_rows} rows have other tasks, first {odd!r}: give shards of equal sizes "
                 "(for a dimension of 1 PyTorch calls other operators, and constants are tasks above a size)"

@@ -431,6 +431,16 @@ def test_networks_that_compute_otherwise_on_fewer_rows_are_refused() -> None:
         data_parallel(work, workers(2))
 
 
+@pytest.mark.parametrize("grain", ["operator", "module"])
+def test_shards_that_call_other_operators_are_refused(grain: str) -> None:
+    """Parts of one row, whose gradients may come in another order; tasks of whole layers hide it."""
+    net = nn.Sequential(nn.TransformerEncoderLayer(4, 2, 8, 0.0, batch_first=True), nn.Flatten(), nn.Linear(12, 3))
+    work = gs.trace(net, torch.randn(6, 3, 4), target=torch.arange(6) % 3, loss=F.cross_entropy,
+                    optimizer=sgd(net.parameters()), grain=grain)  # fmt: skip
+    with pytest.raises(WorkloadError, match="shards of 1 and 5 rows have other tasks"):
+        data_parallel(work, workers(2), shards=[1, 5])
+
+
 def test_split_and_data_parallel_name_the_same_inputs() -> None:
     work, inputs = small()
     split_work = data_parallel(work, workers(3))
