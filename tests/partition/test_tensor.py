@@ -242,6 +242,28 @@ def test_layers_and_parameters_may_be_called_as_constants_are():
     assert_trains_as(net, run(work, 2, steps=2), plain(net, momentum, F.cross_entropy, x, y, 2), 1e-12)
 
 
+def test_complex_numbers_between_layers():
+    """Positions as rotations, and a spectrum: views of complex tensors are of whole ones."""
+
+    class Rotated(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.two = nn.Linear(6, 12), nn.Linear(14, 3)
+            self.register_buffer("turns", torch.polar(torch.ones(6), torch.arange(6.0)).to(torch.complex128))
+
+        def forward(self, x):
+            turned = torch.view_as_complex(self.one(x).unflatten(1, (6, 2))) * self.turns
+            spectrum = torch.fft.rfft(torch.view_as_real(turned).flatten(1))
+            return self.two(torch.cat([spectrum.real, spectrum.imag], 1))
+
+    net, x, y = Rotated().double(), torch.randn(5, 6).double(), torch.arange(5) % 3
+    work = tensor(traced(net, x, y), workers(2))
+    results, states = run(work, 2)
+    loss, output, trained = plain(net, momentum, F.cross_entropy, x, y, 1)
+    assert worst(results, {"output": output, "loss": loss}) < 1e-12
+    assert worst(states, dict(trained.named_parameters())) < 1e-12
+
+
 def test_functional_networks_are_split_by_names_of_weights():
     net, x, y = example("functional")
     work = tensor(traced(net, x, y), workers(2), layers=["W3", "W4"])

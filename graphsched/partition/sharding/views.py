@@ -16,6 +16,7 @@ from graphsched.partition.sharding.layouts import Kind, Layout, Split
 from graphsched.workload import Operation, fill, operation_name
 
 RESHAPES = ("view", "_unsafe_view", "reshape")
+_OF_COMPLEX = ("view_as_real", "_conj")
 
 
 def viewing(template: Operation) -> Operation:
@@ -47,7 +48,8 @@ def shape_of(template: Operation, shape: Sequence[int]) -> tuple[int, ...]:
     """Shape of what the last view of `template` makes of a tensor of this shape."""
     import torch
 
-    return tuple(fill(based(template, torch.empty(tuple(shape), device="meta"), levels=1), ()).shape)
+    dtype = torch.complex64 if name_of(viewing(template)) in _OF_COMPLEX else torch.float32
+    return tuple(fill(based(template, torch.empty(tuple(shape), dtype=dtype, device="meta"), levels=1), ()).shape)
 
 
 def is_view(template: Operation) -> bool:
