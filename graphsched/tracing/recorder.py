@@ -197,12 +197,23 @@ class Recorder:
         return call
 
     def own_results(self, call: Call, result: Any) -> None:
-        """What `call` returned has memory of its own."""
+        """What `call` returned has memory of its own.
+
+        Raises:
+            TraceError: It is no tensor, or a sparse one.
+        """
+        import torch
+
         for tensor in result if isinstance(result, (list, tuple)) else [result]:
             if tensor is None:
                 continue
             if not hasattr(tensor, "untyped_storage"):
                 raise TraceError(f"{call.function} returned a {type(tensor).__name__}: only tensors can be traced")
+            if tensor.layout is not torch.strided:
+                raise TraceError(
+                    f"{call.function} returned a sparse tensor, which cannot be traced: make it with strides, and "
+                    "embeddings without sparse=True"
+                )
             origin = Origin()
             call.outputs.append((origin, tensor))
             self.aliases.own(tensor, origin)

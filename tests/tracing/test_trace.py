@@ -458,6 +458,13 @@ def test_a_compiled_module() -> None:
         gs.trace(torch.jit.script(nn.Linear(4, 3)), torch.rand(2, 4))
 
 
+def test_sparse_gradients_are_refused_by_name() -> None:
+    net = nn.Sequential(nn.Embedding(9, 4, sparse=True), nn.Flatten(), nn.Linear(8, 3))
+    with pytest.raises(TraceError, match=r"returned a sparse tensor, which .* without sparse=True"):
+        gs.trace(net, torch.ones(4, 2, dtype=torch.int64), target=torch.arange(4) % 3, loss=F.cross_entropy,
+                 optimizer=SGD(net.parameters()))  # fmt: skip
+
+
 def test_anomaly_detection_reads_no_numbers_of_a_trace() -> None:
     net, x, y = nn.Linear(4, 3), torch.rand(4, 4), torch.arange(4) % 3
     step = functools.partial(gs.trace, net, x, target=y, loss=F.cross_entropy, optimizer=SGD(net.parameters()))
