@@ -51,8 +51,9 @@ def pipeline(
 
     Tasks are named as in `work` with ``m0/``, ``m1/`` and so on before, by micro-batch; updates, states, inputs and
     results as in `work`. Nodes have the attributes ``stage`` and ``micro_batch`` beside those of a trace. Inputs stay
-    whole: a stage that reads one gets one copy, of which each micro-batch views its rows. Constants that several
-    devices use are there once for each. Tasks are in the order of the steps, so that a plan with one lane a device
+    whole: a stage that reads one gets one copy, of which each micro-batch views its rows. A result that is a number
+    is the `reduction` of those of the micro-batches, a whole number their sum. Constants that several devices use are
+    there once for each. Tasks are in the order of the steps, so that a plan with one lane a device
     and in the order of the workload (scheduler ``one_stream``) runs the steps of each device as `orders.steps_of`
     has them.
 
