@@ -12,11 +12,13 @@ links that it takes from what runs beside it; rings in both directions at once.
 
 from __future__ import annotations
 
+import reprlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
 from graphsched.costs import Costs, TaskCost, check_seconds
+from graphsched.errors import CostError
 from graphsched.platform import Device, Link, Platform
 from graphsched.workload import Task
 
@@ -44,10 +46,8 @@ def task_cost(task: Task, device: Device, costs: Costs | None) -> TaskCost:
     given = task.duration_s
     if given is not None:
         if isinstance(given, Mapping):
-            given = given.get(device.name, given.get(device.kind))
-        seconds = check_seconds(
-            given, f"duration of task {task.name!r} on {device.name} (given for other devices only?)"
-        )
+            given = _given_for(device, task.name, given)
+        seconds = check_seconds(given, f"duration of task {task.name!r} on {device.name}")
         dispatch = measured.dispatch_s if measured else DISPATCH_S[device.kind] if task.operation else 0.0
         return TaskCost(seconds, dispatch, source="given")
     if measured is not None:
@@ -55,6 +55,17 @@ def task_cost(task: Task, device: Device, costs: Costs | None) -> TaskCost:
     flops = task.operation.flops if task.operation else 0
     seconds = max(flops / device.flop_per_s, task.nbytes / device.bytes_per_s) + LAUNCH_S[device.kind]
     return TaskCost(seconds, DISPATCH_S[device.kind], source="estimated")
+
+
+def _given_for(device: Device, task: str, durations: Mapping[str, float]) -> float:
+    found = durations.get(device.name, durations.get(device.kind))
+    if found is None:
+        known = reprlib.repr(list(durations))
+        raise CostError(
+            f"task {task!r} has no duration on {device.name}: it has those of {known}; give one of {device.name!r} or "
+            f"{device.kind!r}, or choose devices that it has"
+        )
+    return found
 
 
 def collective_cost(task: Task, platform: Platform, costs: Costs | None, mode: str = "eager") -> TaskCost:

@@ -45,7 +45,7 @@ def test_given_by_name_before_kind(given: object, seconds: float) -> None:
 
 
 def test_given_for_other_devices_only() -> None:
-    with pytest.raises(CostError, match=r"task 't' on cuda:0 .*other devices only"):
+    with pytest.raises(CostError, match=r"task 't' has no duration on cuda:0: .*give one"):
         task_cost(_task(duration_s={"cpu": 1.0}), GPU, MEASURED)
 
 

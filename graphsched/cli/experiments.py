@@ -39,7 +39,9 @@ RUNS = Path("build/runs")
 
 
 def list_experiments(
-    path: Annotated[Path, typer.Argument(help="A folder, or an experiment's file.")] = Path("experiments"),
+    path: Annotated[
+        Path, typer.Argument(help="A folder, or an experiment's file; the Python files there are run.")
+    ] = Path("experiments"),
     as_json: AsJson = False,
 ) -> int:
     """List experiments, their source and what they need."""

@@ -72,7 +72,9 @@ def from_dict(data: Mapping[str, Any]) -> Workload:
         for entry in data["tasks"]:
             work._add(_read_task(entry, work))
         work.kept, work.returns_unread = set(data["kept"]), bool(data.get("returns_unread", True))
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, WorkloadError) as error:
+    except KeyError as error:
+        raise FileFormatError(f"not a workload: an entry has no {error}") from error
+    except (TypeError, ValueError, AttributeError, OverflowError, WorkloadError) as error:
         raise FileFormatError(f"not a workload: {type(error).__name__}: {error}") from error
     return work
 

@@ -94,7 +94,7 @@ def crashes(work: Workload, platform: Platform, costs: Costs) -> Placement:
         (forgets_copies, r"on sample \d+ \(copies, .*\), mode eager: scheduler 'forgets_copies' left out \d+ of"),
         (
             ignores_devices,
-            r"\(bound to devices, .*duration of task 't\d+' on worker:3 \(given for other devices only\?\)",
+            r"\(bound to devices, .*task 't\d+' has no duration on worker:3: it has those of ",
         ),
         (goes_by_names, r"scheduler 'goes_by_names' decided otherwise when tasks had other names"),
         (changes_its_mind, r"scheduler 'changes_its_mind' gave two answers to one question"),

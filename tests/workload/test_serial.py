@@ -181,3 +181,10 @@ def _copy(data: Any) -> Any:
 def test_data_that_is_no_workload(data: Any) -> None:
     with pytest.raises(FileFormatError, match="not a workload"):
         Workload.from_dict(data)
+
+
+def test_an_entry_that_is_missing_is_named() -> None:
+    data = Workload("w").to_dict()
+    del data["kept"]
+    with pytest.raises(FileFormatError, match="not a workload: an entry has no 'kept'"):
+        Workload.from_dict(data)
