@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from graphsched.errors import GraphschedError, RankError
+from graphsched.executors.distributed.blame import told_of
 from graphsched.executors.distributed.board import HEARD_S, LOOK_S, Board, Report
 from graphsched.executors.distributed.bounded_store import BoundedStore
 from graphsched.executors.distributed.connecting import connect
@@ -269,29 +270,13 @@ class World:
         self.board.post(Report(self.rank, text, blames))
         own = isinstance(error, GraphschedError) and not isinstance(error, LostRankError)
         kind: Any = type(error) if own else RankError
-        self.failure = kind(f"rank {self.rank}: {text}{'' if blames == self.rank else self._said(blames, text)}")
+        more = ""
+        if blames != self.rank:
+            more, self.lost = told_of(blames, text, self.rank, self.size, self.board, self.pulses)
+        self.failure = kind(f"rank {self.rank}: {text}{more}")
         self.failure.__cause__ = error.__cause__ or error
         self.board.leave(last=self.rank in (blames, 0))  # rank 0's process may keep the store
         return self.failure
-
-    def _said(self, blamed: int, mine: str) -> str:
-        """What the rank at fault says itself, or one that it waited for, where that is more than this one knows."""
-        cause = self.board.explanation(blamed, HEARD_S)
-        self.lost = blamed if cause is None else None if cause.blames == cause.rank else cause.blames
-        known = cause is None or cause.text in mine or mine in cause.text
-        said = "" if cause is None or known else f"; rank {cause.rank} says: {cause.text}"
-        return said if cause is None or cause.blames == cause.rank else said + self._stopped(cause.blames)
-
-    def _stopped(self, blamed: int) -> str:
-        """Which ranks give no sign of life where rank `blamed` says, as all others do, that it waits; takes seconds."""
-        waiting = {self.rank, *(report.rank for report in self.board.reports())}
-        if blamed not in waiting:
-            return ""
-        gone = self.pulses.silent([rank for rank in range(self.size) if rank not in waiting])
-        if not gone:
-            return ""
-        self.lost = gone[0]
-        return f"; {silent(gone[0])}"
 
 
 _world: list[World] = []  # the one that this process is in: torch.distributed cannot be begun twice

@@ -20,6 +20,7 @@ from graphsched.executors import Program, execute
 from graphsched.executors.buffers import copied, new_tensor
 from graphsched.executors.distributed import meeting
 from graphsched.executors.distributed.agreement import check_agreement, facts_of, first_difference, parts_of
+from graphsched.executors.distributed.blame import told_of
 from graphsched.executors.distributed.board import Board, Report
 from graphsched.executors.distributed.bounded_store import BoundedStore
 from graphsched.executors.distributed.clock_offsets import Offset, RankClock
@@ -74,12 +75,11 @@ def test_of_ranks_that_blame_each_other_none_is_taken_for_the_cause() -> None:
 def test_of_ranks_that_blame_each_other_the_silent_one_is_named() -> None:
     """As before, but rank 2 says nothing and has no pulse."""
     store = BoundedStore(distributed.HashStore())
-    world: Any = World.__new__(World)
-    world.rank, world.size, world.board = 0, 3, Board(store, 0, 3)
-    world.pulses = SimpleNamespace(silent=lambda ranks: [rank for rank in ranks if rank == 2])
+    pulses: Any = SimpleNamespace(silent=lambda ranks: [rank for rank in ranks if rank == 2])
     Board(store, 1, 3).post(Report(1, "no answer of 0", 0))
-    assert "; rank 2 gives no sign of life" in world._said(1, "no answer of 1")
-    assert world.lost == 2
+    more, lost = told_of(1, "no answer of 1", 0, 3, Board(store, 0, 3), pulses)
+    assert "; rank 2 gives no sign of life" in more
+    assert lost == 2
     store.close()
 
 
