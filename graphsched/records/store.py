@@ -10,10 +10,7 @@ The columns of a plan with more than 200 actions, its text and its workload are 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-import zipfile
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +26,7 @@ from graphsched.platform.dispatch import TABLES
 from graphsched.platform.points import checked_points
 from graphsched.records.entries import check_case, check_plan, check_run
 from graphsched.records.model import COLUMNS, CaseRecord, RunRecord, Setup
+from graphsched.records.packing import packed, unpacked
 
 SCHEMA = 1
 INLINE_ACTIONS = 200
@@ -143,23 +141,13 @@ def _measured(
     if case.product_s:
         data["product_s"] = case.product_s
     if len(columns.get("start_s", ())) > INLINE_ACTIONS:
-        content = _pack(case)
-        name = f"{experiment}.{_content_hash(content)}.spans.npz"
+        name, content = packed(case, experiment)
         spans[name] = content
         return data | {"spans": name}
     workload, plan = _digest(case.workload), _digest(text)
     workloads[workload], plans[plan] = case.workload, text
     listed = {name: np.asarray(columns[name]).tolist() for name in COLUMNS}
     return data | {"workload": workload, "plan": plan, "spans": listed}
-
-
-def _pack(case: CaseRecord) -> bytes:
-    buffer = io.BytesIO()
-    columns = {name: np.asarray((case.spans or {})[name], dtype=np.float64) for name in COLUMNS}
-    texts = {"workload": json.dumps(case.workload), "plan": case.plan_text or ""}
-    packed = {name: np.frombuffer(text.encode(), dtype=np.uint8) for name, text in texts.items()}
-    np.savez_compressed(buffer, allow_pickle=False, **columns, **packed)
-    return buffer.getvalue()
 
 
 def _setup_to_dict(setup: Setup) -> dict[str, Any]:
@@ -174,11 +162,6 @@ def _setup_to_dict(setup: Setup) -> dict[str, Any]:
 
 def _digest(thing: Any) -> str:
     return hashlib.sha256(json.dumps(thing, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def _content_hash(content: bytes) -> str:
-    """What the name of a file of spans says of what is in it."""
-    return hashlib.sha256(content).hexdigest()[:12]
 
 
 def _dump(data: Mapping[str, Any]) -> str:
@@ -252,7 +235,7 @@ def _case_from_dict(
     if "spans" not in entry:
         return case
     if isinstance(entry["spans"], str):
-        columns, workload, plan = _unpack(folder / entry["spans"])
+        columns, workload, plan = unpacked(folder / entry["spans"])
     else:
         columns = {name: np.atleast_1d(np.asarray(entry["spans"][name], dtype=np.float64)) for name in COLUMNS}
         workload, plan = data["workloads"][entry["workload"]], data["plans"][entry["plan"]]
@@ -263,39 +246,26 @@ def _case_from_dict(
         plan_text=plan,
         timed_makespan_s=entry["timed_makespan_s"],
         clock_uncertainty_s=entry["clock_uncertainty_s"],
-        call_s=entry.get("call_s", 0.0),
-        product_s=entry.get("product_s", 0.0),
-        colds=checked_points(entry.get("colds", ()), "colds", TABLES["colds"]),
-        launches=checked_points(entry.get("launches", ()), "launches", TABLES["graph_launches"]),
-        launch_colds=tuple(
-            checked_points(points, "launch_colds", TABLES["graph_colds"]) for points in entry.get("launch_colds", ())
-        ),
+        **_yardsticks(entry),
         stamped=_yes_or_no(entry.get("stamped"), "stamped"),
         notes=tuple(entry["notes"]),
         spans=columns,
     )
 
 
+def _yardsticks(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """What told the thread's speed during the run, as far as it was taken."""
+    launch_colds = entry.get("launch_colds", ())
+    return {
+        "call_s": entry.get("call_s", 0.0),
+        "product_s": entry.get("product_s", 0.0),
+        "colds": checked_points(entry.get("colds", ()), "colds", TABLES["colds"]),
+        "launches": checked_points(entry.get("launches", ()), "launches", TABLES["graph_launches"]),
+        "launch_colds": tuple(checked_points(each, "launch_colds", TABLES["graph_colds"]) for each in launch_colds),
+    }
+
+
 def _yes_or_no(value: Any, name: str) -> bool | None:
     if value is not None and not isinstance(value, bool):
         raise FileFormatError(f"{name} is {value!r}: true, false or null is needed")
     return value
-
-
-def _unpack(path: Path) -> tuple[dict[str, Any], Any, str]:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise FileFormatError(f"the spans in {path.name} are missing: {error.strerror or error}") from error
-    if not path.name.endswith(f".{_content_hash(content)}.spans.npz"):
-        raise FileFormatError(
-            f"the spans in {path.name} are others than its name says, their hash is {_content_hash(content)}: take "
-            "the file that was written with the run, or run the experiment again"
-        )
-    try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as packed:
-            columns = {name: packed[name] for name in COLUMNS}
-            texts = [packed[name].tobytes().decode() for name in ("workload", "plan")]
-    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError) as error:
-        raise FileFormatError(f"the spans in {path.name} cannot be read: {error}") from error
-    return columns, json.loads(texts[0]), texts[1]
