@@ -15,16 +15,15 @@ Not modelled: that larger graphs may lose more; what the thread's return takes l
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, ClassVar
 
 from graphsched.calibration.cold_calls import WAITS_US, colds_of
 from graphsched.calibration.cuda_clock import Spinner
-from graphsched.calibration.launch_pace import YARDSTICKS
+from graphsched.calibration.launch_pace import sampled_in_turn
 from graphsched.calibration.tiny_plans import company_once, program_of
 from graphsched.calibration.tiny_tasks import device_of
-from graphsched.executors.collector import no_collector
 from graphsched.platform.points import Points
 from graphsched.workload import Value, Workload
 
@@ -92,8 +91,4 @@ def launch_colds_on(
         gpus: Numbers of the GPUs of this host.
         make: Makes what measures them on some GPUs.
     """
-    numbers = [n for n in YARDSTICKS if n <= len(gpus)]
-    with no_collector(), ExitStack() as stack:
-        made = [stack.enter_context(closing(make(gpus[:n]))) for n in numbers]
-        samples = [[one.sample_s() for one in made] for _ in range(SAMPLES)]
-    return tuple(colds_of(column) for column in zip(*samples, strict=True))
+    return tuple(map(colds_of, sampled_in_turn(gpus, make, SAMPLES).values()))

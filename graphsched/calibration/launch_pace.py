@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from statistics import median
+from typing import Any
 
 from graphsched.calibration.tiny_plans import chain_round, program_of
 from graphsched.executors.collector import no_collector
@@ -51,8 +52,15 @@ def launches_on(gpus: Sequence[int], make: Callable[[Sequence[int]], LaunchYards
         gpus: Numbers of the GPUs of this host.
         make: Makes a yardstick on some of them.
     """
-    numbers = [n for n in YARDSTICKS if n <= len(gpus)]
+    return tuple((n, median(samples)) for n, samples in sampled_in_turn(gpus, make, SAMPLES).items())
+
+
+def sampled_in_turn(gpus: Sequence[int], make: Callable[[Sequence[int]], Any], count: int) -> dict[int, list[Any]]:
+    """So many samples (`sample_s`) by the number of GPUs, of what `make` makes on one and on two, if there are two.
+
+    A thread that is slow for a while is so in samples of both.
+    """
     with no_collector(), ExitStack() as stack:
-        made = [stack.enter_context(closing(make(gpus[:n]))) for n in numbers]
-        samples = [[one.sample_s() for one in made] for _ in range(SAMPLES)]
-    return tuple(zip(numbers, map(median, zip(*samples, strict=True)), strict=True))
+        made = {n: stack.enter_context(closing(make(gpus[:n]))) for n in YARDSTICKS if n <= len(gpus)}
+        turns = [[one.sample_s() for one in made.values()] for _ in range(count)]
+    return dict(zip(made, map(list, zip(*turns, strict=True)), strict=True))

@@ -12,7 +12,7 @@ from graphsched.explanation.usage import device_uses
 from graphsched.simulator import predict
 from graphsched.workload import TensorSpec, Workload
 from tests.executors.programs import by_hand
-from tests.simulator.test_collectives import FOUR, here, two_collectives
+from tests.simulator.test_collectives import FOUR, here, three_collectives, two_collectives
 from tests.timelines import timeline
 
 
@@ -31,12 +31,7 @@ def test_each_of_its_lanes_is_busy_with_it() -> None:
 
 def test_a_lane_that_several_collectives_share_bounds_the_plan() -> None:
     """sum (0+1), more (1+2) and last (0+1) of 2 s each are all on worker:1/comm, the first lane of but one."""
-    work = Workload()
-    values = [work.input(f"x{k}", FOUR, device=f"worker:{k}") for k in range(3)]
-    for name, k in (("sum", 0), ("more", 1), ("last", 0)):
-        members = [f"worker:{i}" for i in (k, k + 1)]
-        work.collective("all_reduce", values[k : k + 2], devices=members, name=name, duration_s=2.0)
-    explanation = explain(predict(by_hand(work, here(3), {})))
+    explanation = explain(predict(three_collectives()))
     lane = next(limit for limit in explanation.limits if limit.kind == "lane")
     assert (lane.where, lane.seconds) == ("worker:1/comm", 6.0)
     pair = explanation.why_not("sum", "more")

@@ -64,14 +64,19 @@ def test_it_waits_for_the_last_device_and_ends_on_all(mode: str) -> None:
     assert [plan.names[i] for i in found.critical_path()] == ["a1", "sum", "b1", "more", "c1"]
 
 
-def test_collectives_that_share_a_device_follow_one_another() -> None:
-    """sum (0+1) and more (1+2) need nothing of each other: more is behind sum on worker:1/comm, its first lane."""
+def three_collectives() -> Plan:
+    """sum (0+1), more (1+2) and last (0+1) of 2 s each, which need nothing of each other."""
     work = Workload()
     values = [work.input(f"x{k}", FOUR, device=f"worker:{k}") for k in range(3)]
     for name, k in (("sum", 0), ("more", 1), ("last", 0)):
         members = [f"worker:{i}" for i in (k, k + 1)]
         work.collective("all_reduce", values[k : k + 2], devices=members, name=name, duration_s=2.0)
-    found = predict(by_hand(work, here(3), {}))
+    return by_hand(work, here(3), {})
+
+
+def test_collectives_that_share_a_device_follow_one_another() -> None:
+    """sum (0+1) and more (1+2) need nothing of each other: more is behind sum on worker:1/comm, its first lane."""
+    found = predict(three_collectives())
     assert found.start_s.tolist() == [0.0, 2.0, 4.0]
     assert found.makespan_s == 6.0
 
