@@ -5,8 +5,8 @@ an H200, 1.29 where what ran in between has filled the cache with other lines. M
 on. Convolutions push out more: one that reads, writes and needs 4 MB makes nodes as slow as a fill of 37 does.
 
 What nodes take changes from one second to the next by a third of that, so that small operations seemed to push out 35
-MB, and convolutions that push out 44 seemed to push out nothing in half of the runs. So an operation is held against
-both levels in turns.
+MB, and a convolution that pushed out 44 on one host nothing on the next. So an operation is held against both levels
+in turns.
 
 Not modelled: that lines which are only read push out fewer than lines which are written.
 """
