@@ -84,6 +84,8 @@ def test_a_cost_that_makes_no_sense(wrong: dict[str, Any], message: str) -> None
         ({"written_s": -(10**400)}, "written_s is -1000.*: a finite number"),
         ({"written_s": "0"}, "written_s is '0'"),
         ({"lost_s": math.inf}, "lost_s is inf"),
+        ({"shares": (1.5, -0.5)}, "a share of cache states"),
+        ({"shares": (0.5, 0.25)}, "shares are .0.5, 0.25.: parts of the inputs, 1 in all"),
         ({"written_s": 2.0, "lost_s": 1.0}, "lost_s is 1.0: no less than written_s, 2.0"),
     ],
 )
@@ -148,7 +150,7 @@ def test_the_relief_of_kernels_is_kept_and_half_where_a_file_has_none() -> None:
 
 def test_json_round_trip_in_any_order() -> None:
     full = TaskCost(1e-3, 2e-6, 3, 400, (0.9e-3, 1.1e-3), 20, CURVE, "measured", graph_memory=((5, 1.0), (6, 2.0)))
-    full = replace(full, product_s=3e-4, cache=CacheStates(-1e-6, 2e-6, 3e-7))
+    full = replace(full, product_s=3e-4, cache=CacheStates(-1e-6, 2e-6, 3e-7, shares=(0.25, 0.75)))
     costs = Costs({("mm", "GPU"): full, ("add", "CPU"): TaskCost(0.1, source="given")})
     turned = Costs(dict(reversed([(key, costs[key]) for key in costs])))
     assert Costs.from_dict(json.loads(json.dumps(costs.to_dict()))) == costs
@@ -200,6 +202,7 @@ def test_code_and_footprint_survive_json_and_kernels_of_unknown_code_are_as_they
     (row,) = costs.to_dict()
     assert Costs.from_dict(json.loads(json.dumps([row]))) == costs
     assert [kernel.get("code") for kernel in row["kernels"]] == ["9f0c", None]
+    assert "shares" not in row["cache"]
 
 
 def test_rows_without_kernels_are_as_they_always_were() -> None:

@@ -21,14 +21,15 @@ def costs_path() -> Path:
     return cache_folder() / "costs.json"
 
 
-METHOD = 9
+METHOD = 10
 """Of measuring operations: one more for each change that makes other figures. 1: beside a profiler, which made calls
 and nodes take longer. 2: what code costs told by two programs, of which each had times of its own. 3: what others
 lose to an operation counted as its own. 4: calls timed behind functions, however they are called themselves. 5:
 company of calls milliseconds behind their last one alone, without how cold calls were meanwhile. 6: fills in graphs
 were no kernels. 7: rows in graphs were replayed one after the other, so that a slow moment counted as the
 operation's. 8: of two chains side by side either came first, and blocks that have a multiprocessor to themselves went
-faster beside fewer."""
+faster beside fewer. 9: what an operation gains by inputs that are there was told behind written lines alone, and shared
+out among its inputs by their bytes; large ones had no company."""
 
 
 def settings() -> str:

@@ -43,6 +43,7 @@ CALLS = 3  # of the operation in a round
 RUNS = 15
 OTHERS = 128  # rows and columns that calls of other kinds work on
 PROBED = 2048  # rows that probes work on
+TURNS = 5  # regions of turns, behind the one of nothing and before those with fills
 SUM = 1  # place of a sum among the other kinds
 
 Call = Callable[[], Any]
@@ -91,8 +92,9 @@ class Region(NamedTuple):
 def code_of(call: Call, writes: Sequence[Call], device: int, alone_s: float, nbytes: int) -> Code:
     """What the instruction cache has to do with an operation.
 
-    Nothing for a long one, and for one that reads and writes more than the cache of data is sure to hold: there the
-    others' data would count as code.
+    Nothing for a long one. One that reads and writes more than the cache of data is sure to hold takes the others' data
+    from there, which without fills would count as code: of it only what it takes longer where its code comes from
+    memory is told, as `Code.company_s`, for so large ones leave little code there.
 
     Args:
         call: Of the operation.
@@ -106,9 +108,11 @@ def code_of(call: Call, writes: Sequence[Call], device: int, alone_s: float, nby
         ExecutionError: There are no stamps here.
     """
     rounds = rounds_wanted(alone_s, 0, ROUNDS, CALLS)
-    if not rounds or nbytes > HELD * cache_bytes(device):
+    if not rounds:
         return Code()
     probe, known = reference(device)
+    if nbytes > HELD * cache_bytes(device):
+        return Code(_filled_s(_dropping(call), probe, writes, rounds, device))
     losses = _losses(_dropping(call), probe, writes, rounds, device)
     company_s = losses.company_s
     return Code(company_s, footprint(losses.both_s, company_s, known), losses.filled_s - company_s)
@@ -142,16 +146,31 @@ def reference(device: int) -> tuple[Call, Code]:
 
 def _losses(call: Call, probe: Call, writes: Sequence[Call], rounds: int, device: int) -> Losses:
     """What an operation takes longer; nothing is below 0."""
-    filled = min(rounds, FILLED_ROUNDS)
-    parts = regions(call, probe, other_calls(device), [filling(device)], writes, (rounds, filled))
+    parts = _regions(call, probe, writes, rounds, device)
     nothing_s, *found_s = regions_s(parts, device)
-    row_s, probe_s, both_s, others_s, among_s = ((seconds - nothing_s) / rounds for seconds in found_s[:5])
-    fill_s, after_s, fill_others_s, fill_among_s = ((seconds - nothing_s) / filled for seconds in found_s[5:])
+    row_s, probe_s, both_s, others_s, among_s = ((seconds - nothing_s) / rounds for seconds in found_s[:TURNS])
     return Losses(
         others_s=max(0.0, among_s - others_s - row_s),
-        filled_s=max(0.0, (fill_among_s - fill_others_s) - (after_s - fill_s)),
+        filled_s=_behind_fills_s(found_s[TURNS:], rounds),
         both_s=max(0.0, both_s - probe_s - row_s),
     )
+
+
+def _filled_s(call: Call, probe: Call, writes: Sequence[Call], rounds: int, device: int) -> float:
+    """`Losses.filled_s` alone."""
+    parts = _regions(call, probe, writes, rounds, device)
+    return _behind_fills_s(regions_s(parts[1 + TURNS :], device), rounds)
+
+
+def _regions(call: Call, probe: Call, writes: Sequence[Call], rounds: int, device: int) -> list[Region]:
+    often = rounds, min(rounds, FILLED_ROUNDS)
+    return regions(call, probe, other_calls(device), [filling(device).written], writes, often)
+
+
+def _behind_fills_s(found_s: Sequence[float], rounds: int) -> float:
+    """What an operation takes longer behind fills and all others than behind fills, from the regions with fills."""
+    fill_s, after_s, fill_others_s, fill_among_s = found_s
+    return max(0.0, (fill_among_s - fill_others_s) - (after_s - fill_s)) / min(rounds, FILLED_ROUNDS)
 
 
 def regions(

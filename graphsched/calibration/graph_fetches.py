@@ -73,7 +73,7 @@ def hindered(call: Call, writes: Sequence[Call], device: int, alone_s: float, nb
     beside = others.pop(SUM)
     memory = StampMemory(device, 2 * CALLS * rounds + 1)
     alone = marking(memory, 2 * CALLS * rounds, device)
-    kinds = list(itertools.product(([], [filling(device)]), (alone, beside)))
+    kinds = list(itertools.product(([], [filling(device).written]), (alone, beside)))
     forks = []
     for k, (fill, first) in enumerate(kinds * rounds):
         begin, end = (marking(memory, place, device) for place in (2 * k, 2 * k + 1))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isclose
 
 from graphsched.costs.checks import check_figure, check_finite
 from graphsched.errors import CostError
@@ -26,6 +28,8 @@ class CacheStates:
         beside_lost_s: Beyond `beside_s`, where the cache of data has lost its code too.
         pushed_bytes: As a fill of how many bytes it pushes others' lines out of the cache of data; 0: as much as it
             works on.
+        shares: Part of each input, in the order in which they are read, in what `lost_s` is above `written_s`; empty:
+            as their bytes. One that has none is not read, or not waited for.
     """
 
     written_s: float = 0.0
@@ -36,6 +40,7 @@ class CacheStates:
     beside_s: float = 0.0
     beside_lost_s: float = 0.0
     pushed_bytes: int = 0
+    shares: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("company_s", "code_lost_s", "beside_s", "beside_lost_s", "pushed_bytes"):
@@ -48,12 +53,16 @@ class CacheStates:
             check_finite(getattr(self, name), name)
         if self.lost_s < self.written_s:
             raise CostError(f"lost_s is {self.lost_s!r}: no less than written_s, {self.written_s!r}, is needed")
+        for share in self.shares:
+            check_figure(share, "a share of cache states")
+        if self.shares and not isclose(sum(self.shares), 1.0, abs_tol=1e-6):
+            raise CostError(f"shares are {self.shares!r}: parts of the inputs, 1 in all, are needed")
 
     def inputs_s(self, written: float, lost: float) -> float:
         """What its inputs make it longer; negative: shorter.
 
         Args:
-            written: Part of its inputs' bytes that kernels of the graph have written and the cache holds.
+            written: Part of its inputs (`weights`) that kernels of the graph have written and the cache holds.
             lost: Part that the cache does not hold. The rest is there since a run before.
 
         Example:
@@ -65,3 +74,15 @@ class CacheStates:
         """
         there = 1.0 - written - lost
         return written * self.written_s + lost * self.lost_s + there * min(0.0, self.written_s)
+
+    def weights(self, nbytes: Sequence[int]) -> Sequence[float]:
+        """How much each input counts in `inputs_s`: its share, or its bytes where shares are not known.
+
+        Args:
+            nbytes: Of each input.
+
+        Example:
+            >>> CacheStates(shares=(1.0, 0.0)).weights([3, 13]), CacheStates().weights([3, 13])
+            ((1.0, 0.0), [3, 13])
+        """
+        return self.shares if len(self.shares) == len(nbytes) else nbytes

@@ -114,6 +114,8 @@ class Costs:
                 del row["host_left_out"]
             if cost.cache is None:
                 del row["cache"]
+            elif not cost.cache.shares:
+                del row["cache"]["shares"]
             rows.append({"signature": signature, "model": model} | row)
         for (signature, beside, model), pair in sorted(self._pairs.items()):
             rows.append({"signature": signature, "model": model, "beside": beside} | asdict(pair))
@@ -163,5 +165,9 @@ def _task_cost(content: dict[str, Any]) -> TaskCost:
         made[name] = _points(made.get(name, ()))
     made["kernels"] = tuple(Kernel(**kernel) for kernel in made.get("kernels", ()))
     made["processors"] = Multiprocessors(**made["processors"]) if made.get("processors") else None
-    made["cache"] = CacheStates(**made["cache"]) if made.get("cache") else None
+    made["cache"] = _cache_states(made["cache"]) if made.get("cache") else None
     return TaskCost(**made)
+
+
+def _cache_states(content: dict[str, Any]) -> CacheStates:
+    return CacheStates(**content | {"shares": tuple(content.get("shares", ()))})

@@ -21,6 +21,7 @@ from graphsched.costs import TaskCost
 from graphsched.plan import Plan
 from graphsched.simulator.footprints import pushed_beyond
 from graphsched.simulator.reuse import Recency
+from graphsched.workload import Task
 
 Sizes = Mapping[str, int]
 """Bytes of values by name."""
@@ -45,12 +46,14 @@ class Cache(NamedTuple):
 
 
 class Use(NamedTuple):
-    """What one action on a GPU reads and writes there, and what it needs beside these while it runs."""
+    """What one action on a GPU reads and writes there, what it needs beside these while it runs, and how much of what
+    it takes longer without its inputs each of them is worth."""
 
     action: int
     reads: Sizes
     writes: Sizes
     works_in: Sizes
+    worth: Mapping[str, float]
 
 
 def inputs_longer_s(plan: Plan, costs: Mapping[int, TaskCost]) -> dict[int, float]:
@@ -80,11 +83,11 @@ def _parts(uses: Sequence[Use], cache: Cache, written: set[str]) -> dict[int, tu
     recency, parts = Recency(), {}
     for _ in range(2):
         for use in uses:
-            nbytes = max(1, sum(use.reads.values()))
-            lost = sum(size * cache.lost_of(recency.distance(name)) for name, size in use.reads.items()) / nbytes
+            whole = sum(use.worth.values()) or 1.0
+            lost = sum(worth * cache.lost_of(recency.distance(name)) for name, worth in use.worth.items()) / whole
             _use(use, recency)
-            fresh = sum(size for name, size in use.reads.items() if name in written)
-            parts[use.action] = (1.0 - lost) * fresh / nbytes, lost
+            fresh = sum(worth for name, worth in use.worth.items() if name in written)
+            parts[use.action] = (1.0 - lost) * fresh / whole, lost
     return parts
 
 
@@ -153,9 +156,20 @@ def uses_by_device(plan: Plan, costs: Mapping[int, TaskCost]) -> dict[str, list[
             works_in = {f"workspace of {nbytes} bytes on {lane}": nbytes} if nbytes else {}
             if beyond := pushed_beyond(task, costs[i]):
                 works_in[f"pushed out by {task.signature} on {lane}"] = beyond
-            found[where[i]].append(Use(i, reads, {value.name: value.nbytes for value in made}, works_in))
+            writes = {value.name: value.nbytes for value in made}
+            found[where[i]].append(Use(i, reads, writes, works_in, _worth(plan, task, costs[i])))
         elif i in plan.copies and plan.copies[i].target in found:
             value = values[plan.copies[i].read.value.root]
             names = [value.name, *(made.name for made in (task.outputs if task is not None else ()))]
-            found[plan.copies[i].target].append(Use(i, {}, dict.fromkeys(names, value.nbytes), {}))
+            found[plan.copies[i].target].append(Use(i, {}, dict.fromkeys(names, value.nbytes), {}, {}))
+    return found
+
+
+def _worth(plan: Plan, task: Task, cost: TaskCost) -> dict[str, float]:
+    """What each value that a task reads is worth; views count as what they look into."""
+    roots = [read.value.root for read in task.reads]
+    nbytes = [plan.work.values[root].nbytes for root in roots]
+    found: dict[str, float] = {}
+    for root, worth in zip(roots, cost.cache.weights(nbytes) if cost.cache is not None else nbytes, strict=True):
+        found[root] = found.get(root, 0.0) + worth
     return found

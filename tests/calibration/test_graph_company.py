@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -36,7 +37,7 @@ class Played:
         self.kernels = dict.fromkeys("xyz", (2e-6, 1e-6, 600)) | {"f": (4e-5, 0.0, 0)} | kernels  # two fill the cache
         self.memory_s, self.large, self.robbed_s = memory_s, large, robbed_s
         self.kept: set[str] = set()
-        patch.setattr(module, "filling", lambda device: "f")
+        patch.setattr(module, "filling", lambda device: SimpleNamespace(written="f"))
         self.asked = 0
         patch.setattr(module, "other_calls", lambda device: list("xyz"))
         patch.setattr(module, "probes", lambda device: ("p", "q"))
@@ -126,11 +127,19 @@ def test_probes_that_lose_nothing_leave_footprints_unknown(monkeypatch: pytest.M
     assert code_of("o", (), 3, 5e-6, 8)[:2] == (pytest.approx(1e-6), None)  # type: ignore[arg-type]
 
 
-def test_long_and_large_ones_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_long_ones_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = played(monkeypatch, 5e-6, 0.5e-6, 100)
-    assert code_of("o", (), 3, 1e-3, 8) == code_of("o", (), 3, 5e-6, 600_000) == Code()  # type: ignore[arg-type]
+    assert code_of("o", (), 3, 1e-3, 8) == Code()  # type: ignore[arg-type]
     assert gpu.asked == 0
     assert code_of("o", (), 3, 5e-6, 400_000).footprint is not None  # type: ignore[arg-type]
+
+
+def test_of_a_large_one_what_it_takes_without_its_code_is_told_behind_fills(monkeypatch: pytest.MonkeyPatch) -> None:
+    """o takes the lines of x, y and z, 2 µs each, in rounds without a fill; its code comes from memory: 1.25 µs."""
+    probe = (5e-6, 2e-6, 400)
+    gpu = Played(monkeypatch, p=probe, q=probe, o=(5e-6, 0.5e-6, 100), large="o", robbed_s=2e-6, memory_s=0.75e-6)
+    assert code_of("o", (), 3, 5e-6, 600_000) == Code(pytest.approx(1.25e-6))  # type: ignore[arg-type]
+    assert gpu.asked == 2 + 1
 
 
 def test_other_kinds_are_as_many_as_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ class Played:
         self.forks: list[Fork] = []
         patch.setattr(module, "cache_bytes", lambda device: 1000)
         patch.setattr(module, "other_calls", lambda device: list("xyz"))
-        patch.setattr(module, "filling", lambda device: "f")
+        patch.setattr(module, "filling", lambda device: SimpleNamespace(written="f"))
         patch.setattr(module, "StampMemory", lambda device, places: places)
         patch.setattr(module, "marking", lambda memory, place, device: place)
         patch.setattr(module, "spans_s", self.spans_s)

@@ -11,12 +11,13 @@ import torch
 
 from graphsched.calibration import graph_states as module
 from graphsched.calibration.graph_rows import STAMPS, sequence_of, stamped_spans_s
-from graphsched.calibration.graph_states import Round, cache_states, sequence_and_places, writing
+from graphsched.calibration.graph_states import Kinds, Round, cache_states, sequence_and_places, writing
 from graphsched.costs import CacheStates
 from tests.executors.fake_cuda import STAMP_NS, FakeCuda
 
 CACHE = 1000
 SECONDS = {"row": 5e-6, "written": 6.5e-6, "lost": 9e-6}
+ONLY = 8.5e-6, 7e-6  # where the first input is there alone, and the second
 
 
 def named(name: str) -> Any:
@@ -27,23 +28,40 @@ def names(sequence: list[Any]) -> list[str]:
     return [call() for call in sequence]
 
 
+FILLS = Kinds(named("fill"), named("read"))
+
+
 def test_a_round_of_one_set() -> None:
-    """The operation, again; inputs written; inputs written and the cache filled."""
-    sequence, places = sequence_and_places([named("op")], [[named("w1"), named("w2")]], named("fill"), 2)
-    one = ["op", "op", "w1", "w2", "op", "w1", "w2", "fill", "op"]
-    assert names(sequence) == one * 2
+    """The operation, again; inputs written; inputs written and the cache filled: in the second round by reading."""
+    sequence, places = sequence_and_places([named("op")], [[[named("w1")], [named("w2")]]], FILLS, 2)
+    one = ["op", "op", "w1", "w2", "op", "w1", "w2"]
+    assert names(sequence) == [*one, "fill", "op", *one, "read", "op"]
     assert places == [Round(1, 4, 8), Round(10, 13, 17)]
 
 
+def test_of_several_inputs_each_is_found_alone() -> None:
+    """Behind a fill one of them is written, in turn the first and the third."""
+    writes = [[[named("w1")], [named("w2")], [named("w3")]]]
+    sequence, places = sequence_and_places([named("op")], writes, FILLS, 1, [0, 2])
+    assert names(sequence)[places[0].lost + 1 :] == ["fill", "w1", "op", "fill", "w3", "op"]
+    assert [names(sequence)[place] for place in places[0].only] == ["op", "op"]
+
+
 def test_sets_are_gone_round_and_none_is_in_the_cache_when_a_row_would_not_find_it() -> None:
-    """Of two sets, the one that `row` reads was last used before the cache was filled."""
-    calls, writes = [named("op0"), named("op1")], [[named("w0")], [named("w1")]]
-    sequence, places = sequence_and_places(calls, writes, named("fill"), 2)
+    """Of two sets, the one that `row` reads was last used before the cache was filled; both come behind both fills."""
+    calls, writes = [named("op0"), named("op1")], [[[named("w0")]], [[named("w1")]]]
+    sequence, places = sequence_and_places(calls, writes, FILLS, 4)
     said = names(sequence)
-    assert said[:9] == ["fill", "op1", "op0", "w0", "op0", "w0", "fill", "op0", "fill"]
+    assert said[:9] == ["fill", "op1", "op0", "w0", "op0", "w0", "fill", "op0", "read"]
+    assert [(said[each.row - 2], said[each.row]) for each in places] == [
+        ("fill", "op0"),
+        ("read", "op0"),
+        ("fill", "op1"),
+        ("read", "op1"),
+    ]
     for each in places:
         last = max((k for k in range(each.row) if said[k] == said[each.row]), default=-1)
-        assert "fill" in said[last + 1 : each.row]
+        assert {"fill", "read"} & set(said[last + 1 : each.row])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool, torch.complex64, torch.bfloat16])
@@ -68,7 +86,7 @@ class Played:
         self.places: list[Round] = []
         self.fails = fails
         patch.setattr(module, "cache_bytes", lambda device: cache)
-        patch.setattr(module, "filling", lambda device: named("fill"))
+        patch.setattr(module, "filling", lambda device: FILLS)
         patch.setattr(module, "sequence_and_places", self._made)
         patch.setattr(module, "sequence_of", self._program)
         patch.setattr(module, "stamped_spans_s", self._spans)
@@ -87,8 +105,10 @@ class Played:
     def _spans(self, program: Any) -> list[float]:
         seconds = [1e-3] * len(self.sequence)
         for each in self.places:
-            for name, place in each._asdict().items():
-                seconds[place] = SECONDS[name]
+            for name, second in SECONDS.items():
+                seconds[getattr(each, name)] = second
+            for place, second in zip(each.only, ONLY, strict=False):
+                seconds[place] = second
         return seconds
 
 
@@ -100,9 +120,9 @@ class _Opened:
         """It is closed."""
 
 
-def step_of() -> Any:
+def step_of(*tensors: Any) -> Any:
     operation = SimpleNamespace(function=torch.neg, args=(), kwargs={})
-    return SimpleNamespace(task=SimpleNamespace(operation=operation), tensors=(torch.ones(3),))
+    return SimpleNamespace(task=SimpleNamespace(operation=operation), tensors=tensors or (torch.ones(3),))
 
 
 def test_states_are_beyond_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,6 +132,21 @@ def test_states_are_beyond_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.written_s == pytest.approx(1.5e-6)
     assert found.lost_s == pytest.approx(4e-6)
     assert found.company_s == 0.0
+    assert found.shares == ()
+
+
+def test_inputs_have_their_share_in_what_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """9 µs without the two large ones, 8.5 and 7 with one of them: they are worth 1 to 4, the small one nothing."""
+    Played(monkeypatch)
+    found = cache_states(step_of(torch.ones(30), torch.ones(1), torch.ones(50)), 0, 1e-5, 4, 1)
+    assert found is not None
+    assert found.shares == pytest.approx((0.2, 0.0, 0.8))
+
+
+def test_an_operation_that_loses_next_to_nothing_has_no_shares() -> None:
+    places = [Round(0, 1, 2, (3, 4))]
+    assert module.states_of([5.0, 5.0, 5.0 + 9e-7, 5.0, 5.0], places, [0, 1], 2).shares == ()
+    assert module.states_of([5.0, 5.0, 5.0 + 2e-6, 5.0, 5.0], places, [0, 1], 2).shares == (0.5, 0.5)
 
 
 @pytest.mark.parametrize("wrong", [{"cache": 0}, {"fails": True}])
@@ -140,7 +175,8 @@ def test_a_sequence_is_a_plan_with_stamps_around_every_call(monkeypatch: pytest.
     assert seconds == pytest.approx([STAMP_NS * 1e-9] * 3)
 
 
-def test_states_of_rounds_are_medians() -> None:
-    places = [Round(0, 1, 2), Round(3, 4, 5), Round(6, 7, 8)]
-    seconds = [1.0, 2.0, 3.0, 1.0, 4.0, 9.0, 1.0, 3.0, 4.0]
-    assert module.states_of(seconds, places) == CacheStates(2.0, 3.0)
+def test_states_of_rounds_are_medians_of_each_fill_and_their_mean() -> None:
+    """Behind written lines 1, 3 and 2 longer, behind read ones 7."""
+    seconds = [1.0, 2.0, 3.0, 1.0, 8.0, 9.0, 1.0, 4.0, 5.0, 1.0, 8.0, 9.0, 1.0, 3.0, 4.0]
+    places = [Round(k, k + 1, k + 2) for k in range(0, len(seconds), 3)]
+    assert module.states_of(seconds, places) == CacheStates(4.5, 5.5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 import torch
 
 from graphsched.costs import CacheStates, Costs, TaskCost
@@ -116,6 +117,27 @@ def test_a_state_is_written_by_its_update() -> None:
     plan = planned(work, platform(dispatch=AT_ONCE), {"t0": "cuda:0/s0", "step": "cuda:0/s0"})
     found = inputs_longer_s(replace(plan, mode="graph"), {0: costs_of(SMALL), 1: costs_of(SMALL)})
     assert found == {0: 0.5, 1: 0.5}
+
+
+def test_an_input_that_is_worth_nothing_may_be_lost() -> None:
+    """x ──▶ t0 ──▶ t1 (y, x): t1 is given 64 bytes that nobody reads (y) and t0's 16, which are there."""
+    work = Workload()
+    y = work.input("y", TensorSpec((4, 4)), device="cuda:0")
+    made = work.task(torch.neg, work.input("x", VALUE, device="cuda:0"), name="t0")
+    work.task(torch.add, y, made, name="t1")
+    work.task(torch.neg, y, name="t2")
+    plan = replace(
+        planned(work, platform(dispatch=AT_ONCE), dict.fromkeys(("t0", "t1", "t2"), "cuda:0/s0")), mode="graph"
+    )
+
+    def longer_s(states: CacheStates, held: int) -> float:
+        return inputs_longer_s(plan, dict.fromkeys(range(3), costs_of(states, ((held, 8.0),))))[1]
+
+    assert longer_s(SMALL, 1000) == 0.2 * 0.5  # a fifth of the bytes is fresh, the rest is as in a row
+    assert longer_s(SMALL, 40) == pytest.approx(0.8 * 3.0 + 0.2 * 0.2 * 0.5)
+    assert longer_s(replace(SMALL, shares=(0.0, 1.0)), 40) == 0.5
+    assert longer_s(replace(SMALL, shares=(1.0, 0.0)), 40) == 3.0
+    assert longer_s(replace(SMALL, shares=(1.0,)), 1000) == longer_s(SMALL, 1000)  # of some other operation
 
 
 def test_a_view_is_what_it_looks_into() -> None:
