@@ -84,19 +84,23 @@ class StepFigures:
         ``step_with_loading_s``: the same where the thread puts a new batch in place for each step, while the step
         before is under way; ``images_per_s`` rests on it.
         """
-        from graphsched.calibration import PaceMeter, at_pace
+        from graphsched.calibration import PaceMeter
 
         plan, here = self.plan(mode), self.setting.platform
         batch = given(self.work, *self.setting.batch(), len(self.setting.devices))
-        with contextlib.closing(PaceMeter(here, plan, gs.predict(plan).makespan_s)) as meter, no_collector():
-            with gs.Program(plan) as program:
-                measured_s = self._step_s(lambda n: program.time_steps(n, {}), meter.take)
-                loading_s = self._step_s(functools.partial(loaded_s, program, batch), meter.take)
-            now = replace(plan, platform=at_pace(here, meter.call_s, meter.colds, meter.product_s))
+        with (
+            contextlib.closing(PaceMeter(here, plan, gs.predict(plan).makespan_s)) as meter,
+            no_collector(),
+            gs.Program(plan) as program,
+        ):
+            measured_s = self._step_s(lambda n: program.time_steps(n, {}), meter.take)
+            loading_s = self._step_s(functools.partial(loaded_s, program, batch), meter.take)
+            pace = replace(meter.pace, launches=(), launch_colds=())  # what the record of a step keeps
+        now = replace(plan, platform=here.at(pace))
         predicted_s = self._per_step(lambda n: gs.predict(now, steps=n).makespan_s)
         return {
             "step_s": measured_s,
-            "step_call_s": meter.call_s,
+            "step_call_s": pace.call_s,
             "step_predicted_s": predicted_s,
             "step_error": predicted_s / measured_s - 1,
             "step_with_loading_s": loading_s,

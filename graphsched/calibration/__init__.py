@@ -10,14 +10,13 @@ from graphsched.calibration.cost_cache import kept_costs
 from graphsched.calibration.kept import local_platform
 from graphsched.calibration.measuring import measure_platform
 from graphsched.calibration.nominal import NominalRow, nominal_rows
-from graphsched.calibration.pace import PaceMeter, at_pace, present_call_s
+from graphsched.calibration.pace import PaceMeter, present_call_s
 from graphsched.calibration.profiling import profile
 
 __all__ = [
     "Drift",
     "NominalRow",
     "PaceMeter",
-    "at_pace",
     "check_platform",
     "kept_costs",
     "local_platform",

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from graphsched.platform import Platform
+from graphsched.platform import Pace, Platform
 
 if TYPE_CHECKING:
-    from graphsched.calibration.cold_calls import ColdCalls, Colds
+    from graphsched.calibration.cold_calls import ColdCalls
     from graphsched.calibration.cold_launches import ColdLaunches
     from graphsched.calibration.cuda_calls import Yardstick
     from graphsched.calibration.lane_pace import LaneYardstick
     from graphsched.calibration.launch_pace import LaunchYardstick
     from graphsched.plan import Plan
-    from graphsched.platform.points import Points
 
 
 def present_call_s(platform: Platform) -> float:
@@ -37,7 +34,7 @@ class PaceMeter:
         >>> from graphsched.platform import Device
         >>> with contextlib.closing(PaceMeter(Platform("here", (Device("cpu", "cpu"),)))) as meter:
         ...     meter.take()
-        ...     meter.call_s
+        ...     meter.pace.call_s
         0.0
     """
 
@@ -82,41 +79,26 @@ class PaceMeter:
             self._products.append(self._lanes.sample_s())
 
     @property
-    def call_s(self) -> float:
-        """Median of the samples; 0 if there are none."""
-        return statistics.median(self._samples) if self._samples else 0.0
+    def pace(self) -> Pace:
+        """Medians of the samples."""
+        from graphsched.calibration.cold_calls import colds_of
 
-    @property
-    def product_s(self) -> float:
-        """Median of the samples of CPU lanes, see `lane_pace.middle_s`; 0 if there are none."""
+        launched = map(statistics.median, zip(*self._launched, strict=True))
+        return Pace(
+            call_s=statistics.median(self._samples) if self._samples else 0.0,
+            product_s=self._product_s(),
+            colds=colds_of(self._after_waits),
+            launches=tuple(zip(self._launches, launched, strict=True)) if self._launched else (),
+            launch_colds=tuple(colds_of(samples) for samples in zip(*self._launched_cold, strict=True)),
+        )
+
+    def _product_s(self) -> float:
+        """The middle of the samples of CPU lanes, see `lane_pace.middle_s`."""
         if self._lanes is None or not self._products:
             return 0.0
         from graphsched.calibration.lane_pace import middle_s
 
         return middle_s(self._products, self._lanes.row_s)
-
-    @property
-    def colds(self) -> Colds:
-        """Medians of the samples, as `Dispatch.colds`; empty if there are none."""
-        if not self._after_waits:
-            return ()
-        from graphsched.calibration.cold_calls import colds_of
-
-        return colds_of(self._after_waits)
-
-    @property
-    def launches(self) -> Points:
-        """Medians of the samples of a plan in graph mode, as `Dispatch.graph_launches`; empty if there are none."""
-        if not self._launched:
-            return ()
-        return tuple(zip(self._launches, map(statistics.median, zip(*self._launched, strict=True)), strict=True))
-
-    @property
-    def launch_colds(self) -> tuple[Points, ...]:
-        """Medians of the samples, as `Dispatch.graph_colds` and `Dispatch.graph_across_colds`; those that there are."""
-        from graphsched.calibration.cold_calls import colds_of
-
-        return tuple(colds_of(samples) for samples in zip(*self._launched_cold, strict=True))
 
     def close(self) -> None:
         """Give streams and memory back."""
@@ -150,27 +132,3 @@ def _gpus(platform: Platform) -> list[int]:
 def _used(plan: Plan) -> int:
     """On how many GPUs."""
     return len({lane.device for lane in plan.lanes if lane.device.startswith("cuda")})
-
-
-def at_pace(
-    platform: Platform,
-    call_s: float,
-    colds: Colds = (),
-    product_s: float = 0.0,
-    launches: Points = (),
-    launch_colds: Sequence[Points] = (),
-) -> Platform:
-    """`platform` with its costs of dispatch for a thread whose yardstick is `call_s`; 0 leaves it as it is.
-
-    Args:
-        platform: As it was measured.
-        call_s: The yardstick of the dispatching thread.
-        colds: What its calls take longer after waits now; empty where that was not measured.
-        product_s: The yardstick of CPU lanes; 0 where it was not taken.
-        launches: The yardsticks of launches of CUDA graphs; empty where they were not taken.
-        launch_colds: What launches take longer after waits now, on one GPU and over several; empty likewise.
-    """
-    if not (call_s or product_s):
-        return platform
-    now = platform.dispatch.at(call_s, colds, launches, launch_colds)
-    return replace(platform, dispatch=replace(now, product_s=product_s))

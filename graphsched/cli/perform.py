@@ -125,7 +125,7 @@ class Runner:
 
     def _executed(self, number: int, plan: Plan, here: Platform, expected_s: float) -> tuple[Timeline, Platform]:
         """What was measured of `plan`, and `here` at the speed that the host had meanwhile."""
-        from graphsched.calibration import PaceMeter, at_pace
+        from graphsched.calibration import PaceMeter
         from graphsched.executors import execute
 
         timeout_s = stuck_after_s(expected_s)
@@ -135,8 +135,7 @@ class Runner:
             measured = execute(
                 plan, repeats=self.repeats, timeout_s=timeout_s, at_most_s=REPEATS_TAKE_S, between=meter.take
             )
-        now = at_pace(here, meter.call_s, meter.colds, meter.product_s, meter.launches, meter.launch_colds)
-        return measured, now
+        return measured, here.at(meter.pace)
 
     def _drawn(self, outcome: Outcome, predicted: Timeline, measured: Timeline) -> Outcome:
         """`outcome` with its pictures; what was measured stays where they cannot be written."""

@@ -10,7 +10,7 @@ from graphsched.cli.request import Request
 from graphsched.costs import Costs
 from graphsched.errors import ScheduleError
 from graphsched.plan import Plan
-from graphsched.platform import Platform
+from graphsched.platform import Pace, Platform
 from graphsched.quantities import seconds_text
 
 
@@ -42,10 +42,10 @@ def measured_plan(case: Case, here: Platform, costs: Costs, time_limit_s: float 
     A scheduler that simulates is asked a second time, with the pairs of its first plan, where these were not known.
     Says how many pairs stay unknown.
     """
-    from graphsched.calibration import at_pace, present_call_s
+    from graphsched.calibration import present_call_s
     from graphsched.schedulers.registry import find_scheduler, one_lane, takes_mode
 
-    now = at_pace(here, present_call_s(here))
+    now = here.at(Pace(present_call_s(here)))
     plan = make_plan(case, now, costs, time_limit_s)
     if one_lane(case.scheduler):
         return plan

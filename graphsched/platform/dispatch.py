@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from graphsched.platform.checks import check_number, check_seconds
 from graphsched.platform.graph_costs import GraphCosts
-from graphsched.platform.pace import at_pace
-from graphsched.platform.points import Points, after_wait, between, checked_points
+from graphsched.platform.pace import Pace, at_pace
+from graphsched.platform.points import after_wait, between, checked_points
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,25 +172,23 @@ class Dispatch(GraphCosts):
         points = self.graph_across_colds if gpus > 1 else self.graph_colds
         return after_wait(points, waited_s) if points else self.cold_after_s(waited_s)
 
-    def at(
-        self, call_s: float, colds: Points = (), launches: Points = (), launch_colds: Sequence[Points] = ()
-    ) -> Dispatch:
-        """These figures for a thread whose tiny operation takes `call_s` now: a core's speed changes within minutes.
+    def at(self, now: Pace) -> Dispatch:
+        """These figures for a thread and CPU lanes at this pace: a core's speed changes within minutes.
 
-        All host time of calls is scaled by the ratio to the yardstick; as it is where either is unknown (0). So are
-        launches of CUDA graphs, by the ratio of `launches` to `graph_launches` where both were measured: they slow down
-        by more. A graph starts later by what its launch takes longer. What calls take longer after waits changes
-        otherwise: `colds` as measured now, where it was, and `launch_colds`, on one GPU and over several.
+        All host time of calls is scaled by the ratio of `Pace.call_s` to `call_s`; as it is where either is unknown
+        (0). So are launches of CUDA graphs, by the ratio of `Pace.launches` to `graph_launches` where both were
+        measured: they slow down by more. A graph starts later by what its launch takes longer. What calls and launches
+        take longer after waits changes otherwise, and is as measured now where it was.
 
         Example:
-            >>> Dispatch(call_s=6e-6, record_s=1e-6).at(9e-6).record_s
+            >>> Dispatch(call_s=6e-6, record_s=1e-6).at(Pace(9e-6)).record_s
             1.5e-06
-            >>> Dispatch(call_s=6e-6, graph_launch_s=4e-6, graph_starts=((1, 9e-6),)).at(9e-6).graph_start_s(1)
+            >>> Dispatch(call_s=6e-6, graph_launch_s=4e-6, graph_starts=((1, 9e-6),)).at(Pace(9e-6)).graph_start_s(1)
             1.1e-05
-            >>> Dispatch(call_s=6e-6, colds=((200, 1e-6),)).at(9e-6, ((200, 5e-6),)).colds
+            >>> Dispatch(call_s=6e-6, colds=((200, 1e-6),)).at(Pace(9e-6, colds=((200, 5e-6),))).colds
             ((200, 5e-06),)
         """
-        return at_pace(self, call_s, colds, launches, launch_colds)
+        return at_pace(self, now)
 
 
 TABLES = {

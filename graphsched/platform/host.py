@@ -18,6 +18,7 @@ from graphsched.platform.capacity import CapacityTable
 from graphsched.platform.checks import check_count, check_number
 from graphsched.platform.dispatch import Dispatch
 from graphsched.platform.fabric import Fabric
+from graphsched.platform.pace import Pace
 from graphsched.platform.parts import Device, Link, LinkMemory
 from graphsched.platform.references import check_references
 
@@ -75,6 +76,15 @@ class Platform:
         devices = ", ".join(f"{count} × {model}" for model, count in kinds.items())
         links = f"{len(self.links)} links" if self.fabric is None else str(self.fabric)
         return f"Platform {self.name}: {devices}; {links}; costs of {len(self.costs)} operations"
+
+    def at(self, now: Pace) -> Platform:
+        """This platform with a dispatching thread and CPU lanes at this pace, see `Dispatch.at`.
+
+        Example:
+            >>> Platform("here", (), dispatch=Dispatch(call_s=6e-6, record_s=1e-6)).at(Pace(9e-6)).dispatch.record_s
+            1.5e-06
+        """
+        return replace(self, dispatch=self.dispatch.at(now)) if now != Pace() else self
 
     def device(self, name: str) -> Device:
         """The device of this name.

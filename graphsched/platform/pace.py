@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from graphsched.platform.points import Points
@@ -35,27 +34,62 @@ LAUNCH_COLDS = "graph_colds", "graph_across_colds"
 """Fields of `Dispatch` that are what launches take longer after waits, on one GPU and over several."""
 
 
-def at_pace(
-    costs: Dispatch, call_s: float, colds: Points, launches: Points, launch_colds: Sequence[Points]
-) -> Dispatch:
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Yardsticks of how fast the dispatching thread and CPU lanes are at some time; 0 or empty where not taken.
+
+    Attributes:
+        call_s: A tiny operation (`Dispatch.call_s`).
+        product_s: A small product on a CPU lane (`Dispatch.product_s`).
+        colds: What a call takes longer after a wait (`Dispatch.colds`).
+        launches: Launches of CUDA graphs (`Dispatch.graph_launches`).
+        launch_colds: What a launch takes longer after a wait, on one GPU and over several (`LAUNCH_COLDS`).
+    """
+
+    call_s: float = 0.0
+    product_s: float = 0.0
+    colds: Points = ()
+    launches: Points = ()
+    launch_colds: tuple[Points, ...] = ()
+
+    @classmethod
+    def of(cls, costs: Dispatch, *, graphs: bool) -> Pace:
+        """That of costs of dispatch, of launches only for `graphs`.
+
+        Example:
+            >>> from graphsched.platform import Dispatch
+            >>> costs = Dispatch(call_s=6e-6, graph_launches=((1, 9e-6),))
+            >>> Pace.of(costs, graphs=False), Pace.of(costs, graphs=True).launches
+            (Pace(call_s=6e-06, product_s=0.0, colds=(), launches=(), launch_colds=()), ((1, 9e-06),))
+        """
+        calls = cls(costs.call_s, costs.product_s, costs.colds)
+        if not graphs:
+            return calls
+        launch_colds = tuple(points for name in LAUNCH_COLDS if (points := getattr(costs, name)))
+        return replace(calls, launches=costs.graph_launches, launch_colds=launch_colds)
+
+
+def at_pace(costs: Dispatch, now: Pace) -> Dispatch:
     """See `Dispatch.at`."""
-    if not (costs.call_s and call_s):
+    if now.product_s:
+        costs = replace(costs, product_s=now.product_s)
+    if not (costs.call_s and now.call_s):
         return costs
-    pace = call_s / costs.call_s
-    alone, across = (_launch_pace(costs.graph_launches, launches, gpus, pace) for gpus in (1, 2))
+    pace = now.call_s / costs.call_s
+    alone, across = (_launch_pace(costs.graph_launches, now.launches, gpus, pace) for gpus in (1, 2))
     scaled: dict[str, Any] = {name: getattr(costs, name) * pace for name in HOST_CALLS + GRAPH_CALLS}
     scaled |= {name: getattr(costs, name) * alone for name in LAUNCHES}
     scaled |= {name: getattr(costs, name) * across for name in LAUNCHES_ACROSS}
     longer = alone - 1.0
     starts = tuple((n, seconds + longer * min(seconds, _launch_s(costs, n))) for n, seconds in costs.graph_starts)
     changes = tuple((k, seconds * pace) for k, seconds in costs.changes)
-    colds = colds or tuple((k, seconds * pace) for k, seconds in costs.colds)
-    launches = launches or tuple((k, seconds * pace) for k, seconds in costs.graph_launches)
+    colds = now.colds or tuple((k, seconds * pace) for k, seconds in costs.colds)
+    launches = now.launches or tuple((k, seconds * pace) for k, seconds in costs.graph_launches)
     tables: dict[str, Any] = {"changes": changes, "graph_starts": starts, "colds": colds, "graph_launches": launches}
     for k, name in enumerate(LAUNCH_COLDS):
-        now = launch_colds[k] if k < len(launch_colds) else ()
-        tables[name] = now or tuple((us, seconds * pace) for us, seconds in getattr(costs, name))
-    return replace(costs, **scaled, **tables, call_s=call_s)
+        found = now.launch_colds[k] if k < len(now.launch_colds) else ()
+        tables[name] = found or tuple((us, seconds * pace) for us, seconds in getattr(costs, name))
+    return replace(costs, **scaled, **tables, call_s=now.call_s)
 
 
 def _launch_pace(before: Points, now: Points, gpus: int, pace: float) -> float:

@@ -14,9 +14,7 @@ from graphsched.costs import Costs
 from graphsched.errors import ExperimentError
 from graphsched.executors.saved import used_costs
 from graphsched.plan import stamped
-from graphsched.platform import Dispatch
-from graphsched.platform.pace import LAUNCH_COLDS
-from graphsched.platform.points import Points
+from graphsched.platform import Pace
 from graphsched.records.model import COLUMNS, CaseRecord, Setup
 from graphsched.timeline import Timeline
 
@@ -55,20 +53,11 @@ def record_case(
         plan_text=plan.text,
         timed_makespan_s=measured.timed_makespan_s,
         clock_uncertainty_s=measured.clock_uncertainty_s,
-        call_s=predicted.plan.platform.dispatch.call_s,
-        product_s=predicted.plan.platform.dispatch.product_s,
-        colds=predicted.plan.platform.dispatch.colds,
-        launches=predicted.plan.platform.dispatch.graph_launches if plan.mode == "graph" else (),
-        launch_colds=_launch_colds(predicted.plan.platform.dispatch) if plan.mode == "graph" else (),
+        pace=Pace.of(predicted.plan.platform.dispatch, graphs=plan.mode == "graph"),
         stamped=stamped(plan) if plan.mode == "graph" else None,
         notes=measured.notes,
         spans={name: getattr(measured, name) for name in COLUMNS},
     )
-
-
-def _launch_colds(costs: Dispatch) -> tuple[Points, ...]:
-    """Of graphs on one GPU, and of those over several where that is known."""
-    return tuple(points for name in LAUNCH_COLDS if (points := getattr(costs, name)))
 
 
 def record_baseline(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from graphsched.errors import FileFormatError
 from graphsched.plan import Plan
 from graphsched.plan.model import HEAD_LINES
-from graphsched.platform import Platform
+from graphsched.platform import Pace, Platform
 from graphsched.timeline import Timeline
 from graphsched.workload import Workload
 
@@ -71,12 +71,7 @@ class CaseRecord:
         workload: The workload without code (`Workload.to_dict`).
         plan_text: The plan (`Plan.text`).
         timed_makespan_s, clock_uncertainty_s, notes: Of the measured timeline.
-        call_s: The yardstick of the thread's speed just before the run (`Dispatch.call_s`); 0 if not taken.
-        product_s: The yardstick of CPU lanes just before the run (`Dispatch.product_s`); 0 if not taken.
-        colds: What a call took longer after a wait then (`Dispatch.colds`); empty if not taken.
-        launches: The yardsticks of launches then (`Dispatch.graph_launches`); empty if not taken.
-        launch_colds: What a launch took longer after a wait then, on one GPU and over several (`Dispatch.graph_colds`);
-            empty if not taken.
+        pace: How fast the dispatching thread and CPU lanes were meanwhile, as far as it was taken.
         stamped: Whether stamps timed the tasks of its graphs (`plan.stamped`); None: not told, as they would now.
         spans: Its columns.
     """
@@ -97,11 +92,7 @@ class CaseRecord:
     plan_text: str | None = None
     timed_makespan_s: float | None = None
     clock_uncertainty_s: float = 0.0
-    call_s: float = 0.0
-    product_s: float = 0.0
-    colds: tuple[tuple[int, float], ...] = ()
-    launches: tuple[tuple[int, float], ...] = ()
-    launch_colds: tuple[tuple[tuple[int, float], ...], ...] = ()
+    pace: Pace = field(default_factory=Pace)
     stamped: bool | None = None
     notes: tuple[str, ...] = ()
     spans: Columns | None = None
@@ -151,12 +142,7 @@ class CaseRecord:
             FileFormatError: The case is a baseline.
             PlanError: The text does not fit the workload or platform.
         """
-        work, platform = self.work, self.setup.platform
-        if self.call_s:
-            now = platform.dispatch.at(self.call_s, self.colds, self.launches, self.launch_colds)
-            platform = replace(platform, dispatch=now)
-        if self.product_s:
-            platform = replace(platform, dispatch=replace(platform.dispatch, product_s=self.product_s))
+        work, platform = self.work, self.setup.platform.at(self.pace)
         if self.stamped is False and platform.dispatch.graph_stamp_s:
             platform = replace(platform, dispatch=replace(platform.dispatch, graph_stamp_s=0.0))
         return Plan.from_text(_with_digests(self.plan_text or "", work, platform), work, platform, platform.costs)

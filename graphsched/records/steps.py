@@ -71,4 +71,4 @@ def _step_s(plan: Plan, steps: int) -> float:
 def _at_pace(case: CaseRecord) -> Plan:
     """The plan of a case on a thread as fast as it was while its steps were measured, as far as that is known."""
     call_s = case.metrics.get(PACE)
-    return replace(case, call_s=call_s, launches=()).plan if call_s else case.plan
+    return replace(case, pace=replace(case.pace, call_s=call_s, launches=())).plan if call_s else case.plan

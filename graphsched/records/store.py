@@ -21,7 +21,7 @@ import numpy as np
 from graphsched.costs import Costs
 from graphsched.errors import FileFormatError, GraphschedError
 from graphsched.files import read_json, write_bytes, write_text
-from graphsched.platform import Platform
+from graphsched.platform import Pace, Platform
 from graphsched.platform.dispatch import TABLES
 from graphsched.platform.points import checked_points
 from graphsched.records.entries import check_case, check_plan, check_run
@@ -129,17 +129,17 @@ def _measured(
     data: dict[str, Any] = {
         "timed_makespan_s": case.timed_makespan_s,
         "clock_uncertainty_s": case.clock_uncertainty_s,
-        "call_s": case.call_s,
-        "colds": list(case.colds),
+        "call_s": case.pace.call_s,
+        "colds": list(case.pace.colds),
         "stamped": case.stamped,
         "notes": list(case.notes),
     }
-    if case.launches:
-        data["launches"] = list(case.launches)
-    if case.launch_colds:
-        data["launch_colds"] = [list(points) for points in case.launch_colds]
-    if case.product_s:
-        data["product_s"] = case.product_s
+    if case.pace.launches:
+        data["launches"] = list(case.pace.launches)
+    if case.pace.launch_colds:
+        data["launch_colds"] = [list(points) for points in case.pace.launch_colds]
+    if case.pace.product_s:
+        data["product_s"] = case.pace.product_s
     if len(columns.get("start_s", ())) > INLINE_ACTIONS:
         name, content = packed(case, experiment)
         spans[name] = content
@@ -246,23 +246,23 @@ def _case_from_dict(
         plan_text=plan,
         timed_makespan_s=entry["timed_makespan_s"],
         clock_uncertainty_s=entry["clock_uncertainty_s"],
-        **_yardsticks(entry),
+        pace=_pace(entry),
         stamped=_yes_or_no(entry.get("stamped"), "stamped"),
         notes=tuple(entry["notes"]),
         spans=columns,
     )
 
 
-def _yardsticks(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """What told the thread's speed during the run, as far as it was taken."""
+def _pace(entry: Mapping[str, Any]) -> Pace:
+    """How fast the thread and CPU lanes were during the run, as far as it was taken."""
     launch_colds = entry.get("launch_colds", ())
-    return {
-        "call_s": entry.get("call_s", 0.0),
-        "product_s": entry.get("product_s", 0.0),
-        "colds": checked_points(entry.get("colds", ()), "colds", TABLES["colds"]),
-        "launches": checked_points(entry.get("launches", ()), "launches", TABLES["graph_launches"]),
-        "launch_colds": tuple(checked_points(each, "launch_colds", TABLES["graph_colds"]) for each in launch_colds),
-    }
+    return Pace(
+        call_s=entry.get("call_s", 0.0),
+        product_s=entry.get("product_s", 0.0),
+        colds=checked_points(entry.get("colds", ()), "colds", TABLES["colds"]),
+        launches=checked_points(entry.get("launches", ()), "launches", TABLES["graph_launches"]),
+        launch_colds=tuple(checked_points(each, "launch_colds", TABLES["graph_colds"]) for each in launch_colds),
+    )
 
 
 def _yes_or_no(value: Any, name: str) -> bool | None:

@@ -8,7 +8,6 @@ import pytest
 
 from graphsched.calibration import (
     PaceMeter,
-    at_pace,
     cold_calls,
     cold_launches,
     cuda_calls,
@@ -16,7 +15,7 @@ from graphsched.calibration import (
     launch_pace,
     present_call_s,
 )
-from graphsched.platform import Device, Dispatch, Platform
+from graphsched.platform import Device, Dispatch, Pace, Platform
 from tests.builders import planned, platform, workload
 
 MEASURED = Dispatch(call_s=5e-6, record_s=2e-6, sync_s=1e-5, launch_s=3e-6, wake_s=1e-5)
@@ -26,11 +25,11 @@ HERE = Platform("here", (Device("cpu", "cpu"), Device("cuda:1", "cuda")), dispat
 def test_a_slower_thread_has_dearer_calls_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     monkeypatch.setattr(cuda_calls, "tiny_call_s", lambda gpu: asked.append(gpu) or 1e-5)
-    now = at_pace(HERE, present_call_s(HERE)).dispatch
+    now = HERE.at(Pace(present_call_s(HERE))).dispatch
     assert asked == [1]
     assert (now.call_s, now.record_s, now.run_s) == (1e-5, 4e-6, 2 * MEASURED.run_s)
     assert (now.sync_s, now.launch_s, now.wake_s, now.queue_depth) == (1e-5, 3e-6, 1e-5, 1024)
-    assert now.at(5e-6).record_s == pytest.approx(2e-6)
+    assert now.at(Pace(5e-6)).record_s == pytest.approx(2e-6)
 
 
 def test_without_a_yardstick_or_a_gpu_nothing_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,14 +37,14 @@ def test_without_a_yardstick_or_a_gpu_nothing_is_measured(monkeypatch: pytest.Mo
     unknown = replace(HERE, dispatch=replace(MEASURED, call_s=0.0))
     bare = replace(HERE, devices=HERE.devices[:1])
     assert (present_call_s(unknown), present_call_s(bare)) == (0, 0)
-    assert at_pace(HERE, 0.0) is HERE
-    assert at_pace(unknown, 1e-5) == unknown
+    assert HERE.at(Pace()) == HERE
+    assert unknown.at(Pace(1e-5)) == unknown
 
 
 def test_calls_after_waits_are_those_measured_now() -> None:
-    now = at_pace(HERE, 1e-5, ((20, 1e-6), (200, 9e-6))).dispatch
+    now = HERE.at(Pace(1e-5, colds=((20, 1e-6), (200, 9e-6)))).dispatch
     assert (now.colds, now.record_s) == (((20, 1e-6), (200, 9e-6)), 4e-6)
-    assert at_pace(HERE, 1e-5).dispatch.colds == ()
+    assert HERE.at(Pace(1e-5)).dispatch.colds == ()
 
 
 def test_a_meter_takes_the_yardstick_and_calls_after_waits_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,8 +77,8 @@ def test_a_meter_takes_the_yardstick_and_calls_after_waits_again_and_again(monke
     for _ in range(3):
         meter.take()
     meter.close()
-    assert (meter.call_s, closed) == (2.0, [1])
-    assert (meter.colds, asked) == (((20, 2.0), (200, 7.0), (1000, 8.0)), [1])
+    assert (meter.pace.call_s, closed) == (2.0, [1])
+    assert (meter.pace.colds, asked) == (((20, 2.0), (200, 7.0), (1000, 8.0)), [1])
 
 
 def test_without_a_gpu_or_a_yardstick_there_is_no_pace() -> None:
@@ -90,7 +89,7 @@ def test_without_a_gpu_or_a_yardstick_there_is_no_pace() -> None:
         meter = PaceMeter(bare)
         meter.take()
         meter.close()
-        assert (meter.call_s, meter.colds) == (0.0, ())
+        assert meter.pace == Pace()
 
 
 def test_lanes_have_a_yardstick_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,9 +102,9 @@ def test_lanes_have_a_yardstick_of_their_own(monkeypatch: pytest.MonkeyPatch) ->
     for _ in range(3):
         meter.take()
     meter.close()
-    assert (meter.product_s, meter.call_s) == (5e-4, 0.0)
-    assert at_pace(here, 0.0, (), meter.product_s).dispatch == replace(MEASURED, product_s=5e-4)
-    assert at_pace(here, 1e-5, (), 5e-4).dispatch == replace(MEASURED.at(1e-5), product_s=5e-4)
+    assert meter.pace == Pace(product_s=5e-4)
+    assert here.at(meter.pace).dispatch == replace(MEASURED, product_s=5e-4)
+    assert here.at(Pace(1e-5, 5e-4)).dispatch == replace(MEASURED.at(Pace(1e-5)), product_s=5e-4)
 
 
 def test_launches_of_graphs_go_with_yardsticks_of_their_own() -> None:
@@ -115,17 +114,17 @@ def test_launches_of_graphs_go_with_yardsticks_of_their_own() -> None:
         graph_starts=((1, 1e-5),), graph_across_edge_s=2e-6, graph_step_s=1e-6, record_s=2e-6,
     )  # fmt: skip
     here = replace(HERE, dispatch=costs)
-    now = at_pace(here, 7.5e-6, (), 0.0, ((1, 3e-5), (2, 8e-5))).dispatch
+    now = here.at(Pace(7.5e-6, launches=((1, 3e-5), (2, 8e-5)))).dispatch
     assert (now.graph_launch_s, now.graph_launch_node_s) == (pytest.approx(1.8e-5), pytest.approx(3e-8))
     assert now.graph_start_s(1) == pytest.approx(1e-5 + 2 * 6.01e-6)
     assert (now.graph_across_edge_s, now.graph_step_s) == (pytest.approx(4e-6), pytest.approx(1.5e-6))
     assert (now.record_s, now.graph_launches) == (pytest.approx(3e-6), ((1, 3e-5), (2, 8e-5)))
-    alone = at_pace(here, 7.5e-6, (), 0.0, ((1, 3e-5),)).dispatch
+    alone = here.at(Pace(7.5e-6, launches=((1, 3e-5),))).dispatch
     assert (alone.graph_launch_s, alone.graph_across_edge_s) == (pytest.approx(1.8e-5), pytest.approx(3e-6))
-    plain = at_pace(here, 7.5e-6).dispatch
+    plain = here.at(Pace(7.5e-6)).dispatch
     assert (plain.graph_launch_s, plain.graph_across_edge_s) == (pytest.approx(9e-6), pytest.approx(3e-6))
     assert plain.graph_launches == ((1, pytest.approx(1.5e-5)), (2, pytest.approx(6e-5)))
-    assert plain.at(5e-6).graph_launch_s == pytest.approx(6e-6)
+    assert plain.at(Pace(5e-6)).graph_launch_s == pytest.approx(6e-6)
 
 
 @pytest.mark.parametrize(("mode", "gpus", "taken"), [("graph", 1, (1,)), ("graph", 3, (1, 2)), ("eager", 3, ())])
@@ -165,6 +164,6 @@ def test_a_meter_takes_launches_of_a_plan_in_graph_mode(
     for _ in range(3):
         meter.take()
     meter.close()
-    assert meter.launches == tuple((n, 2.0 * n) for n in taken)
+    assert meter.pace.launches == tuple((n, 2.0 * n) for n in taken)
     assert made == closed == 2 * [list(range(n)) for n in taken]
-    assert meter.launch_colds == tuple(((20, 1.0), (200, 2.0), (1000, 3.0)) for _ in taken)
+    assert meter.pace.launch_colds == tuple(((20, 1.0), (200, 2.0), (1000, 3.0)) for _ in taken)

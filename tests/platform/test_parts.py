@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphsched.errors import PlatformError
-from graphsched.platform import Device, Dispatch, Link, Platform, check_number
+from graphsched.platform import Device, Dispatch, Link, Pace, Platform, check_number
 from graphsched.platform.dispatch import TABLES
 
 SIZES, SECONDS = (1000, 2000, 10_000), (2.0, 3.0, 19.0)
@@ -200,7 +200,7 @@ def test_nodes_of_lanes_follow_each_other_as_measured() -> None:
 
 def test_changes_go_with_the_pace_and_through_a_file() -> None:
     dispatch = Dispatch(call_s=5e-6, changes=((1, 1e-6), (5, 3e-6)))
-    assert dispatch.at(1e-5).changes == ((1, 2e-6), (5, 6e-6))
+    assert dispatch.at(Pace(1e-5)).changes == ((1, 2e-6), (5, 6e-6))
     assert [dispatch.change_after_s(k) for k in (0, 1, 3, 5, 9)] == pytest.approx([0, 1e-6, 2e-6, 3e-6, 3e-6])
     here = Platform("here", (Device("cpu", "cpu"),), dispatch=dispatch)
     assert Platform.from_dict(json.loads(json.dumps(here.to_dict()))).dispatch == dispatch
@@ -208,8 +208,8 @@ def test_changes_go_with_the_pace_and_through_a_file() -> None:
 
 def test_launches_after_waits_go_with_the_pace_unless_they_were_measured_and_through_a_file() -> None:
     dispatch = Dispatch(call_s=5e-6, colds=((20, 9e-6),), graph_colds=((20, 1e-6),), graph_across_colds=((20, 3e-6),))
-    assert dispatch.at(1e-5).graph_colds == ((20, 2e-6),)
-    now = dispatch.at(1e-5, (), (), [((50, 9e-6),)])
+    assert dispatch.at(Pace(1e-5)).graph_colds == ((20, 2e-6),)
+    now = dispatch.at(Pace(1e-5, launch_colds=(((50, 9e-6),),)))
     assert (now.graph_colds, now.graph_across_colds) == (((50, 9e-6),), ((20, 6e-6),))
     assert [dispatch.launch_cold_s(2e-5, gpus) for gpus in (1, 2, 4)] == [1e-6, 3e-6, 3e-6]
     assert Dispatch(colds=dispatch.colds).launch_cold_s(2e-5, 2) == 9e-6
@@ -219,9 +219,9 @@ def test_launches_after_waits_go_with_the_pace_unless_they_were_measured_and_thr
 
 def test_calls_after_waits_go_with_the_pace_unless_they_were_measured_and_through_a_file() -> None:
     dispatch = Dispatch(call_s=5e-6, cold_s=1e-6, colds=((20, 1e-6), (200, 3e-6)))
-    assert dispatch.at(1e-5).colds == ((20, 2e-6), (200, 6e-6))
-    assert dispatch.at(1e-5, ((50, 9e-6),)).colds == ((50, 9e-6),)
-    assert dispatch.at(0.0, ((50, 9e-6),)) == dispatch
+    assert dispatch.at(Pace(1e-5)).colds == ((20, 2e-6), (200, 6e-6))
+    assert dispatch.at(Pace(1e-5, colds=((50, 9e-6),))).colds == ((50, 9e-6),)
+    assert dispatch.at(Pace(0.0, colds=((50, 9e-6),))) == dispatch
     here = Platform("here", (Device("cpu", "cpu"),), dispatch=dispatch)
     assert Platform.from_dict(json.loads(json.dumps(here.to_dict()))).dispatch == dispatch
 
@@ -234,7 +234,9 @@ def test_launches_of_graphs_change_with_the_pace_and_the_gpus_own_time_does_not(
     across = [f"graph_across_{what}s" for what in ("", "start_", "root_", "edge_", "copy_", "more_")]
     known = {name: 1e-6 * k for k, name in enumerate(["graph_launch_s", "graph_launch_node_s", *across], 1)}
     starts = ((1, 8e-6), (100, 9e-6))
-    now = Dispatch(call_s=5e-6, graph_starts=starts, graph_node_s=1e-6, graph_other_device_s=3e-6, **known).at(1e-5)
+    now = Dispatch(call_s=5e-6, graph_starts=starts, graph_node_s=1e-6, graph_other_device_s=3e-6, **known).at(
+        Pace(1e-5)
+    )
     assert {name: getattr(now, name) for name in known} == {name: 2 * seconds for name, seconds in known.items()}
     assert now.graph_starts == ((1, pytest.approx(1.1e-5)), (100, pytest.approx(1.8e-5)))
     assert (now.graph_node_s, now.graph_other_device_s) == (1e-6, 3e-6)
@@ -244,7 +246,7 @@ def test_calls_of_the_thread_change_with_the_pace_and_what_others_do_not() -> No
     """Handing over to a lane, issuing and recording are the thread's; waking and latencies are not."""
     calls = {"run_s": 1.0, "copy_s": 2.0, "record_s": 3.0, "wait_s": 4.0, "handoff_s": 5.0, "put_s": 6.0, "free_s": 7.0}
     rest = {"wake_s": 1.0, "told_s": 2.0, "same_device_s": 3.0, "launch_s": 4.0, "job_s": 5.0}
-    now = Dispatch(call_s=1.0, **calls, **rest).at(2.0)
+    now = Dispatch(call_s=1.0, **calls, **rest).at(Pace(2.0))
     assert {name: getattr(now, name) for name in calls} == {name: 2 * seconds for name, seconds in calls.items()}
     assert {name: getattr(now, name) for name in rest} == rest
 

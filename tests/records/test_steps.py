@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from graphsched.platform import Pace
 from graphsched.records import accuracy, save_run
 from graphsched.records.checked import check_case
 from graphsched.records.steps import can_be_predicted, step_errors
@@ -33,9 +34,8 @@ def test_the_pace_of_the_thread_is_that_of_the_steps() -> None:
     """A thread that takes half a second for each task of one second keeps up, one half as fast does not quite."""
     found = []
     for call_s in (1e-6, 4e-6):
-        case = replace(
-            case_of(chain(3), measured_s=3.0, setup=SLOW), metrics={"step_s": 3.0, "step_call_s": call_s}, call_s=2e-6
-        )
+        metrics = {"step_s": 3.0, "step_call_s": call_s}
+        case = replace(case_of(chain(3), measured_s=3.0, setup=SLOW), metrics=metrics, pace=Pace(2e-6))
         found.append(step_errors([check_case("exp", case)])["cases"][0]["predicted_s"])
     assert found[0] < found[1]
 

@@ -14,7 +14,7 @@ import torch
 
 from graphsched.errors import ExperimentError, FileFormatError, OutputError
 from graphsched.plan import Plan
-from graphsched.platform import Dispatch
+from graphsched.platform import Dispatch, Pace
 from graphsched.records import find_runs, load_run, record_baseline, record_case, run_file, save_run, store
 from graphsched.records.model import COLUMNS
 from tests.records.examples import PLATFORM, SETUP, case_of, chain, plan_of, run_of, timeline, two, with_cost
@@ -62,24 +62,24 @@ def test_calls_after_waits_are_predicted_as_they_were_during_the_run(tmp_path):
     """t0 → t1 → t2: the plan of the record has the figures of the run, also where its platform has others."""
     calls = Dispatch(call_s=1e-5, colds=((20, 1e-6), (200, 2e-6)))
     setup = replace(SETUP, platform=replace(PLATFORM, dispatch=calls))
-    case = replace(case_of(chain(), setup=setup), call_s=2e-5, colds=((20, 4e-6), (200, 9e-6)))
+    case = replace(case_of(chain(), setup=setup), pace=Pace(2e-5, colds=((20, 4e-6), (200, 9e-6))))
     (back,) = load_run(save_run(run_of(case), tmp_path)).cases
-    assert back.colds == ((20, 4e-6), (200, 9e-6))
-    assert back.plan.platform.dispatch == calls.at(2e-5, back.colds)
-    assert case_of(chain(), setup=setup).colds == calls.colds  # of the platform that the case was predicted on
+    assert back.pace.colds == ((20, 4e-6), (200, 9e-6))
+    assert back.plan.platform.dispatch == calls.at(back.pace)
+    assert case_of(chain(), setup=setup).pace.colds == calls.colds  # of the platform that the case was predicted on
 
 
 def test_launches_of_graphs_are_predicted_as_they_were_during_the_run(tmp_path):
     """t0 → t1 → t2: the record of a plan in graph mode has the yardsticks of launches; that of another, none."""
     costs = Dispatch(call_s=1e-5, graph_launches=((1, 1e-5), (2, 4e-5)), graph_launch_s=5e-6)
     setup = replace(SETUP, platform=replace(PLATFORM, dispatch=costs))
-    case = replace(case_of(chain(), setup=setup, mode="graph"), call_s=1e-5, launches=((1, 3e-5), (2, 8e-5)))
+    case = replace(case_of(chain(), setup=setup, mode="graph"), pace=Pace(1e-5, launches=((1, 3e-5), (2, 8e-5))))
     (back,) = load_run(save_run(run_of(case), tmp_path)).cases
-    assert back.launches == ((1, 3e-5), (2, 8e-5))
-    assert back.plan.platform.dispatch == costs.at(1e-5, (), back.launches)
+    assert back.pace.launches == ((1, 3e-5), (2, 8e-5))
+    assert back.plan.platform.dispatch == costs.at(back.pace)
     assert back.plan.platform.dispatch.graph_launch_s == pytest.approx(1.5e-5)
-    assert case_of(chain(), setup=setup, mode="graph").launches == costs.graph_launches
-    assert case_of(chain(), setup=setup).launches == ()
+    assert case_of(chain(), setup=setup, mode="graph").pace.launches == costs.graph_launches
+    assert case_of(chain(), setup=setup).pace.launches == ()
 
 
 def test_launches_behind_waits_are_predicted_as_they_were_during_the_run(tmp_path):
@@ -88,35 +88,35 @@ def test_launches_behind_waits_are_predicted_as_they_were_during_the_run(tmp_pat
     costs = Dispatch(call_s=1e-5, graph_colds=alone, graph_across_colds=across)
     setup = replace(SETUP, platform=replace(PLATFORM, dispatch=costs))
     case = case_of(chain(), setup=setup, mode="graph")
-    assert case.launch_colds == (alone, across)
-    case = replace(case, call_s=1e-5, launch_colds=(((20, 7e-6),), ((20, 8e-6),)))
+    assert case.pace.launch_colds == (alone, across)
+    case = replace(case, pace=Pace(1e-5, launch_colds=(((20, 7e-6),), ((20, 8e-6),))))
     (back,) = load_run(save_run(run_of(case), tmp_path)).cases
-    assert back.launch_colds == case.launch_colds
+    assert back.pace == case.pace
     now = back.plan.platform.dispatch
-    assert (now.graph_colds, now.graph_across_colds) == back.launch_colds
-    assert case_of(chain(), setup=setup).launch_colds == ()
+    assert (now.graph_colds, now.graph_across_colds) == back.pace.launch_colds
+    assert case_of(chain(), setup=setup).pace.launch_colds == ()
 
 
 def test_a_run_recorded_before_calls_after_waits_were_measured_is_predicted_as_before(tmp_path):
     setup = replace(SETUP, platform=replace(PLATFORM, dispatch=Dispatch(call_s=1e-5, cold_s=1e-6)))
-    path = save_run(run_of(replace(case_of(chain(), setup=setup), call_s=2e-5)), tmp_path)
+    path = save_run(run_of(replace(case_of(chain(), setup=setup), pace=Pace(2e-5))), tmp_path)
     data = json.loads(path.read_text())
     assert data["cases"][0].pop("colds") == []
     path.write_text(json.dumps(data))
     (back,) = load_run(path).cases
-    assert (back.colds, back.plan.platform.dispatch.cold_s) == ((), 2e-6)
+    assert (back.pace.colds, back.plan.platform.dispatch.cold_s) == ((), 2e-6)
 
 
 def test_cpu_lanes_are_predicted_at_the_speed_that_they_had_during_the_run(tmp_path):
     """t0 → t1 → t2: of a run without their yardstick the file does not name it."""
-    case = replace(case_of(chain()), product_s=3e-4)
+    case = replace(case_of(chain()), pace=Pace(product_s=3e-4))
     path = save_run(run_of(case), tmp_path)
     (back,) = load_run(path).cases
-    assert (back.product_s, back.plan.platform.dispatch) == (3e-4, Dispatch(product_s=3e-4))
+    assert (back.pace.product_s, back.plan.platform.dispatch) == (3e-4, Dispatch(product_s=3e-4))
     here = replace(PLATFORM, dispatch=Dispatch(product_s=5e-4))
-    assert case_of(chain(), setup=replace(SETUP, platform=here)).product_s == 5e-4
-    (bare,) = load_run(save_run(run_of(replace(case, product_s=0.0)), tmp_path)).cases
-    assert (bare.product_s, bare.plan.platform.dispatch) == (0.0, PLATFORM.dispatch)
+    assert case_of(chain(), setup=replace(SETUP, platform=here)).pace.product_s == 5e-4
+    (bare,) = load_run(save_run(run_of(replace(case, pace=Pace())), tmp_path)).cases
+    assert (bare.pace.product_s, bare.plan.platform.dispatch) == (0.0, PLATFORM.dispatch)
     assert "product_s" not in json.loads(path.read_text())["cases"][0]
 
 
