@@ -47,7 +47,7 @@ class Round(NamedTuple):
     only: tuple[int, ...] = ()
 
 
-class Kinds(NamedTuple):
+class Fills(NamedTuple):
     """Fills of the cache by what they leave there: lines that must go to memory first, and such that need not."""
 
     written: Call
@@ -68,6 +68,7 @@ def cache_states(step: Step, device: int, alone_s: float, returned_bytes: int, s
         sets: Of inputs that a row goes round.
     """
     each = that_count([tensor.nbytes for tensor in step.tensors])
+    each = each if rounds_wanted(alone_s, returned_bytes, ROUNDS, CALLS + len(each)) else []
     rounds = rounds_wanted(alone_s, returned_bytes, ROUNDS, CALLS + len(each))
     if not rounds or not cache_bytes(device):
         return None
@@ -99,7 +100,7 @@ def that_count(nbytes: Sequence[int]) -> list[int]:
 def sequence_and_places(
     calls: Sequence[Call],
     writes: Sequence[Sequence[Sequence[Call]]],
-    fills: Kinds,
+    fills: Fills,
     rounds: int,
     each: Sequence[int] = (),
 ) -> tuple[list[Call], list[Round]]:
@@ -152,7 +153,7 @@ def states_of(
         (0.75, 0.0, 0.25)
     """
     beyond_s = [[seconds[place] - seconds[one.row] for place in (one.written, one.lost, *one.only)] for one in places]
-    by_fill = [zip(*beyond_s[k :: len(Kinds._fields)], strict=True) for k in range(len(Kinds._fields))]
+    by_fill = [zip(*beyond_s[k :: len(Fills._fields)], strict=True) for k in range(len(Fills._fields))]
     medians = [[median(column) for column in columns] for columns in by_fill]
     written_s, lost_s, *only_s = (fmean(column) for column in zip(*filter(None, medians), strict=True))
     told = lost_s - written_s >= TOLD_S
@@ -177,12 +178,12 @@ def shares_of(gains_s: Sequence[float], each: Sequence[int], inputs: int) -> tup
     return tuple(gained.get(k, 0.0) / whole_s for k in range(inputs)) if whole_s else ()
 
 
-def filling(device: int) -> Kinds:
+def filling(device: int) -> Fills:
     """Calls that fill the L2 cache of a GPU with what no other call reads or writes."""
     import torch
 
     held = torch.zeros(int(SPILL * cache_bytes(device)), dtype=torch.uint8, device=f"cuda:{device}")
-    return Kinds(written=held.zero_, read=held.view(torch.int64).sum)
+    return Fills(written=held.zero_, read=held.view(torch.int64).sum)
 
 
 def writing(tensors: Sequence[Any]) -> list[Call]:

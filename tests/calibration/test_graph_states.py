@@ -11,7 +11,7 @@ import torch
 
 from graphsched.calibration import graph_states as module
 from graphsched.calibration.graph_rows import STAMPS, sequence_of, stamped_spans_s
-from graphsched.calibration.graph_states import Kinds, Round, cache_states, sequence_and_places, writing
+from graphsched.calibration.graph_states import Fills, Round, cache_states, sequence_and_places, writing
 from graphsched.costs import CacheStates
 from tests.executors.fake_cuda import STAMP_NS, FakeCuda
 
@@ -28,7 +28,7 @@ def names(sequence: list[Any]) -> list[str]:
     return [call() for call in sequence]
 
 
-FILLS = Kinds(named("fill"), named("read"))
+FILLS = Fills(named("fill"), named("read"))
 
 
 def test_a_round_of_one_set() -> None:
@@ -141,6 +141,14 @@ def test_inputs_have_their_share_in_what_is_lost(monkeypatch: pytest.MonkeyPatch
     found = cache_states(step_of(torch.ones(30), torch.ones(1), torch.ones(50)), 0, 1e-5, 4, 1)
     assert found is not None
     assert found.shares == pytest.approx((0.2, 0.0, 0.8))
+
+
+def test_one_that_returns_much_has_states_and_no_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four calls of 70 MB in a round leave room for three rounds in 1 GB, six for two."""
+    Played(monkeypatch)
+    found = cache_states(step_of(torch.ones(30), torch.ones(50)), 0, 1e-5, 70 * 10**6, 1)
+    assert found is not None
+    assert (found.written_s, found.shares) == (pytest.approx(1.5e-6), ())
 
 
 def test_an_operation_that_loses_next_to_nothing_has_no_shares() -> None:
