@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from math import sqrt
 
 from graphsched.platform.checks import check_number, check_seconds
 from graphsched.platform.graph_costs import GraphCosts
@@ -61,8 +62,8 @@ class Dispatch(GraphCosts):
         first_in_s, first_out_s, first_peer_s: The same of a run that begins with a copy to a GPU, to the host, between
             GPUs; 0: unknown, as one that begins with a task.
         cold_s: What the call after a wait of more than 20 µs takes longer, however long it was, where `colds` is empty.
-        colds: What the call after a wait of the thread takes longer than in a row, by the length of the wait: (µs,
-            seconds), ascending; empty: unknown.
+        colds: What a tiny call after a wait of the thread takes longer than in a row, by the length of the wait: (µs,
+            seconds), ascending; empty: unknown. `cold_call_s` says it of others.
         query_s: Asking once whether a lane is done, when it is.
         asked_s: The thread's return from waiting for what is over already; 0: unknown, as `sync_s`.
         step_s, step_gpu_s: What a step takes the thread beyond the calls of its plan where steps follow one another;
@@ -159,6 +160,22 @@ class Dispatch(GraphCosts):
             return self.cold_s if waited_s > LONG_WAIT_S else 0.0
         return after_wait(self.colds, waited_s)
 
+    def cold_call_s(self, waited_s: float, call_s: float) -> float:
+        """What a call that takes `call_s` in a row takes longer after the thread has waited for `waited_s`.
+
+        `colds` tell of tiny calls, which take `MIXED_CALLS` times `call_s` each. A longer call has more code and data
+        to lose, though not in proportion: it loses more as the square root of its time.
+
+        Example:
+            >>> costs = Dispatch(call_s=1e-5, colds=((200, 4e-6),))
+            >>> [round(costs.cold_call_s(2e-4, call_s) * 1e6, 3) for call_s in (0.0, 1.3e-5, 5.2e-5)]
+            [0.0, 4.0, 8.0]
+            >>> Dispatch(colds=((200, 4e-6),)).cold_call_s(2e-4, 5.2e-5)  # what a tiny call takes is unknown
+            4e-06
+        """
+        cold_s = self.cold_after_s(waited_s)
+        return cold_s * sqrt(call_s / (MIXED_CALLS * self.call_s)) if self.colds and self.call_s else cold_s
+
     def launch_cold_s(self, waited_s: float, gpus: int) -> float:
         """How much later a CUDA graph on so many GPUs starts where the thread has waited before it launches it.
 
@@ -206,6 +223,11 @@ TABLES = {
 
 LONG_WAIT_S = 2e-5
 """Length of wait from which on `Dispatch.cold_s` counts."""
+
+MIXED_CALLS = 1.3
+"""How many times as long as `Dispatch.call_s` a call takes in a row of tiny calls of several kinds, on a quiet thread.
+
+On the host of an H200 1.28 to 1.30; while others use its core up to 1.6 (docs/readings.md)."""
 
 COMPANY_WAIT_S = 2e-4
 """Length of the wait that `TaskCost.cold_s` was measured after."""

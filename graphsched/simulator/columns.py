@@ -51,6 +51,7 @@ class Columns:
             changes cost nothing.
         own_s: Host time before the action's waits.
         call_s: Host time of the calls that launch it (for CPU lanes: of handing it over).
+        row_s: The same in a row of calls like it, by which it goes how cold they are behind a wait.
         waits, joins: What it waits for, at a cost to the thread; what it waits for at none.
         previous: The action before it on its lane, or -1.
         company: What its call takes longer beside others, where that was measured.
@@ -106,6 +107,7 @@ class Columns:
     work_s: list[float]
     flags: list[int]
     resource: list[int]
+    row_s: list[float] = field(default_factory=list)
     previous: list[int] = field(default_factory=list)
     company: dict[int, CallCompany] = field(default_factory=dict)
     before_s: list[float] = field(default_factory=list)

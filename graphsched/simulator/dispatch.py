@@ -153,7 +153,7 @@ class Thread:
         time = begun + self._own_s[i]
         time += self.cold_s
         if self.waited_s:
-            time += self._columns.dispatch.cold_after_s(self.waited_s)
+            time += self._columns.dispatch.cold_call_s(self.waited_s, self._columns.row_s[i])
         if lane != self.stream:
             time += self._switch_s[lane][self.stream]
         if flags & NEEDS_CPU:

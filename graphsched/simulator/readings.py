@@ -155,7 +155,7 @@ class Readings:
     def _read_launch(self, i: int, gap_s: float, stream: int) -> None:
         c, timed_s = self._columns, self._dispatch.timed_record_s
         switch_s = c.lanes.switch_s[c.lane[i]][stream] if c.lane[i] != stream else 0.0
-        cold_s, self._waited_s = self._dispatch.cold_after_s(self._waited_s), 0.0
+        cold_s, self._waited_s = self._dispatch.cold_call_s(self._waited_s, c.row_s[i]), 0.0
         free_s = self._begun_s[i] + c.own_s[i] + cold_s + switch_s
         there_s = self._results_s(i, free_s)
         called_s = there_s + c.before_s[i] + timed_s

@@ -6,7 +6,8 @@ stream is as much later as a whole; one that begins otherwise is simulated again
 so with timing events, too; in streams the first calls of a run with events have a figure of their own
 (`Dispatch.start_s`).
 
-Not modelled: ranks of several processes; what a look at the yardstick between two runs leaves of the caches.
+Not modelled: ranks of several processes; what a look at the yardstick between two runs leaves of the caches; that a
+long first call may be colder than a tiny one (`Dispatch.cold_call_s`): with it recorded runs come out too long.
 """
 
 from __future__ import annotations

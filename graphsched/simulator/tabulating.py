@@ -71,6 +71,7 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
         launch_graphs(columns, segments)
     if plan.mode == "distributed":
         columns.orders = orders_of(plan)
+    columns.row_s = list(columns.call_s)
     return columns, tuple(durations.estimated)
 
 

@@ -260,6 +260,17 @@ def test_a_call_is_colder_the_longer_the_wait_before_it() -> None:
     assert Dispatch().cold_after_s(1.0) == 0.0
 
 
+def test_a_longer_call_loses_more_behind_a_wait_but_not_in_proportion() -> None:
+    """One of four times a tiny call's 13 µs loses twice as much, at any pace of the thread."""
+    costs = Dispatch(call_s=1e-5, colds=((20, 2e-6), (200, 5e-6)))
+    assert costs.cold_call_s(2e-4, 1.3e-5) == pytest.approx(costs.cold_after_s(2e-4))
+    assert costs.cold_call_s(2e-4, 5.2e-5) == pytest.approx(2 * 5e-6)
+    slow = costs.at(Pace(2e-5))
+    assert slow.cold_call_s(2e-4, 2 * 5.2e-5) == pytest.approx(2 * costs.cold_call_s(2e-4, 5.2e-5))
+    assert costs.cold_call_s(0.0, 5.2e-5) == costs.cold_call_s(2e-4, 0.0) == Dispatch().cold_call_s(1.0, 1.0) == 0.0
+    assert Dispatch(call_s=1e-5, cold_s=7.0).cold_call_s(1.0, 5.2e-5) == 7.0
+
+
 def test_a_queue_holds_something() -> None:
     with pytest.raises(PlatformError, match="queue_depth"):
         Dispatch(queue_depth=0)

@@ -640,6 +640,30 @@ def test_the_longer_the_thread_has_waited_the_colder_is_its_next_call(work_us: f
     assert off.makespan_s == pytest.approx(work_us * 1e-6)
 
 
+@pytest.mark.parametrize("waits", [("a",), ("a", "b")])
+def test_a_long_call_is_colder_behind_a_wait_than_a_tiny_one(waits: tuple[str, ...]):
+    """neg a, a wait, neg b (also a wait), neg c: a tiny call takes 1 and loses 3; one of 5.2 takes 4 times 1.3.
+
+    What follows another call without a wait loses nothing.
+    """
+    work = Workload()
+    x = work.input("x", TensorSpec((2, 2)), device="cuda:0")
+    for name in "abc":
+        work.task(torch.neg, x, name=name, device="cuda:0")
+        if name in waits:
+            work.barrier(f"wait-{name}")
+    where = platform(dispatch=replace(FREE, call_s=1.0, colds=((20, 3.0), (200, 3.0))))
+    plan = planned(work, where, dict.fromkeys("abc", "cuda:0/s0"))
+    taken = {}
+    for call_s in (1.3, 5.2):
+        costs = Costs({(work["a"].signature, "GPU"): TaskCost(1.0, call_s, call_s=1.0)})
+        spans = predict(replace(plan, costs=costs), model=UNTIMED)
+        taken[call_s] = [s.issue_end_s - s.issue_start_s for s in spans if s.action in "abc"]
+    cold = [0, 1, 1 if "b" in waits else 0]
+    assert taken[1.3] == pytest.approx([1.3 + 3 * k for k in cold])
+    assert taken[5.2] == pytest.approx([5.2 + 2 * 3 * k for k in cold])
+
+
 def test_lanes_that_end_first_are_asked_for_after_the_last():
     """a, b, c on three lanes, c waits for a: lanes of b and c are asked; if b ends last, c's is asked once more."""
     dispatch = replace(FREE, query_s=0.5)
