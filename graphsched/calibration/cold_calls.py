@@ -3,8 +3,10 @@
 How fast that goes hangs on who else computes on the core, and changes within seconds as the yardstick does.
 Calls of several kinds are made in turn, in a row and each after a wait, in which the thread polls a spinning stream.
 
-Not modelled: how much an operation has to lose, which is more for a long call than for the short ones that are made
-here; what timing events take longer after a wait; what the second call after a wait takes longer.
+Longer calls than these have more to lose: `Dispatch.cold_call_s` says how much.
+
+Not modelled: what an operation has to lose beyond that; what timing events take longer after a wait; what the second
+call after a wait takes longer.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from graphsched.calibration.cuda_clock import Spinner, on_streams, poll_s
 from graphsched.executors.collector import no_collector
@@ -27,6 +29,13 @@ SAMPLES = 25
 Colds = tuple[tuple[int, float], ...]
 
 
+class ColdSample(NamedTuple):
+    """Host seconds of a call in a row of several kinds, and what it takes longer after each wait."""
+
+    row_s: float
+    colds_s: tuple[float, ...]
+
+
 class ColdCalls:
     """Calls of several kinds on the first stream of a GPU, in a row and after waits."""
 
@@ -36,14 +45,18 @@ class ColdCalls:
             self.sample_s()
 
     def sample_s(self, waits_us: Sequence[int] = WAITS_US) -> tuple[float, ...]:
-        """Host seconds that a call takes longer after waits than in a row; all in about 8 ms, without the last in 2.
+        """Host seconds that a call takes longer after waits than in a row; all in about 8 ms, without the last in 2."""
+        return self.sample(waits_us).colds_s
+
+    def sample(self, waits_us: Sequence[int] = WAITS_US) -> ColdSample:
+        """The same, and what a call takes in a row.
 
         The first row finds the processor's caches as whatever ran before left them, and does not count.
         """
         with ExitStack() as stack:
             on_streams(stack, [self._stream])
             _, row_s = self._mean_s(0.0), self._mean_s(0.0)
-            return tuple(self._mean_s(wait_us * 1e-6) - row_s for wait_us in waits_us)
+            return ColdSample(row_s, tuple(self._mean_s(wait_us * 1e-6) - row_s for wait_us in waits_us))
 
     def _mean_s(self, wait_s: float) -> float:
         """Host seconds of a call, a wait before each."""

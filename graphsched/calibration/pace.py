@@ -1,4 +1,12 @@
-"""How fast the dispatching thread and CPU lanes are just now: others on a core make it up to twice as slow."""
+"""How fast the dispatching thread and CPU lanes are just now: others on a core make it up to twice as slow.
+
+They slow down calls of several kinds by more than a row of one: such calls need more of the caches that a core's
+threads share. On a host of two H200s a tiny operation in a row took 6.5 µs and then 9.3, six kinds in turn 8.4 and then
+15.1 (docs/readings.md). So the yardstick of a plan with calls of several kinds is what it takes, or what these take,
+whichever is slower against a quiet thread.
+
+Not modelled: plans of two kinds, which lie between; that long calls may be slowed down by other parts than tiny ones.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +14,7 @@ import statistics
 from typing import TYPE_CHECKING
 
 from graphsched.platform import Pace, Platform
+from graphsched.platform.dispatch import MIXED_CALLS
 
 if TYPE_CHECKING:
     from graphsched.calibration.cold_calls import ColdCalls
@@ -14,6 +23,9 @@ if TYPE_CHECKING:
     from graphsched.calibration.lane_pace import LaneYardstick
     from graphsched.calibration.launch_pace import LaunchYardstick
     from graphsched.plan import Plan
+
+
+MANY_KINDS = 3  # of calls, from which on those of a run are no row of one kind
 
 
 def present_call_s(platform: Platform) -> float:
@@ -41,6 +53,7 @@ class PaceMeter:
     def __init__(self, platform: Platform, plan: Plan | None = None, run_s: float = 0.0) -> None:
         """For runs of `plan`, which take about `run_s` seconds; without it, of the dispatching thread alone."""
         self._samples: list[float] = []
+        self._mixed = plan is not None and _calls_many_kinds(plan)
         self._products: list[float] = []
         self._after_waits: list[tuple[float, ...]] = []
         self._yardstick: Yardstick | None = None
@@ -67,10 +80,11 @@ class PaceMeter:
 
     def take(self) -> None:
         """One sample of a few milliseconds on a GPU, and one of up to 50 of a plan that computes on CPUs."""
-        if self._cold_calls is not None:
-            self._after_waits.append(self._cold_calls.sample_s())
-        if self._yardstick is not None:
-            self._samples.append(self._yardstick.sample_s())
+        if self._cold_calls is not None and self._yardstick is not None:
+            mixed_s, colds_s = self._cold_calls.sample()
+            self._after_waits.append(colds_s)
+            call_s = self._yardstick.sample_s()
+            self._samples.append(max(call_s, mixed_s / MIXED_CALLS) if self._mixed else call_s)
         if self._launches:
             self._launched.append(tuple(yardstick.sample_s() for yardstick in self._launches.values()))
         if self._cold_launches:
@@ -106,6 +120,14 @@ class PaceMeter:
         for yardstick in (self._yardstick, *self._launches.values(), *self._cold_launches):
             if yardstick is not None:
                 yardstick.close()
+
+
+def _calls_many_kinds(plan: Plan) -> bool:
+    """Whether the thread itself calls at least `MANY_KINDS` of kinds of operations and copies in a run."""
+    from graphsched.simulator.host_calls import call_kinds
+
+    called = (kind for what, kind in zip(plan.kinds, call_kinds(plan), strict=True) if what != "wait")
+    return plan.mode != "graph" and len(set(called)) >= MANY_KINDS
 
 
 def _launch_yardsticks(platform: Platform, plan: Plan) -> dict[int, LaunchYardstick]:

@@ -53,6 +53,7 @@ def test_a_core_that_loses_more_the_longer_it_polls(monkeypatch: pytest.MonkeyPa
     found_s = calls.sample_s()
     assert core.waits_s == [wait_us * 1e-6 for wait_us in WAITS_US for _ in range(core.kinds)]
     assert found_s == pytest.approx([rate * wait_us * 1e-6 for wait_us in WAITS_US], rel=0.05, abs=1e-12)
+    assert calls.sample().row_s == pytest.approx(CALL_S)
 
 
 def test_what_ran_before_a_sample_is_no_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
+import torch
 
 from graphsched.calibration import (
     PaceMeter,
@@ -16,6 +18,7 @@ from graphsched.calibration import (
     present_call_s,
 )
 from graphsched.platform import Device, Dispatch, Pace, Platform
+from graphsched.workload import TensorSpec, Workload
 from tests.builders import planned, platform, workload
 
 MEASURED = Dispatch(call_s=5e-6, record_s=2e-6, sync_s=1e-5, launch_s=3e-6, wake_s=1e-5)
@@ -58,8 +61,8 @@ def test_a_meter_takes_the_yardstick_and_calls_after_waits_again_and_again(monke
         def __init__(self, gpu: int) -> None:
             asked.append(gpu)
 
-        def sample_s(self) -> tuple[float, ...]:
-            return next(colder)
+        def sample(self) -> cold_calls.ColdSample:
+            return cold_calls.ColdSample(9.0, next(colder))
 
     class Played:
         def __init__(self, gpu: int) -> None:
@@ -79,6 +82,50 @@ def test_a_meter_takes_the_yardstick_and_calls_after_waits_again_and_again(monke
     meter.close()
     assert (meter.pace.call_s, closed) == (2.0, [1])
     assert (meter.pace.colds, asked) == (((20, 2.0), (200, 7.0), (1000, 8.0)), [1])
+
+
+class Taken:
+    """A yardstick that always says the same."""
+
+    def __init__(self, found: Any) -> None:
+        self.sample = self.sample_s = lambda: found
+
+    def close(self) -> None:
+        pass
+
+
+MIXED_S = 13e-6
+
+
+@pytest.mark.parametrize(
+    ("kinds", "mode", "call_s"),
+    [
+        ("nn", "eager", 7e-6),
+        ("na", "eager", 7e-6),
+        ("nae", "eager", 1e-5),
+        ("naenae", "eager", 1e-5),
+        ("nae", "graph", 7e-6),
+    ],
+)
+def test_a_disturbed_thread_slows_down_calls_of_many_kinds_by_more(
+    kinds: str, mode: str, call_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """neg, abs, exp in turn: a row of one kind takes 7 µs a call, of several 13, which is 1.3 times on a quiet thread.
+
+    What the thread calls in a run counts; a graph it launches as a whole.
+    """
+    work = Workload()
+    x = work.input("x", TensorSpec((2, 2)), device="cuda:0")
+    for k, kind in enumerate(kinds):
+        work.task({"n": torch.neg, "a": torch.abs, "e": torch.exp}[kind], x, name=f"{kind}{k}", device="cuda:0")
+    here = platform(gpus=1, dispatch=MEASURED)
+    plan = planned(work, here, {task.name: "cuda:0/s0" for task in work.tasks}, wait_after=[f"{kinds[0]}0"])
+    monkeypatch.setattr(cuda_calls, "Yardstick", lambda gpu: Taken(7e-6))
+    monkeypatch.setattr(cold_calls, "ColdCalls", lambda gpu: Taken(cold_calls.ColdSample(MIXED_S, (0.0, 0.0, 0.0))))
+    meter = PaceMeter(here, replace(plan, mode=mode), 0.01)
+    meter.take()
+    meter.close()
+    assert meter.pace.call_s == pytest.approx(call_s)
 
 
 def test_without_a_gpu_or_a_yardstick_there_is_no_pace() -> None:
@@ -151,6 +198,9 @@ def test_a_meter_takes_launches_of_a_plan_in_graph_mode(
     class Cold(Played):
         def sample_s(self) -> tuple[float, ...]:  # type: ignore[override]
             return 1.0, 2.0, 3.0
+
+        def sample(self) -> cold_calls.ColdSample:
+            return cold_calls.ColdSample(9.0, self.sample_s())
 
     monkeypatch.setattr(cuda_calls, "Yardstick", Played)
     monkeypatch.setattr(cold_calls, "ColdCalls", Cold)
