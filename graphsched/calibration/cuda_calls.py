@@ -18,7 +18,7 @@ from statistics import fmean, median
 from typing import Any
 
 from graphsched.calibration import tiny_plans
-from graphsched.calibration.cold_calls import colds_on
+from graphsched.calibration.cold_calls import ColdCalls, colds_on
 from graphsched.calibration.cuda_clock import new_stream
 from graphsched.calibration.tiny_plans import (
     MIXED,
@@ -68,6 +68,14 @@ def tiny_call_s(gpu: int = 0, samples: int = 7) -> float:
         return median([yardstick.sample_s() for _ in range(samples)])
 
 
+def mixed_calls(gpu: int = 0, samples: int = 25) -> float:
+    """`Dispatch.mixed_calls`: the first quartile of the samples, for others on the core make it more."""
+    with no_collector(), contextlib.closing(Yardstick(gpu)) as yardstick:
+        mixed = ColdCalls(gpu)
+        ratios = sorted(mixed.sample(()).row_s / yardstick.sample_s() for _ in range(samples))
+    return ratios[len(ratios) // 4]
+
+
 @dataclass(frozen=True)
 class Taken:
     """Host seconds of issuing an action of each plan, and what timing events add to the plainest.
@@ -104,6 +112,7 @@ def call_figures(gpus: Sequence[int]) -> dict[str, Any]:
         "blocking_out_s": seconds["blocking out"],
         "fresh_out_s": seconds["fresh out"],
         "colds": colds_on(gpus[0]),
+        "mixed_calls": mixed_calls(gpus[0]),
         "query_s": _query_s(gpus[0]),
         "asked_s": _asked_s(gpus[0]),
     }

@@ -2,8 +2,8 @@
 
 They slow down calls of several kinds by more than a row of one: such calls need more of the caches that a core's
 threads share. On a host of two H200s a tiny operation in a row took 6.5 µs and then 9.3, six kinds in turn 8.4 and then
-15.1 (docs/readings.md). So the yardstick of a plan with calls of several kinds is what it takes, or what these take,
-whichever is slower against a quiet thread.
+15.1 (docs/readings.md). So the yardstick of a plan with calls of several kinds is that row, or what the six take over
+what they take on a quiet thread (`Dispatch.mixed_calls`), whichever is slower.
 
 Not modelled: plans of two kinds, which lie between; that long calls may be slowed down by other parts than tiny ones.
 """
@@ -14,7 +14,6 @@ import statistics
 from typing import TYPE_CHECKING
 
 from graphsched.platform import Pace, Platform
-from graphsched.platform.dispatch import MIXED_CALLS
 
 if TYPE_CHECKING:
     from graphsched.calibration.cold_calls import ColdCalls
@@ -53,7 +52,7 @@ class PaceMeter:
     def __init__(self, platform: Platform, plan: Plan | None = None, run_s: float = 0.0) -> None:
         """For runs of `plan`, which take about `run_s` seconds; without it, of the dispatching thread alone."""
         self._samples: list[float] = []
-        self._mixed = plan is not None and _calls_many_kinds(plan)
+        self._mixed_calls = platform.dispatch.mixed_calls if plan is not None and _calls_many_kinds(plan) else 0.0
         self._products: list[float] = []
         self._after_waits: list[tuple[float, ...]] = []
         self._yardstick: Yardstick | None = None
@@ -84,7 +83,7 @@ class PaceMeter:
             mixed_s, colds_s = self._cold_calls.sample()
             self._after_waits.append(colds_s)
             call_s = self._yardstick.sample_s()
-            self._samples.append(max(call_s, mixed_s / MIXED_CALLS) if self._mixed else call_s)
+            self._samples.append(max(call_s, mixed_s / self._mixed_calls) if self._mixed_calls else call_s)
         if self._launches:
             self._launched.append(tuple(yardstick.sample_s() for yardstick in self._launches.values()))
         if self._cold_launches:

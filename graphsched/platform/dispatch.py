@@ -17,6 +17,8 @@ class Dispatch(GraphCosts):
 
     Attributes:
         call_s: The yardstick: issuing one tiny operation in a row, when these figures were measured; 0 if unknown.
+        mixed_calls: How many times as long as `call_s` a call takes in a row of tiny operations of several kinds, while
+            the thread's core is quiet; 0: unknown, `MIXED_CALLS`, and a thread's pace is told by `call_s` alone.
         product_s: The yardstick of CPU lanes: a small product on one of them, just before a run; 0 if unknown.
         run_s: Own time of the executor for one task beside the task's calls.
         copy_s, copy_out_s: Issuing one copy from the host to a GPU; to the host (0: unknown, as from it).
@@ -71,6 +73,7 @@ class Dispatch(GraphCosts):
     """
 
     call_s: float = 0.0
+    mixed_calls: float = 0.0
     product_s: float = 0.0
     run_s: float = 2e-6
     copy_s: float = 8e-6
@@ -128,8 +131,9 @@ class Dispatch(GraphCosts):
             if field.name in TABLES:
                 points = checked_points(getattr(self, field.name), field.name, TABLES[field.name])
                 object.__setattr__(self, field.name, points)
-            elif field.name == "queue_depth":
-                check_number(self.queue_depth, "dispatch queue_depth", positive=True)
+            elif field.name in NUMBERS:
+                positive = field.name == "queue_depth"
+                check_number(getattr(self, field.name), f"dispatch {field.name}", positive=positive)
             else:
                 check_seconds(getattr(self, field.name), f"dispatch {field.name}")
 
@@ -163,7 +167,7 @@ class Dispatch(GraphCosts):
     def cold_call_s(self, waited_s: float, call_s: float) -> float:
         """What a call that takes `call_s` in a row takes longer after the thread has waited for `waited_s`.
 
-        `colds` tell of tiny calls, which take `MIXED_CALLS` times `call_s` each. A longer call has more code and data
+        `colds` tell of tiny calls, which take `mixed_calls` times `call_s` each. A longer call has more code and data
         to lose, though not in proportion: it loses more as the square root of its time.
 
         Example:
@@ -174,7 +178,8 @@ class Dispatch(GraphCosts):
             4e-06
         """
         cold_s = self.cold_after_s(waited_s)
-        return cold_s * sqrt(call_s / (MIXED_CALLS * self.call_s)) if self.colds and self.call_s else cold_s
+        tiny_s = (self.mixed_calls or MIXED_CALLS) * self.call_s
+        return cold_s * sqrt(call_s / tiny_s) if self.colds and tiny_s else cold_s
 
     def launch_cold_s(self, waited_s: float, gpus: int) -> float:
         """How much later a CUDA graph on so many GPUs starts where the thread has waited before it launches it.
@@ -225,9 +230,10 @@ LONG_WAIT_S = 2e-5
 """Length of wait from which on `Dispatch.cold_s` counts."""
 
 MIXED_CALLS = 1.3
-"""How many times as long as `Dispatch.call_s` a call takes in a row of tiny calls of several kinds, on a quiet thread.
+"""`Dispatch.mixed_calls` of an H200's host: 1.28 to 1.30, while others use its core up to 1.6 (docs/readings.md)."""
 
-On the host of an H200 1.28 to 1.30; while others use its core up to 1.6 (docs/readings.md)."""
+NUMBERS = "mixed_calls", "queue_depth"
+"""Fields of `Dispatch` that are no seconds."""
 
 COMPANY_WAIT_S = 2e-4
 """Length of the wait that `TaskCost.cold_s` was measured after."""

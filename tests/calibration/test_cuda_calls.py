@@ -11,7 +11,8 @@ import pytest
 
 from graphsched.calibration import cuda_calls as module
 from graphsched.calibration import tiny_plans
-from graphsched.calibration.cuda_calls import Taken, call_figures, tiny_call_s
+from graphsched.calibration.cold_calls import ColdSample
+from graphsched.calibration.cuda_calls import Taken, call_figures, mixed_calls, tiny_call_s
 from graphsched.calibration.tiny_plans import company_actions, company_order, plans_on, program_of
 from graphsched.calibration.tiny_tasks import KINDS
 from graphsched.platform import Dispatch
@@ -64,10 +65,12 @@ def in_company(gpus: int) -> float:
 def test_figures_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every cost that the plans were played with is found again."""
     monkeypatch.setattr(module, "_in_turns", lambda plans: played(2))
+    monkeypatch.setattr(module, "mixed_calls", lambda gpu: 1.25)
     monkeypatch.setattr(module, "colds_on", lambda gpu: ((20, 1e-6), (200, 6e-6)))
     monkeypatch.setattr(module, "_query_s", lambda gpu: 5e-7)
     monkeypatch.setattr(module, "_asked_s", lambda gpu: 9e-7)
     found = call_figures([0, 1])
+    assert found.pop("mixed_calls") == 1.25
     changes = [(others, seconds / MICROSECOND) for others, seconds in found.pop("changes")]
     assert found.pop("colds") == ((20, 1e-6), (200, 6e-6))
     assert changes == [(1, pytest.approx(0.5)), (5, pytest.approx(1.5)), (11, pytest.approx(2)), (29, pytest.approx(4))]
@@ -81,11 +84,45 @@ def test_figures_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     )  # fmt: skip
 
 
+def test_calls_of_several_kinds_are_told_by_what_they_take_while_others_leave_the_core_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A quarter of the samples and one more are of a quiet core; what was measured of it does not scatter."""
+    quiet, disturbed = (6.5e-6, 8.45e-6), (9.3e-6, 15.1e-6)
+    samples = iter([disturbed] * 12 + [quiet] * 7 + [disturbed] * 6)
+    now = [0.0, 0.0]
+
+    class Calls:
+        def __init__(self, gpu: int) -> None: ...
+
+        def sample(self, waits_us: tuple[int, ...]) -> ColdSample:
+            assert waits_us == ()
+            now[:] = next(samples)
+            return ColdSample(now[1], ())
+
+        def sample_s(self) -> float:
+            return now[0]
+
+        def close(self) -> None: ...
+
+    monkeypatch.setattr(module, "ColdCalls", Calls)
+    monkeypatch.setattr(module, "Yardstick", Calls)
+    assert mixed_calls(0) == pytest.approx(1.3)
+
+
+@pytest.mark.gpu
+def test_calls_of_several_kinds_on_a_gpu() -> None:
+    found = mixed_calls(0)
+    print(f"\nsix kinds in turn take {found:.2f} times as long a call as one in a row")
+    assert 1.0 < found < 2.5
+
+
 def test_more_kinds_never_cost_less(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reading that is lower than after fewer kinds is noise."""
     low = played(1)
     low.seconds["12 kinds"] = low.seconds["6 kinds"] - MICROSECOND  # type: ignore[index]
     monkeypatch.setattr(module, "_in_turns", lambda plans: low)
+    monkeypatch.setattr(module, "mixed_calls", lambda gpu: 1.25)
     monkeypatch.setattr(module, "colds_on", lambda gpu: ())
     monkeypatch.setattr(module, "_query_s", lambda gpu: 0.0)
     monkeypatch.setattr(module, "_asked_s", lambda gpu: 0.0)
@@ -170,6 +207,7 @@ def test_copies_that_block_are_of_the_size_that_the_model_takes_them_for(monkeyp
 def test_the_plans_can_be_run(monkeypatch: pytest.MonkeyPatch, gpus: int) -> None:
     monkeypatch.setattr(tiny_plans, "ACTIONS", 12)
     monkeypatch.setattr(module, "ROUNDS", 2)
+    monkeypatch.setattr(module, "mixed_calls", lambda gpu: 1.25)
     monkeypatch.setattr(module, "colds_on", lambda gpu: ((20, 1e-6),))
     played = FakeCuda(2)
     played.install(monkeypatch)
@@ -178,7 +216,7 @@ def test_the_plans_can_be_run(monkeypatch: pytest.MonkeyPatch, gpus: int) -> Non
     Dispatch(**found)
     elsewhere = ("first", "copy_company", "copy_out_company", "peer_company", "step")
     names = {name for name in HOST_CALLS if not name.startswith(elsewhere)} - {"run_s", "handoff_s", "cold_s", "put_s"}
-    names |= {"call_s", "changes", "colds"}
+    names |= {"call_s", "changes", "colds", "mixed_calls"}
     assert set(found) == (names if gpus > 1 else names - {"device_switch_s", "device_wait_s", "peer_copy_s"})
     assert found["call_s"] > 0
 

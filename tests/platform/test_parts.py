@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import pairwise
 from typing import Any
 
@@ -267,6 +267,7 @@ def test_a_longer_call_loses_more_behind_a_wait_but_not_in_proportion() -> None:
     assert costs.cold_call_s(2e-4, 5.2e-5) == pytest.approx(2 * 5e-6)
     slow = costs.at(Pace(2e-5))
     assert slow.cold_call_s(2e-4, 2 * 5.2e-5) == pytest.approx(2 * costs.cold_call_s(2e-4, 5.2e-5))
+    assert replace(costs, mixed_calls=5.2).cold_call_s(2e-4, 5.2e-5) == pytest.approx(5e-6)
     assert costs.cold_call_s(0.0, 5.2e-5) == costs.cold_call_s(2e-4, 0.0) == Dispatch().cold_call_s(1.0, 1.0) == 0.0
     assert Dispatch(call_s=1e-5, cold_s=7.0).cold_call_s(1.0, 5.2e-5) == 7.0
 
