@@ -640,11 +640,12 @@ def test_the_longer_the_thread_has_waited_the_colder_is_its_next_call(work_us: f
     assert off.makespan_s == pytest.approx(work_us * 1e-6)
 
 
+@pytest.mark.parametrize("launches", [1, 2])
 @pytest.mark.parametrize("waits", [("a",), ("a", "b")])
-def test_a_long_call_is_colder_behind_a_wait_than_a_tiny_one(waits: tuple[str, ...]):
-    """neg a, a wait, neg b (also a wait), neg c: a tiny call takes 1 and loses 3; one of 5.2 takes 4 times 1.3.
+def test_a_long_call_is_colder_behind_a_wait_than_a_tiny_one(waits: tuple[str, ...], launches: int):
+    """neg a, a wait, neg b (also a wait), neg c: a tiny call takes 1.3 and loses 3; one of 5.2, 4 times that, loses 6.
 
-    What follows another call without a wait loses nothing.
+    What follows another call without a wait loses nothing; so it is with calls of one launch and of several.
     """
     work = Workload()
     x = work.input("x", TensorSpec((2, 2)), device="cuda:0")
@@ -656,7 +657,7 @@ def test_a_long_call_is_colder_behind_a_wait_than_a_tiny_one(waits: tuple[str, .
     plan = planned(work, where, dict.fromkeys("abc", "cuda:0/s0"))
     taken = {}
     for call_s in (1.3, 5.2):
-        costs = Costs({(work["a"].signature, "GPU"): TaskCost(1.0, call_s, call_s=1.0)})
+        costs = Costs({(work["a"].signature, "GPU"): TaskCost(1.0, call_s, launches, call_s=1.0)})
         spans = predict(replace(plan, costs=costs), model=UNTIMED)
         taken[call_s] = [s.issue_end_s - s.issue_start_s for s in spans if s.action in "abc"]
     cold = [0, 1, 1 if "b" in waits else 0]
