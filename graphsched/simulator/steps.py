@@ -31,8 +31,7 @@ def repeat(columns: Columns, plan: Plan, steps: int) -> dict[int, tuple[int, ...
     carried |= {i: tuple(dict.fromkeys((*carried.get(i, ()), *before))) for i, before in waits.items()}
     columns.handovers = {k * n + i: row for k in range(1, steps) for i, row in latencies_s.items()}
     _carry(columns, carried, n, steps)
-    thread = ("own_s", "call_s", "row_s", "after_s")
-    for name in ("lane", "kind", "call", *thread, "launches", "work_s", "flags", "resource"):
+    for name in ("lane", "kind", "call", "own_s", "call_s", "after_s", "launches", "work_s", "flags", "resource"):
         setattr(columns, name, getattr(columns, name) * steps)
     fields = ("company", "curve_of", "threads_of", "moved", "routes", "held", "engine_of", "shares")
     for name in (*fields, "pressures", "slowed", "more_lanes"):

@@ -71,7 +71,6 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
         launch_graphs(columns, segments)
     if plan.mode == "distributed":
         columns.orders = orders_of(plan)
-    columns.row_s = list(columns.call_s)
     return columns, tuple(durations.estimated)
 
 
@@ -178,6 +177,7 @@ def finish(columns: Columns, joins: dict[int, tuple[int, ...]], model: Model) ->
     kind, waits, lane = columns.kind, columns.waits, columns.lane
     wait_s, record_s = columns.lanes.wait_s, columns.dispatch.record_s
     before_s = columns.before_s = [0.0] * len(columns)
+    columns.row_s = list(columns.call_s)
     add_changes(columns)
     waited: set[int] = set()
     for i, before in enumerate(waits):
