@@ -112,10 +112,12 @@ def tell_platform(world: World | None, platform: Platform) -> Platform | None:
     """Send the other ranks what the cases are built for; what messages take is then measured, and put into it."""
     if world is None:
         return None
+    from graphsched.calibration.rank_messages import measure_rank_messages, with_rank_messages
     from graphsched.executors.distributed.message_links import measure_messages, with_messages
 
     world.share(Started(platform.to_dict()), MEET_S, "the platform")
-    return with_messages(platform, measure_messages(world))
+    found = with_messages(platform, measure_messages(world))
+    return with_rank_messages(found, measure_rank_messages(world, platform), platform)
 
 
 def compare_cases(world: World | None, facts: Mapping[str, str]) -> None:
@@ -192,6 +194,7 @@ def follow(world: World, experiment: Experiment, values: Mapping[str, Any], mode
 
 
 def _follow(world: World, experiment: Experiment, values: Mapping[str, Any], mode: str, only: str | None) -> int:
+    from graphsched.calibration.rank_messages import measure_rank_messages
     from graphsched.executors.distributed.message_links import measure_messages
     from graphsched.executors.distributed.world import PATIENCE_S
 
@@ -201,6 +204,7 @@ def _follow(world: World, experiment: Experiment, values: Mapping[str, Any], mod
         if isinstance(told, Started):
             platform = Platform.from_dict(told.platform)
             measure_messages(world)
+            measure_rank_messages(world, platform)
         elif isinstance(told, Built):
             try:
                 cases = collect_cases(experiment, values, platform, mode=mode, only=only)

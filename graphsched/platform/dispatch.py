@@ -70,6 +70,9 @@ class Dispatch(GraphCosts):
         asked_s: The thread's return from waiting for what is over already; 0: unknown, as `sync_s`.
         step_s, step_gpu_s: What a step takes the thread beyond the calls of its plan where steps follow one another;
             what each GPU of the plan after the first adds to that.
+        message_s: Sending or receiving a message between GPUs of two ranks, or a rank's part of a collective of GPUs;
+            0: unknown, as a copy between GPUs in one process.
+        first_message_s: What the first of these takes a rank's thread longer in a run.
     """
 
     call_s: float = 0.0
@@ -125,6 +128,8 @@ class Dispatch(GraphCosts):
     asked_s: float = 0.0
     step_s: float = 0.0
     step_gpu_s: float = 0.0
+    message_s: float = 0.0
+    first_message_s: float = 0.0
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -15,6 +15,7 @@ HOST_CALLS = (
     "switch_s", "device_switch_s", "timed_record_s", "handoff_s", "start_s", "first_s", "cold_s", "query_s", "asked_s",
     "blocking_in_s", "blocking_out_s", "fresh_out_s", "first_in_s", "first_out_s", "first_peer_s",
     "copy_company_s", "copy_out_company_s", "peer_company_s", "put_s", "step_s", "step_gpu_s",
+    "message_s", "first_message_s",
 )  # fmt: skip
 """Fields of `Dispatch` that are host time of the dispatching thread's calls."""
 

@@ -89,6 +89,8 @@ class Columns:
         event_ends: Those of them that are the last on their lanes.
         events_known: Those of them whose work holds what the event behind it waits for others.
         orders: In distributed mode, the actions that each rank's thread issues, see `simulator.rank_threads`.
+        messages: Messages and collectives of ranks that streams carry, with the rank that each begins on.
+        handed: Copies from a host into another rank's GPU, with the rank whose thread hands them over.
         more_lanes: Further lanes of collectives.
         locks: CPU lanes take the interpreter's lock in turn, see `simulator.interpreter_lock`.
         job_s: What a CPU lane takes around a task, where it needs no lock; a rank's thread has no lanes beside it.
@@ -148,6 +150,8 @@ class Columns:
     event_ends: frozenset[int] = frozenset()
     events_known: frozenset[int] = frozenset()
     orders: list[list[int]] = field(default_factory=list)
+    messages: Mapping[int, int] = field(default_factory=dict)
+    handed: Mapping[int, int] = field(default_factory=dict)
     more_lanes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     locks: bool = False
     job_s: float = 0.0

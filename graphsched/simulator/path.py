@@ -101,9 +101,12 @@ class _Walk:
     # -- the thread ----------------------------------------------------------------------------
 
     def thread_back(self, place: Place) -> Place | None:
-        """From the issue of an action back to what held the thread up last, or to time 0."""
-        for i in range(place.action, -1, -1):
-            if held := self._held(i):
+        """From the issue of an action back to what held its thread up last, or to time 0."""
+        orders, handed = self._columns.orders, self._columns.handed
+        rank = next((k for k, order in enumerate(orders) if place.action in order), 0)
+        order = orders[rank] if orders else range(len(self._columns))
+        for i in reversed(order[: order.index(place.action) + 1]):
+            if handed.get(i, -1) != rank and (held := self._held(i)):
                 self.found.append(Stretch("host", place.action, place.time_s - held.time_s))
                 return held
         self.found.append(Stretch("host", place.action, place.time_s))

@@ -1,15 +1,19 @@
 """The dispatching threads of the ranks of a distributed plan: each issues the actions that begin on its rank.
 
-A wait of all ranks is every thread's: each goes on when all that it waits for is over. A copy between two ranks is
-issued by the rank of its source, a collective by all of its ranks: it may start when the last one has.
+A wait of all ranks is every thread's: each goes on when all that it waits for is over. A message that streams carry is
+issued by both of its ranks, a collective by all of its own: it may start when the last one has, and the first of a run
+takes each thread longer (`Dispatch.first_message_s`). So is a copy from a host into another rank's GPU: the host's rank
+hands it over, and the GPU's waits for it. Another copy between two ranks is issued by that of its source.
 
-Not modelled: what the messages of a wait between ranks take, and their signals; issuing a receive; a receiver that is
-late; launch queues that are full. A transfer between ranks takes what the platform's link says, as inside one process.
+Not modelled: what the messages of a wait between ranks take, and their signals; issuing a receive into host memory; a
+receiver of one that is late; launch queues that are full. A transfer between ranks takes what the platform's link says.
+Timelines keep when the source issued a message, not its target.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable
 
 from graphsched.plan import Plan
 from graphsched.plan.ranks import find_places
@@ -32,12 +36,31 @@ def orders_of(plan: Plan) -> list[list[int]]:
         >>> orders_of(build_plan(work, Platform.load("h200-x2"), None, placement, scheduler="by hand"))
         [[0, 2], [1, 2]]
     """
-    places = find_places(plan)
+    places, both = find_places(plan), {**messages_of(plan), **handed_of(plan)}
     orders: list[list[int]] = [[] for _ in range(places.needed)]
-    for i, (rank, _) in enumerate(places.ends):
-        for mine in range(len(orders)) if rank == EVERYWHERE else places.members.get(i, (rank,)):
+    for i, ends in enumerate(places.ends):
+        ranks = range(len(orders)) if ends[0] == EVERYWHERE else ends if i in both else ends[:1]
+        for mine in dict.fromkeys(places.members.get(i, ranks)):
             orders[mine].append(i)
     return orders
+
+
+def messages_of(plan: Plan) -> dict[int, int]:
+    """Actions between the GPUs of two ranks, or of more, with the rank that each begins on."""
+    places = find_places(plan)
+    gpus = {name for name in places.rank_of if plan.platform.device(name).kind == "cuda"}
+    between = {i for i, copy in plan.copies.items() if gpus >= {copy.source, copy.target}}
+    copies = sorted(i for i in between if places.ends[i][0] != places.ends[i][1])
+    collectives = [i for i in places.members if plan.lanes[plan.lane_of[i]].device in gpus]
+    return {i: places.ends[i][0] for i in (*copies, *collectives)}
+
+
+def handed_of(plan: Plan) -> dict[int, int]:
+    """Copies from a host into another rank's GPU, with the rank that each begins on."""
+    places, device = find_places(plan), plan.platform.device
+    between = {i: copy for i, copy in plan.copies.items() if places.ends[i][0] != places.ends[i][1]}
+    into = [i for i, copy in between.items() if device(copy.target).kind == "cuda" != device(copy.source).kind]
+    return {i: places.ends[i][0] for i in into}
 
 
 class _OneRank(Thread):
@@ -49,13 +72,18 @@ class _OneRank(Thread):
         end_s: list[float],
         place: Callable[[int], None],
         timed: bool,
-        order: Sequence[int],
+        rank: int,
         whole: RankThreads,
     ) -> None:
         super().__init__(columns, end_s, place, timed)
         self.issue_start_s, self.issue_end_s = whole.issue_start_s, whole.issue_end_s
         self.ready_s, self.floor_s, self.queue_of = whole.ready_s, whole.floor_s, whole.queue_of
+        order = columns.orders[rank]
         self._order, self._at = order, 0
+        self._first_s = columns.dispatch.first_message_s
+        self._received = {
+            i for begun in (columns.messages, columns.handed) for i, source in begun.items() if source != rank
+        }
 
     @property
     def done(self) -> bool:
@@ -75,12 +103,31 @@ class _OneRank(Thread):
         issue = (self._launch, self._hand_over, self._wait, self._replay)
         while self._at < len(self._order):
             i = self._order[self._at]
-            if not issue[self._how[i]](i):
+            if i in self._columns.messages and self._first_s:
+                self.cold_s, self._first_s = self.cold_s + self._first_s, 0.0
+            issued = self.issue_start_s[i], self.issue_end_s[i]
+            hands_over = i in self._columns.handed and i not in self._received
+            if not (self._hand_on(i) if hands_over else issue[self._how[i]](i)):
                 return
+            if i in self._received:
+                self.issue_start_s[i], self.issue_end_s[i] = issued
             self._place(i)
             self._at, self._next = self._at + 1, i + 1
             if self._held and not self._release():
                 return
+
+    def _hand_on(self, i: int) -> bool:
+        """Give a copy into another rank's GPU to a worker thread, which sends it."""
+        self.issue_start_s[i] = self.time
+        self.time += self._columns.dispatch.handoff_s
+        self.issue_end_s[i] = self.ready_s[i] = self.time
+        return True
+
+    def _record(self, i: int) -> None:
+        issued_s = self.issue_end_s[i]
+        super()._record(i)
+        if i in self._received:
+            self.issue_end_s[i] = issued_s
 
 
 class RankThreads:
@@ -103,9 +150,10 @@ class RankThreads:
         self.queue_of: list[LaunchQueue | None] = [None] * len(columns.lanes.kind)
         self._end_s = end_s
         self._engine_place, self._settle = place, settle
-        self._to_come = {i: 1 + len(more) for i, more in columns.more_lanes.items()}  # ranks of each collective
+        ranks = Counter(i for order in columns.orders for i in order)
+        self._to_come = {i: ranks[i] for i in (*columns.messages, *columns.handed, *columns.more_lanes)}
         self._ready_s: dict[int, float] = {}
-        self._threads = [_OneRank(columns, end_s, self._place, timed, order, self) for order in columns.orders]
+        self._threads = [_OneRank(columns, end_s, self._place, timed, k, self) for k in range(len(columns.orders))]
 
     def _place(self, i: int) -> None:
         if i in self._to_come:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from graphsched.collectives.blocks import join
 from graphsched.collectives.members import Members
 from graphsched.errors import ScheduleError
-from graphsched.plan import Plan
+from graphsched.plan import Placement, Plan, build_plan
 from graphsched.schedulers import schedule
 from graphsched.simulator import predict
 from graphsched.simulator.rank_threads import orders_of
@@ -113,3 +113,62 @@ def test_parts_that_come_from_other_ranks_are_put_together_by_a_task() -> None:
         took[mode] = {span.action: span.end_s - span.start_s for span in predict(plan)}["all/whole"]
     assert took["eager"] == 0.0
     assert took["distributed"] == pytest.approx(2 * 8_000_000 / platform.device("worker:0").bytes_per_s)
+
+
+def test_messages_between_gpus_take_both_threads_and_the_first_takes_longer() -> None:
+    """x ──▶ a (cuda:0) ──▶ b (cuda:1) ──▶ c (cuda:0): two messages; calls take 3 s a message, the first 10 more.
+
+    Each rank's first part of a message takes it from 0 to 13, its second until 16; a message may start when both
+    ranks have issued it, and takes a second.
+    """
+    work = builders.workload(dict.fromkeys("abc", 0), [("a", "b", 100), ("b", "c", 100)])
+    costs = replace(builders.FREE, message_s=3, first_message_s=10)
+    plan = builders.planned(
+        work, builders.platform(gpus=2, dispatch=costs), {"a": "cuda:0/s0", "b": "cuda:1/s0", "c": "cuda:0/s0"}
+    )
+    assert orders_of(plan) == [[0, 1, 3, 4], [1, 2, 3]]
+    found = predict(plan, mode="distributed")
+    assert found.issue_start_s.tolist() == [0, 0, 13, 13, 16]
+    assert found.issue_end_s.tolist() == [0, 13, 13, 16, 16]
+    assert found.end_s[[1, 3]].tolist() == [14, 17]
+    both = replace(costs, message_s=13, first_message_s=0), replace(costs, message_s=3e-9, first_message_s=13)
+    alike = [replace(plan, platform=builders.platform(gpus=2, dispatch=each)) for each in both]
+    longest = [predict(each, mode="distributed").interval_s[1] for each in alike]
+    assert longest[0] > longest[1] > 1.1 * predict(alike[1], mode="distributed").makespan_s
+    unknown = replace(plan, platform=builders.platform(gpus=2, dispatch=replace(costs, message_s=0, peer_copy_s=2)))
+    assert predict(unknown, mode="distributed").issue_end_s.tolist() == [0, 12, 12, 14, 14]
+
+
+def test_a_message_from_a_host_holds_up_the_thread_of_its_gpu() -> None:
+    """a (cpu) ──▶ b (cuda:1), by a copy of 10 s that blocks rank 1; a is handed over until 3 s, the copy until 6."""
+    work = builders.workload({"a": 0, "b": 0}, [("a", "b", 1000)])
+    here = builders.platform(gpus=2, dispatch=replace(builders.FREE, handoff_s=3, wake_s=0))
+    links = tuple(replace(link, blocking=(link.source, link.target) == ("cpu", "cuda:1")) for link in here.links)
+    plan = builders.planned(work, replace(here, links=links), {"a": "cpu/w0", "b": "cuda:1/s0"})
+    assert orders_of(plan) == [[0, 1], [1, 2]]
+    found = predict(plan, mode="distributed")
+    assert found.issue_start_s.tolist() == [0, 3, 16]
+    assert found.issue_end_s.tolist() == [3, 6, 16]
+    assert found.end_s.tolist() == [3, 16, 16]
+
+
+def test_the_interval_does_not_go_by_what_other_ranks_wait_for() -> None:
+    """A task of 12 s on cuda:0, before or behind it a copy of 10 s from cuda:1 to the host, for which rank 1 waits.
+
+    The copy has nothing to do with what ends last.
+    """
+    here = builders.platform(gpus=2, dispatch=replace(builders.FREE, peer_copy_s=0))
+    links = tuple(replace(link, blocking=(link.source, link.target) == ("cuda:1", "cpu")) for link in here.links)
+    platform, found = replace(here, links=links), []
+    for order in ("ct", "tc"):
+        work = Workload()
+        inputs = {k: work.input(f"x{k}", TensorSpec((250,)), device=f"cuda:{k}") for k in range(2)}
+        for name in order:
+            if name == "t":
+                work.task(abs, inputs[0], name="t", outputs=[TensorSpec((1,))], duration_s=12.0)
+            else:
+                work.keep(work.copy(inputs[1], to="cpu", name="c"))
+        placement = Placement(list(order), {"t": "cuda:0/s0"})
+        plan = build_plan(work, platform, None, placement, scheduler="by hand")
+        found.append(predict(plan, mode="distributed").interval_s)
+    assert found[0] == pytest.approx(found[1])

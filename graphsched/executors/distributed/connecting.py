@@ -14,8 +14,9 @@ from graphsched.executors.distributed.lost import reason_of
 from graphsched.executors.distributed.meeting import Address, backend, span
 
 LOOK_S = 0.005
-NO_MULTICAST = {"NCCL_NVLS_ENABLE": "0"}
-"""NVLink's multicast stays off: point-to-point messages have no use for it."""
+NCCL_SETTINGS = {"NCCL_NVLS_ENABLE": "0", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0"}
+"""NVLink's multicast stays off: point-to-point messages have no use for it. And torch does not end this process where
+a communicator fails or is slow, before it has said which rank it waited for: a run's watchdog does that."""
 
 
 def connect(kept: Any, store: BoundedStore, address: Address, timeout_s: float) -> tuple[Any, Any]:
@@ -54,7 +55,7 @@ def _start(kept: Any, address: Address, timeout_s: float) -> None:
     from torch import distributed
 
     library: Any = distributed
-    os.environ.update({name: os.environ.get(name, value) for name, value in NO_MULTICAST.items()})
+    os.environ.update({name: os.environ.get(name, value) for name, value in NCCL_SETTINGS.items()})
     distributed.init_process_group(
         backend(),
         store=library.PrefixStore("torch", kept),

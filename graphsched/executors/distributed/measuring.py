@@ -66,12 +66,16 @@ def resident_bytes() -> int:
 
 
 def measured_spans(program: RankProgram) -> Spans:
-    """The spans of one run, the same on all ranks."""
+    """The spans of one run that follows one like it, the same on all ranks.
+
+    The first one after clocks were compared finds the processors' caches as that has left them.
+    """
     from graphsched.executors.measure import Clocks, on_host_clock
 
     world, left_s = program.world, program.watch.timeout_s
     before = measure_offsets(world, left_s)
     clocks = Clocks(program)
+    program.time_spans()
     stamps, began, seconds = program.time_spans()
     clocks.finish()
     start, end = on_host_clock(program, stamps, clocks)
@@ -102,7 +106,8 @@ def merged(
 
     A copy between ranks begins when both halves have, and ends when it has been received; it is issued by its source. A
     wait of all ranks ends when the first rank goes on, which is no sooner than the last one has come. So does a
-    collective, which begins when the last of its ranks has come.
+    collective, which begins when the last of its ranks has come. What would end before it begins, by no more than the
+    clocks' error, ends as it begins.
     """
     clocks = [RankClock(*pair) for pair in zip(before, after, strict=True)]
     zero = min(clock.on_rank_0(mine.began_s) for clock, mine in zip(clocks, spans, strict=True))
@@ -117,6 +122,8 @@ def merged(
                 _put(found, part.action, kind, times)
     late_s = clocks[0].on_rank_0(spans[0].began_s) - zero
     uncertainty_s = max(c.uncertainty_s + mine.uncertainty_s for c, mine in zip(clocks, spans, strict=True))
+    backwards_s = found["start"] - found["end"]
+    found["end"] = np.where(backwards_s <= uncertainty_s, np.maximum(found["start"], found["end"]), found["end"])
     return Spans(found, seconds + late_s, uncertainty_s)
 
 

@@ -3,8 +3,12 @@
 Each size goes from rank 0 to another rank and back; half the median is what one way takes. Between two others it is
 taken as between rank 0 and the slower of the two. A barrier takes a small message for each of its rounds.
 
-Not modelled: messages at the same time, which share the host's cores or its network card; NCCL, whose messages take
-what the platform's links between GPUs do.
+A message between a GPU and another rank's host goes through pinned memory of the GPU's rank, whose thread waits.
+
+Links between GPUs stay as they are: for NCCL's messages see `calibration.rank_messages`.
+
+Not modelled: messages at the same time, which share the host's cores or its network card; that the other rank's thread
+waits too for a message from or to a GPU.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from graphsched.executors.distributed.tags import CLOCK_TAG
@@ -68,8 +72,8 @@ def with_messages(platform: Platform, seconds: Sequence[Seconds], sizes: Sequenc
     if not seconds:
         return platform
     rank_of, links = rank_of_devices(platform), list(platform.links)
-    if not _has_network(platform):
-        links = [_link(link, rank_of[link.source], rank_of[link.target], seconds, sizes) for link in links]
+    if not has_network(platform):
+        links = [_between_ranks(platform, link, rank_of, seconds, sizes) for link in links]
     slowest_s = max(row[0] for row in seconds)
     barrier_s = math.ceil(math.log2(len(seconds) + 1)) * slowest_s
     costs = platform.dispatch
@@ -78,14 +82,40 @@ def with_messages(platform: Platform, seconds: Sequence[Seconds], sizes: Sequenc
     return replace(platform, links=tuple(links), dispatch=dispatch)
 
 
-def _has_network(platform: Platform) -> bool:
+def has_network(platform: Platform) -> bool:
     """Whether it has several hosts: its links between them, and between ranks of one, are those of messages."""
     return len({platform.device(name).host for name in platform.accelerators()}) > 1
 
 
-def _link(link: Link, source: int, target: int, seconds: Sequence[Seconds], sizes: Sequence[int]) -> Link:
-    by_nccl = is_cuda(link.source) and is_cuda(link.target)
-    if source == target or by_nccl or max(source, target) > len(seconds):
+def _between_ranks(
+    platform: Platform, link: Link, rank_of: Mapping[str, int], seconds: Sequence[Seconds], sizes: Sequence[int]
+) -> Link:
+    source, target = rank_of[link.source], rank_of[link.target]
+    on_gpus = is_cuda(link.source), is_cuda(link.target)
+    if source == target or all(on_gpus):
+        return link
+    found = measured_link(link, source, target, seconds, sizes)
+    if not any(on_gpus) or found is link:
+        return found
+    copies = [each for each in platform.links if (each.source, each.target) == (link.source, link.target)]
+    aside = next((each for each in copies if each.memory == "pinned"), link)
+    points = [s + aside.duration_s(size) for size, s in zip(sizes, found.seconds, strict=True)]
+    rows = [points] * len(seconds)
+    return replace(measured_link(link, source, target, rows, sizes), blocking=True)
+
+
+def measured_link(
+    link: Link, source: int, target: int, seconds: Sequence[Sequence[float]], sizes: Sequence[int]
+) -> Link:
+    """`link` between devices of ranks `source` and `target`, with what messages take; as it is if that is not known.
+
+    Args:
+        link: Of one process.
+        source, target: Two different ranks.
+        seconds: By size, of messages between rank 0 and each rank from 1.
+        sizes: In bytes, ascending.
+    """
+    if max(source, target) > len(seconds):
         return link
     rows = [seconds[rank - 1] for rank in (source, target) if rank > 0]
     points = tuple(max(column) for column in zip(*rows, strict=True))

@@ -2,19 +2,22 @@
 
 Bytes travel as they lie in memory, in the layout that a copy of the value has on its target. Between host memories they
 go by Gloo, from the thread of the lane. Between two GPUs they go by NCCL on the stream of the lane, each lane in a
-communicator of its own. Between a GPU and another rank's host they go through this host's memory, and the dispatching
-thread waits. Collectives have a group of their own for each set of ranks, where they follow one another in plan order.
+communicator of its own. Between a GPU and another rank's host they go through pinned memory of this rank's, which the
+program keeps, and the dispatching thread waits. Collectives have a group of their own for each set of ranks, where they
+follow one another in plan order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from graphsched.executors.buffers import Buffers, copied, new_tensor
 from graphsched.executors.calls import Call
 from graphsched.executors.distributed.local_plans import LocalPlan
 from graphsched.executors.distributed.meeting import span
+from graphsched.executors.distributed.nccl_groups import new_communicator
 from graphsched.executors.distributed.rank_watch import GRACE_S, RankWatch
 from graphsched.executors.distributed.tags import lane_tags
 from graphsched.executors.distributed.world import PATIENCE_S, World
@@ -99,6 +102,9 @@ class Messages:
 
     def _send(self, part: Part, copy: Copy) -> Call:
         slots, source, layout = self._buffers.slots, self._buffers.slot(copy.read.value.name), layout_of(copy)
+        if is_cuda(copy.source):
+            here = new_tensor(layout, "cpu").pin_memory()
+            return lambda: self._bytes(part, flat_bytes(here.copy_(slots[source])))
         return lambda: self._bytes(part, flat_bytes(laid_out(slots[source], layout, "cpu")))
 
     def _receive(self, part: Part, copy: Copy, name: str) -> Call:
@@ -106,11 +112,18 @@ class Messages:
         target = copy.target
 
         def receive() -> None:
-            here = new_tensor(layout, "cpu")
-            self._bytes(part, flat_bytes(here))
-            slots[output] = here.to(target) if is_cuda(target) else here
+            slots[output] = new_tensor(layout, "cpu")
+            self._bytes(part, flat_bytes(slots[output]))
 
-        return receive
+        if not is_cuda(target):
+            return receive
+        here = new_tensor(layout, "cpu").pin_memory()
+
+        def receive_and_copy() -> None:
+            self._bytes(part, flat_bytes(here))
+            slots[output] = here.to(target)
+
+        return receive_and_copy
 
     def _collective(self, part: Part, row: int) -> Call:
         """By Gloo from the lane's thread, or by NCCL on its stream, which torch makes wait for the communicator's."""
@@ -123,7 +136,7 @@ class Messages:
         assert task.operation is not None
         assert spec is not None
         start = STARTED[task.operation.name]
-        told = f"collective {part.name!r} with ranks {', '.join(map(str, members))} on lane {part.lane}"
+        what = told(part, self._lists)
 
         def together() -> None:
             here = new_tensor(spec, device)
@@ -131,7 +144,7 @@ class Messages:
             if is_cuda(device):
                 work.wait()
             else:
-                self._world.finish(work, members, self._watch.left_s(), told)
+                self._world.finish(work, members, self._watch.left_s(), what)
             slots[output] = here
 
         return together
@@ -205,13 +218,16 @@ def group_of(members: Sequence[int], device: str) -> tuple[str, tuple[int, ...]]
 
 
 def told(part: Part, lists: RankLists) -> str:
-    """What a message that did not pass was, for an error: both ranks, the lane, and what the other half waits for.
+    """What a message or collective that did not pass was, for an error: ranks, lane, what a message's other half needs.
 
     Example:
         >>> part = Part(0, "receive", "a#1", 0, 1, 0, "rank0>rank1", (), signal=True)
         >>> told(part, RankLists(None, None, [[], [part]]))
         "receive 'a#1' from rank 0 on lane rank0>rank1"
     """
+    if part.kind == "collective":
+        members = lists.places.members[part.action]
+        return f"collective {part.name!r} with ranks {', '.join(map(str, members))} on lane {part.lane}"
     way = "to" if part.kind == "send" else "from"
     text = f"{part.kind} {part.name!r} {way} rank {part.peer} on lane {part.lane}"
     names = {other.number: f"{other.name!r} on lane {other.lane}" for other in lists[part.peer]}
@@ -250,15 +266,13 @@ def make_communicators(world: World, lists: RankLists) -> None:
 
     All ranks make all of them in the same order, those that they are not in too.
     """
-    from torch import distributed
-
     for part in (part for parts in lists.parts for part in parts):
         copy = lists.plan.copies.get(part.action)
         if copy is None or part.kind != "send" or part.signal or not (is_cuda(copy.source) and is_cuda(copy.target)):
             continue
         key = part.lane, part.rank, part.peer
         if key not in world.communicators:
-            world.communicators[key] = distributed.new_group([part.rank, part.peer], backend="nccl")
+            world.communicators[key] = new_communicator([part.rank, part.peer])
 
 
 def make_groups(world: World, lists: RankLists) -> None:
@@ -268,4 +282,5 @@ def make_groups(world: World, lists: RankLists) -> None:
     for action, members in lists.places.members.items():
         key = group_of(members, lists.plan.lanes[lists.plan.lane_of[action]].device)
         if key not in world.groups:
-            world.groups[key] = distributed.new_group(list(key[1]), backend=key[0], timeout=span(PATIENCE_S))
+            gloo = partial(distributed.new_group, backend="gloo", timeout=span(PATIENCE_S))
+            world.groups[key] = new_communicator(key[1]) if key[0] == "nccl" else gloo(list(key[1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +15,7 @@ from graphsched.executors.distributed.agreement import check_agreement, facts_of
 from graphsched.executors.distributed.board import Report
 from graphsched.executors.distributed.local_plans import local_plan
 from graphsched.executors.distributed.lost import LostRankError, ended_by
-from graphsched.executors.distributed.messages import Messages, last_tasks
+from graphsched.executors.distributed.messages import Messages, last_tasks, told
 from graphsched.executors.distributed.rank_buffers import RankBuffers
 from graphsched.executors.distributed.rank_calls import RankCompiler, streams_of_lanes, threads_of_lanes
 from graphsched.executors.distributed.rank_watch import GRACE_S, SLICE_S, RankWatch
@@ -35,6 +36,9 @@ class RankProgram:
     All of them make it of the same plan and call the same methods in the same order. It owns clones of the inputs and
     states that lie here. Random numbers come from torch's global generators of this process.
 
+    Attributes:
+        issue_s: How long this rank's thread was at its calls in the last run, in seconds.
+
     Raises:
         ScheduleError: torchrun did not start this process, or the plan needs more ranks than there are.
         RankError: The ranks did not meet, or do not have the same plan, workload or software.
@@ -45,7 +49,7 @@ class RankProgram:
         self.whole = checked(plan, "distributed", timeout_s, ("distributed",))
         self.world = join(timeout_s)
         stand_by(self.world)
-        self._timeout_s = timeout_s
+        self._timeout_s, self.issue_s = timeout_s, 0.0
         self._agree()
         self.lists = compile_ranks(self.whole, self.world.size)
         with self.world.telling():
@@ -178,6 +182,7 @@ class RankProgram:
                 for position, call in enumerate(calls.calls):  # noqa: B007
                     call()
                 position = len(calls.calls)
+                self.issue_s = time.perf_counter() - self._began
                 self._finish()
                 self._barrier(lambda peer: f"the end of the run{last_tasks(self.lists, peer, self.world.rank)}")
                 seconds = time.perf_counter() - self._began
@@ -227,10 +232,22 @@ class RankProgram:
         if isinstance(error, LostRankError):
             self._let_lanes_tell()
         at = None if action == GRAPH else action
+        issued = len(self.plan) if at is None else at
         found = failure_in_run(error, self.watch.failure, self.plan, at, self._compiler.unfinished)
-        failure = self.world.fail(self._with_own_tasks(found, len(self.plan) if at is None else at))
+        failure = self.world.fail(self._with_own_tasks(self._with_other_rank(found, issued), issued))
         self.world.abort()  # what lanes still wait for: a process that ends meanwhile aborts
         return failure
+
+    def _with_other_rank(self, error: BaseException, issued: int) -> BaseException:
+        """`error`; where a stream waits in vain for another rank, one that names that and what it should have done."""
+        row = None
+        with contextlib.suppress(RuntimeError):  # of CUDA
+            row = self._compiler.waits_for(issued) if isinstance(error, StuckError) else None
+        if row is None:
+            return error
+        part = self._local.parts[row]
+        others = self.lists.places.members[part.action] if part.kind == "collective" else [part.peer]
+        return self.world.missed([rank for rank in others if rank != self.world.rank], told(part, self.lists))
 
     def _with_own_tasks(self, error: BaseException, issued: int) -> BaseException:
         """`error`; where tasks of this rank are not over in time, one that names them: others may wait for these.

@@ -41,6 +41,29 @@ class RankCompiler(EagerCompiler):
     def _host_waits(self, i: int) -> list[Call]:
         return [*super()._host_waits(i), self._messages.barrier(i)]
 
+    def unfinished(self, issued: int) -> list[str]:
+        """As of any eager run, and what each stream is at."""
+        at = [f"{self.plan.names[i]!r} or what follows it on lane {lane}" for lane, i in self._at(issued).items()]
+        return self.under_way(issued) + at
+
+    def waits_for(self, issued: int) -> int | None:
+        """A message or collective, among the first `issued` rows, that a stream is at: it waits for another rank."""
+        for i in self._at(issued).values():
+            if self.plan.kinds[i] == "collective" and all(self._over(j) for j in self.plan.waits[i]):
+                return i
+        return None
+
+    def _at(self, issued: int) -> dict[str, int]:
+        """By the name of a stream's lane that is not done: the first row there that is not known to be over."""
+        found = {}
+        for number, lane in self.cuda.items():
+            rows = [i for i in range(issued) if self.plan.lane_of[i] == number]
+            over = [k for k, i in enumerate(rows) if i in self.events and self._over(i)]
+            rows = rows[over[-1] + 1 :] if over else rows
+            if rows and not lane.stream.query():
+                found[lane.name] = rows[0]
+        return found
+
 
 def threads_of_lanes(local: Plan, whole: Plan) -> dict[int, CpuLane]:
     """Threads for the CPU lanes of a rank's plan, by lane number, on the cores that the `whole` plan gives them.

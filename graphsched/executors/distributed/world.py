@@ -16,6 +16,7 @@ from graphsched.executors.distributed.connecting import connect
 from graphsched.executors.distributed.gloo_groups import end_messages, token
 from graphsched.executors.distributed.lost import LostRankError, ended_by, is_late, reason_of, silent
 from graphsched.executors.distributed.meeting import Address, meet, read_address, span
+from graphsched.executors.distributed.nccl_groups import end_communicators
 from graphsched.executors.distributed.objects import from_bytes, to_bytes
 from graphsched.executors.distributed.pulses import Pulses
 from graphsched.executors.distributed.tags import ABORT_TAG, BARRIER_TAG, OBJECT_TAG
@@ -100,6 +101,17 @@ class World:
                 raise self._lost(lost[0], what, error) from error
             end = "did not come in time" if is_late(error) else f"is gone ({reason_of(error)})"
             raise LostRankError(f"{what}: one of rank {', '.join(map(str, lost))} {end}", lost[0]) from error
+
+    def missed(self, ranks: Sequence[int], what: str) -> LostRankError:
+        """The error of a message or collective on a stream that one of these other ranks did not come to in time.
+
+        The stream does not say why: a rank without a sign of life is gone. Takes seconds.
+        """
+        silent_ranks = self.pulses.silent(ranks)
+        lost = silent_ranks or list(ranks)
+        end = "gives no sign of life" if silent_ranks else "did not answer in time"
+        who = f"rank {lost[0]}" if len(lost) == 1 else f"one of rank {', '.join(map(str, lost))}"
+        return LostRankError(f"{what}: {who} {end}", lost[0])
 
     def barrier(self, timeout_s: float, what: Callable[[int], str]) -> None:
         """Wait until all ranks are here: in round k each tells the one 2ᵏ further, so that log2 rounds do.
@@ -224,10 +236,13 @@ class World:
             wait(error)
 
     def abort(self) -> None:
-        """End every message of this rank that is under way."""
+        """End every message of this rank that is under way, those on streams too."""
         everyone = tuple(range(self.size))
         collective = [(group, ranks) for (library, ranks), group in self.groups.items() if library == "gloo"]
         end_messages([*((way, everyone) for way in self._ways), *collective], self.rank, ABORT_TAG)
+        on_gpus = [(group, ends) for (_, *ends), group in self.communicators.items()]
+        on_gpus += [(group, list(ranks)) for (library, ranks), group in self.groups.items() if library == "nccl"]
+        end_communicators([group for group, ranks in on_gpus if self.rank in ranks])
 
     # -- failing ---------------------------------------------------------------------------------------
 

@@ -384,3 +384,48 @@ def run_gpu_plans(rank: int, seeds: list[int], host: bool) -> list[Any]:
 
 def time_gpu_plan(rank: int, seed: int) -> Any:
     return execute(gpu_plan(seed, False), mode="distributed", repeats=3, warmup=2, timeout_s=60.0).to_dict()
+
+
+def spin(a: Any) -> Any:
+    """The GPU is at it for about a minute, and the thread goes on."""
+    torch.cuda._sleep(10**11)
+    return torch.neg(a)
+
+
+WRONG["spin"] = spin
+
+
+def gpu_chain(wrong: str) -> Plan:
+    """x ──▶ a (cuda:0) ──▶ b (cuda:1), which goes wrong ──▶ c (cuda:0)."""
+    work = Workload("chain")
+    value = work.input("x", torch.ones(4), device="cuda:0")
+    for name in "abc":
+        function = WRONG[wrong] if wrong and name == "b" else torch.neg
+        value = work.task(function, value, name=name, outputs=[TensorSpec((4,))])
+    lanes = {"a": "cuda:0/s0", "b": "cuda:1/s0", "c": "cuda:0/s0"}
+    return by_hand(work, machine("cuda:0", "cuda:1"), lanes)
+
+
+def run_gpu_chain(rank: int, wrong: str, timeout_s: float) -> float:
+    """As `run_chain`; the second run goes wrong: the first one makes NCCL's connections."""
+    with RankProgram(gpu_chain(""), timeout_s=60.0) as program:
+        program.run()
+    return _timed(lambda: RankProgram(gpu_chain(wrong), timeout_s=timeout_s).run())
+
+
+def gpu_sum(wrong: str) -> Plan:
+    """x0 ──▶ a (cuda:0) ──▶ sum over both GPUs ◀── b (cuda:1), which goes wrong, ◀── x1."""
+    work, made = Workload("sum"), []
+    for k, name in enumerate("ab"):
+        x = work.input(f"x{k}", torch.ones(4), device=f"cuda:{k}")
+        function = WRONG[wrong] if wrong and name == "b" else torch.neg
+        made.append(work.task(function, x, name=name, outputs=[TensorSpec((4,))]))
+    work.keep(*work.collective("all_reduce", made, devices=["cuda:0", "cuda:1"], name="sum"))
+    return by_hand(work, machine("cuda:0", "cuda:1"), {"a": "cuda:0/s0", "b": "cuda:1/s0"})
+
+
+def run_gpu_sum(rank: int, wrong: str, timeout_s: float) -> float:
+    """As `run_gpu_chain`."""
+    with RankProgram(gpu_sum(""), timeout_s=60.0) as program:
+        program.run()
+    return _timed(lambda: RankProgram(gpu_sum(wrong), timeout_s=timeout_s).run())

@@ -295,6 +295,24 @@ def test_spans_of_ranks_become_one_timeline() -> None:
     assert found.uncertainty_s == 0.75
 
 
+@pytest.mark.parametrize(("late_s", "end_s"), [(0.5, 1.5), (1.0, 1.0)])
+def test_a_message_ends_before_it_begins_by_no_more_than_the_clocks_are_off(late_s: float, end_s: float) -> None:
+    """x ──▶ a (worker:0) ──▶ b (worker:1): by rank 0's clock it is sent from 1 + `late_s` on; received until 1."""
+    work = Workload()
+    a = work.task(torch.neg, work.input("x", torch.ones(2), device="worker:0"), name="a")
+    work.task(torch.neg, a, name="b")
+    lists = compile_ranks(by_hand(work, machine("worker:0", "worker:1"), {"a": "worker:0/s0", "b": "worker:1/s0"}))
+
+    def spans(*rows: tuple[float, float]) -> RankSpans:
+        columns = np.array([(start, end, start, end) for start, end in rows]).T
+        return RankSpans(dict(zip(COLUMNS, columns, strict=True)), 0.0, 0.6)
+
+    still = [Offset(0.0, 0.0, 0.0)] * 2
+    sent, received = (1 + late_s, 2 + late_s), (0.5, 1.0)
+    found = merged(lists, [spans((0.0, 0.4), sent), spans(received, (3.0, 4.0))], still, still, seconds=5.0)
+    assert (found.columns["start"][1], found.columns["end"][1]) == (1 + late_s, end_s)
+
+
 def test_a_wait_of_all_ranks_ends_when_the_first_goes_on() -> None:
     """Two tasks on two workers and a barrier: rank 0 is there from 1 to 5, rank 1 from 3 to 4."""
     work = Workload()
@@ -333,7 +351,9 @@ def test_links_between_gpus_stay() -> None:
     platform = machine("cuda:0", "cuda:1")
     found = with_messages(platform, [(0.001, 0.01)], sizes=(1, 1000))
     assert found.link("cuda:0", "cuda:1") == platform.link("cuda:0", "cuda:1")
-    assert found.link("cuda:1", "cpu").duration_s(1000) == pytest.approx(0.01)
+    copied_s = platform.link("cuda:1", "cpu").duration_s(1000)
+    assert found.link("cuda:1", "cpu").duration_s(1000) == pytest.approx(0.01 + copied_s)
+    assert found.link("cuda:1", "cpu").blocking
 
 
 # -- lists as plans of one process ---------------------------------------------------------------------
