@@ -55,7 +55,7 @@ class RankMessages:
 
     Attributes:
         message_s, first_message_s: As `Dispatch` has them, at the pace of its `call_s`.
-        meeting_s: What it takes all ranks to meet at the end of a run, beyond the thread's return from its lanes.
+        meeting_s: As `Dispatch` has it.
         seconds: One way by `SIZES_BYTES`, for each rank from 1, from rank 0.
     """
 
@@ -101,15 +101,12 @@ def _linked(platform: Platform, first: str, second: str) -> bool:
         return False
 
 
-def with_rank_messages(platform: Platform, measured: RankMessages | None, process: Platform) -> Platform:
+def with_rank_messages(platform: Platform, measured: RankMessages | None) -> Platform:
     """`platform` with links between GPUs of different ranks, and costs of messages, as `measured`; as it is if None.
 
     One of several hosts keeps its links, which are of messages already. Others cross the capacities that they did.
 
-    Args:
-        platform: With links between ranks' other devices, see `distributed.message_links.with_messages`.
-        measured: Of its GPUs.
-        process: The same as measured in one process.
+    Links between ranks' other devices are those of `distributed.message_links.with_messages`.
     """
     if measured is None:
         return platform
@@ -119,13 +116,11 @@ def with_rank_messages(platform: Platform, measured: RankMessages | None, proces
         if is_cuda(link.source) and is_cuda(link.target) and source != target:
             found = measured_link(link, source, target, measured.seconds, SIZES_BYTES)
             links[k] = replace(found, crosses=link.crosses)
-    costs = process.dispatch
     dispatch = replace(
         platform.dispatch,
         message_s=measured.message_s,
         first_message_s=measured.first_message_s,
-        sync_s=costs.sync_s + measured.meeting_s,
-        result_s=(costs.result_s or costs.sync_s) + measured.meeting_s,
+        meeting_s=measured.meeting_s,
     )
     return replace(platform, links=tuple(links), dispatch=dispatch)
 
@@ -166,7 +161,7 @@ def solved(
         seconds: Of messages on streams, handed on.
         pace: How many times as long calls took.
     """
-    costs = replace(platform.dispatch, message_s=NEXT_TO_NOTHING_S, first_message_s=0.0)
+    costs = replace(platform.dispatch, message_s=NEXT_TO_NOTHING_S, first_message_s=0.0, meeting_s=0.0)
     bare = replace(platform, dispatch=costs)
     more = {key: beyond(took[key], _predicted(predict(replace(plan, platform=bare)))) for key, plan in plans.items()}
     one = [a - b for a, b in zip(more[1, True].issue_s, more[1, False].issue_s, strict=True)]

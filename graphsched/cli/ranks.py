@@ -117,7 +117,7 @@ def tell_platform(world: World | None, platform: Platform) -> Platform | None:
 
     world.share(Started(platform.to_dict()), MEET_S, "the platform")
     found = with_messages(platform, measure_messages(world))
-    return with_rank_messages(found, measure_rank_messages(world, platform), platform)
+    return with_rank_messages(found, measure_rank_messages(world, platform))
 
 
 def compare_cases(world: World | None, facts: Mapping[str, str]) -> None:

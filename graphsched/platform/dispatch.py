@@ -73,6 +73,7 @@ class Dispatch(GraphCosts):
         message_s: Sending or receiving a message between GPUs of two ranks, or a rank's part of a collective of GPUs;
             0: unknown, as a copy between GPUs in one process.
         first_message_s: What the first of these takes a rank's thread longer in a run.
+        meeting_s: What it takes all ranks to meet at the end of a run, or a wait of all, beyond each thread's return.
     """
 
     call_s: float = 0.0
@@ -130,6 +131,7 @@ class Dispatch(GraphCosts):
     step_gpu_s: float = 0.0
     message_s: float = 0.0
     first_message_s: float = 0.0
+    meeting_s: float = 0.0
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -35,14 +35,18 @@ def finished_s(columns: Columns, engine: Engine) -> tuple[float, float]:
 
 
 def return_s(columns: Columns, last: int) -> float:
-    """From the end of action `last` to the thread's going on, if it waited for that; of `NOTHING`, for a question."""
+    """From the end of action `last` to the thread's going on, if it waited for that; of `NOTHING`, for a question.
+
+    In distributed mode all ranks wait, and meet then.
+    """
     costs = columns.dispatch
+    meeting_s = costs.meeting_s if columns.orders else 0.0
     if last == NOTHING:
-        return min(costs.asked_s, costs.sync_s) if costs.asked_s else costs.sync_s
+        return meeting_s + (min(costs.asked_s, costs.sync_s) if costs.asked_s else costs.sync_s)
     if columns.kind[last] == CPU:
-        return costs.result_s or costs.sync_s
+        return meeting_s + (costs.result_s or costs.sync_s)
     across_s = costs.graph_other_device_s if columns.lane[last] in columns.far_lanes else 0.0
-    return costs.sync_s + costs.yield_s / 2 + across_s
+    return meeting_s + costs.sync_s + costs.yield_s / 2 + across_s
 
 
 def last_over(end_s: Sequence[float], issued_s: float) -> int:

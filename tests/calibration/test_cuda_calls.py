@@ -214,7 +214,7 @@ def test_the_plans_can_be_run(monkeypatch: pytest.MonkeyPatch, gpus: int) -> Non
     monkeypatch.setattr(module, "new_stream", lambda gpu: played.pools[gpu][0])
     found = call_figures(range(gpus))
     Dispatch(**found)
-    elsewhere = ("first", "copy_company", "copy_out_company", "peer_company", "step")
+    elsewhere = ("first", "copy_company", "copy_out_company", "peer_company", "step", "message")
     names = {name for name in HOST_CALLS if not name.startswith(elsewhere)} - {"run_s", "handoff_s", "cold_s", "put_s"}
     names |= {"call_s", "changes", "colds", "mixed_calls"}
     assert set(found) == (names if gpus > 1 else names - {"device_switch_s", "device_wait_s", "peer_copy_s"})

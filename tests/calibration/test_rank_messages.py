@@ -34,7 +34,7 @@ def plans_on(platform: Platform) -> dict[tuple[int, bool], rank_messages.Plan]:
 def test_costs_are_found_again() -> None:
     """Runs of 1 and 6 tiny tasks a GPU, with a message each and without, which take what a platform with them says."""
     platform = Platform.load("h200-x2")
-    real = with_rank_messages(platform, FOUND, platform)
+    real = with_rank_messages(platform, FOUND)
     plans = plans_on(platform)
     took = {key: rank_messages._predicted(predict(replace(plan, platform=real))) for key, plan in plans.items()}
     found = solved(platform, plans, took, FOUND.seconds, 1.0)
@@ -49,7 +49,7 @@ def test_a_platform_takes_them_over() -> None:
     """cuda:0 and cuda:1 are of two ranks; the host is rank 0's, and reaches cuda:1 by a message and a copy."""
     process = Platform.load("h200-x2")
     messages = with_messages(process, [(1e-4, 1e-4, 1e-4, 1e-3, 1e-2)])
-    platform = with_rank_messages(messages, FOUND, process)
+    platform = with_rank_messages(messages, FOUND)
     link = platform.link("cuda:0", "cuda:1")
     assert [link.duration_s(size) for size in rank_messages.SIZES_BYTES] == pytest.approx(FOUND.seconds[0])
     assert link.duration_s(1 << 29) == pytest.approx(8.1e-4 + (8.1e-4 - 2.1e-4) / (3 << 26) * (1 << 28))
@@ -60,15 +60,15 @@ def test_a_platform_takes_them_over() -> None:
     assert platform.link("cuda:0", "cpu") == process.link("cuda:0", "cpu")
     assert platform.dispatch.message_s == FOUND.message_s
     assert platform.dispatch.first_message_s == FOUND.first_message_s
-    assert platform.dispatch.sync_s == process.dispatch.sync_s + FOUND.meeting_s
-    assert with_rank_messages(messages, None, process) is messages
+    assert platform.dispatch.meeting_s == FOUND.meeting_s
+    assert with_rank_messages(messages, None) is messages
 
 
 def test_messages_into_one_gpu_share_its_port() -> None:
     """cuda:1, cuda:2 and cuda:3 send 160 MB to cuda:0 at once, where one message takes 0.51 ms."""
     process = Platform.load("h200-x4")
     measured = replace(FOUND, seconds=FOUND.seconds * 3)
-    platform = with_rank_messages(process, measured, process)
+    platform = with_rank_messages(process, measured)
     work, spec = Workload(), TensorSpec((40_000_000,))
     for k in range(1, 4):
         sent = work.task(abs, name=f"a{k}", device=f"cuda:{k}", outputs=[spec], durations={"cuda": 0.0})
@@ -83,7 +83,7 @@ def test_links_of_several_hosts_stay() -> None:
     one = Platform.load("h200-x2")
     devices = tuple(replace(device, host="far" if device.name == "cuda:1" else "near") for device in one.devices)
     platform = replace(one, devices=devices)
-    found = with_rank_messages(platform, FOUND, platform)
+    found = with_rank_messages(platform, FOUND)
     assert found.links == platform.links
     assert found.dispatch.message_s == FOUND.message_s
 

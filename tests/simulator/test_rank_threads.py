@@ -172,3 +172,14 @@ def test_the_interval_does_not_go_by_what_other_ranks_wait_for() -> None:
         plan = build_plan(work, platform, None, placement, scheduler="by hand")
         found.append(predict(plan, mode="distributed").interval_s)
     assert found[0] == pytest.approx(found[1])
+
+
+def test_ranks_meet_at_the_end_and_at_waits_of_all() -> None:
+    """a (worker:0) ──▶ wait of all ──▶ b (worker:1): 8 s to hand each over, 4 s to return, 2 s to meet."""
+    work = builders.workload({"a": 1, "b": 1})
+    costs = replace(HANDED, sync_s=4, result_s=4, meeting_s=2)
+    place = {"a": "worker:0/s0", "b": "worker:1/s0"}
+    plan = builders.planned(work, builders.platform(gpus=0, workers=2, dispatch=costs), place, wait_after={"a"})
+    found = predict(plan, mode="distributed")
+    assert found.makespan_s == (8 + 1 + 4 + 2) + (8 + 1 + 4 + 2)
+    assert predict(plan).makespan_s == (8 + 1 + 4) + (8 + 1 + 4)

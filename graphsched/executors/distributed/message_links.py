@@ -75,10 +75,8 @@ def with_messages(platform: Platform, seconds: Sequence[Seconds], sizes: Sequenc
     if not has_network(platform):
         links = [_between_ranks(platform, link, rank_of, seconds, sizes) for link in links]
     slowest_s = max(row[0] for row in seconds)
-    barrier_s = math.ceil(math.log2(len(seconds) + 1)) * slowest_s
-    costs = platform.dispatch
-    result_s = (costs.result_s or costs.sync_s) + barrier_s
-    dispatch = replace(costs, sync_s=costs.sync_s + barrier_s, result_s=result_s, asked_s=0.0)
+    meeting_s = math.ceil(math.log2(len(seconds) + 1)) * slowest_s
+    dispatch = replace(platform.dispatch, meeting_s=meeting_s)
     return replace(platform, links=tuple(links), dispatch=dispatch)
 
 
