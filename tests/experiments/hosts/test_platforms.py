@@ -50,7 +50,7 @@ def test_messages_measured_by_a_run_leave_the_links_of_hosts_alone() -> None:
     platform = hosts_of((1, 1, 1))
     told = with_messages(platform, [(1.0, 2.0), (1.0, 2.0)], (1, 10))
     assert told.links == platform.links
-    assert told.dispatch.sync_s == platform.dispatch.sync_s + 2.0
+    assert told.dispatch == replace(platform.dispatch, meeting_s=2.0)
 
 
 def test_hosts_without_ranks_are_refused() -> None:
