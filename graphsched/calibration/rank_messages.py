@@ -14,6 +14,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from graphsched.calibration.cuda_calls import Yardstick
@@ -22,6 +23,7 @@ from graphsched.errors import PlatformError, StuckError
 from graphsched.executors.clocks import new_event
 from graphsched.executors.collector import no_collector
 from graphsched.executors.distributed import RankProgram
+from graphsched.executors.distributed.blame import missed
 from graphsched.executors.distributed.message_links import has_network, measured_link
 from graphsched.executors.distributed.nccl_groups import new_communicator
 from graphsched.executors.lanes import is_cuda
@@ -83,7 +85,7 @@ def measure_rank_messages(world: World, platform: Platform) -> RankMessages | No
     Raises:
         RankError: A rank is gone, stopped or hangs.
     """
-    gpus = [d for d, _ in sorted(rank_of_devices(platform).items(), key=lambda each: each[1]) if d.startswith("cuda")]
+    gpus = [*takewhile(is_cuda, platform.accelerators())]  # by rank
     if len(gpus) < 2 or world.size < 2 or not _linked(platform, gpus[0], gpus[1]):
         return None
     ends = gpus[0], gpus[1]
@@ -230,7 +232,7 @@ def _one_way_s(world: World, rank: int) -> tuple[float, ...]:
     try:
         return tuple(_timed_s(group, world.rank, peer, size, spinner, stream) for size in SIZES_BYTES)
     except StuckError as error:
-        failure = world.fail(world.missed([peer], "the measurement of messages"))
+        failure = world.fail(missed([peer], "the measurement of messages", world.pulses))
         world.abort()
         raise failure from error
 

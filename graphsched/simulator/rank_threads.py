@@ -13,11 +13,11 @@ Timelines keep when the source issued a message, not its target.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from graphsched.plan import Plan
 from graphsched.plan.ranks import find_places
-from graphsched.plan.ranks.places import EVERYWHERE
+from graphsched.plan.ranks.places import EVERYWHERE, Places
 from graphsched.simulator.columns import Columns
 from graphsched.simulator.dispatch import UNKNOWN, LaunchQueue, Thread
 
@@ -36,31 +36,51 @@ def orders_of(plan: Plan) -> list[list[int]]:
         >>> orders_of(build_plan(work, Platform.load("h200-x2"), None, placement, scheduler="by hand"))
         [[0, 2], [1, 2]]
     """
-    places, both = find_places(plan), {**messages_of(plan), **handed_of(plan)}
+    places = find_places(plan)
+    return _orders(places, {**_messages(plan, places), **_handed(plan, places)})
+
+
+def fill_ranks(columns: Columns, plan: Plan) -> None:
+    """What each rank's thread issues, and what it takes for its part of messages on streams.
+
+    That is in place of what a copy or collective takes the thread of one process.
+    """
+    places = find_places(plan)
+    columns.messages, columns.handed = _messages(plan, places), _handed(plan, places)
+    columns.orders = _orders(places, {**columns.messages, **columns.handed})
+    for i in columns.messages if columns.dispatch.message_s else ():
+        columns.call_s[i] = columns.dispatch.message_s
+        columns.company.pop(i, None)
+
+
+def _orders(places: Places, by_both: Container[int]) -> list[list[int]]:
+    """By rank what it issues; of `by_both` both ranks do."""
     orders: list[list[int]] = [[] for _ in range(places.needed)]
     for i, ends in enumerate(places.ends):
-        ranks = range(len(orders)) if ends[0] == EVERYWHERE else ends if i in both else ends[:1]
+        ranks = range(len(orders)) if ends[0] == EVERYWHERE else ends if i in by_both else ends[:1]
         for mine in dict.fromkeys(places.members.get(i, ranks)):
             orders[mine].append(i)
     return orders
 
 
-def messages_of(plan: Plan) -> dict[int, int]:
+def _messages(plan: Plan, places: Places) -> dict[int, int]:
     """Actions between the GPUs of two ranks, or of more, with the rank that each begins on."""
-    places = find_places(plan)
     gpus = {name for name in places.rank_of if plan.platform.device(name).kind == "cuda"}
-    between = {i for i, copy in plan.copies.items() if gpus >= {copy.source, copy.target}}
-    copies = sorted(i for i in between if places.ends[i][0] != places.ends[i][1])
+    copies = [i for i in _between(plan, places) if gpus >= {plan.copies[i].source, plan.copies[i].target}]
     collectives = [i for i in places.members if plan.lanes[plan.lane_of[i]].device in gpus]
     return {i: places.ends[i][0] for i in (*copies, *collectives)}
 
 
-def handed_of(plan: Plan) -> dict[int, int]:
+def _handed(plan: Plan, places: Places) -> dict[int, int]:
     """Copies from a host into another rank's GPU, with the rank that each begins on."""
-    places, device = find_places(plan), plan.platform.device
-    between = {i: copy for i, copy in plan.copies.items() if places.ends[i][0] != places.ends[i][1]}
-    into = [i for i, copy in between.items() if device(copy.target).kind == "cuda" != device(copy.source).kind]
-    return {i: places.ends[i][0] for i in into}
+    kind = {name: plan.platform.device(name).kind for name in places.rank_of}
+    copies = [i for i in _between(plan, places) if kind[plan.copies[i].target] == "cuda" != kind[plan.copies[i].source]]
+    return {i: places.ends[i][0] for i in copies}
+
+
+def _between(plan: Plan, places: Places) -> list[int]:
+    """Copies between two ranks."""
+    return [i for i in plan.copies if places.ends[i][0] != places.ends[i][1]]
 
 
 class _OneRank(Thread):

@@ -22,7 +22,7 @@ from graphsched.simulator.interpreter_lock import takes_turns
 from graphsched.simulator.lane_costs import CPU, CUDA, lanes_of
 from graphsched.simulator.model import Model, switched
 from graphsched.simulator.pools import share_cores, share_devices, share_memory
-from graphsched.simulator.rank_threads import handed_of, messages_of, orders_of
+from graphsched.simulator.rank_threads import fill_ranks
 
 
 def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
@@ -70,17 +70,8 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
         columns.launching, columns.far_lanes = _launched_on(plan, segments, columns.lanes.kind)
         launch_graphs(columns, segments)
     if plan.mode == "distributed":
-        columns.orders = orders_of(plan)
-        _fill_messages(columns, plan)
+        fill_ranks(columns, plan)
     return columns, tuple(durations.estimated)
-
-
-def _fill_messages(columns: Columns, plan: Plan) -> None:
-    """What a thread takes for its part of messages on streams, in place of a copy's or collective's in one process."""
-    columns.messages, columns.handed = messages_of(plan), handed_of(plan)
-    for i in columns.messages if columns.dispatch.message_s else ():
-        columns.call_s[i] = columns.dispatch.message_s
-        columns.company.pop(i, None)
 
 
 def _dispatch_of(plan: Plan, durations: Durations, segments: Segments | None) -> Dispatch:

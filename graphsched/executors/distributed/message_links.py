@@ -7,8 +7,7 @@ A message between a GPU and another rank's host goes through pinned memory of th
 
 Links between GPUs stay as they are: for NCCL's messages see `calibration.rank_messages`.
 
-Not modelled: messages at the same time, which share the host's cores or its network card; that the other rank's thread
-waits too for a message from or to a GPU.
+Not modelled: messages at the same time, which share the host's cores or its network card.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from typing import Any
 from graphsched.errors import ExecutionError, RankError, StuckError
 from graphsched.executors.capture import settle
 from graphsched.executors.distributed.agreement import check_agreement, facts_of, first_difference, parts_of
+from graphsched.executors.distributed.blame import missed
 from graphsched.executors.distributed.board import Report
 from graphsched.executors.distributed.local_plans import local_plan
 from graphsched.executors.distributed.lost import LostRankError, ended_by
@@ -247,7 +248,7 @@ class RankProgram:
             return error
         part = self._local.parts[row]
         others = self.lists.places.members[part.action] if part.kind == "collective" else [part.peer]
-        return self.world.missed([rank for rank in others if rank != self.world.rank], told(part, self.lists))
+        return missed([k for k in others if k != self.world.rank], told(part, self.lists), self.world.pulses)
 
     def _with_own_tasks(self, error: BaseException, issued: int) -> BaseException:
         """`error`; where tasks of this rank are not over in time, one that names them: others may wait for these.

@@ -102,17 +102,6 @@ class World:
             end = "did not come in time" if is_late(error) else f"is gone ({reason_of(error)})"
             raise LostRankError(f"{what}: one of rank {', '.join(map(str, lost))} {end}", lost[0]) from error
 
-    def missed(self, ranks: Sequence[int], what: str) -> LostRankError:
-        """The error of a message or collective on a stream that one of these other ranks did not come to in time.
-
-        The stream does not say why: a rank without a sign of life is gone. Takes seconds.
-        """
-        silent_ranks = self.pulses.silent(ranks)
-        lost = silent_ranks or list(ranks)
-        end = "gives no sign of life" if silent_ranks else "did not answer in time"
-        who = f"rank {lost[0]}" if len(lost) == 1 else f"one of rank {', '.join(map(str, lost))}"
-        return LostRankError(f"{what}: {who} {end}", lost[0])
-
     def barrier(self, timeout_s: float, what: Callable[[int], str]) -> None:
         """Wait until all ranks are here: in round k each tells the one 2ᵏ further, so that log2 rounds do.
 
