@@ -95,9 +95,14 @@ def load_plan(path: str | Path) -> Plan:
 
 def used_costs(plan: Plan) -> Costs:
     """Those of a plan's costs that its tasks are filed under, on the models of its platform's devices."""
-    models = list(dict.fromkeys(device.model for device in plan.platform.devices))
-    signatures = dict.fromkeys(task.signature for task in plan.work.tasks if task.kind in ("run", "collective"))
-    return plan.costs.chosen((signature, model) for signature in signatures for model in models)
+    return costs_for(plan.work, plan.platform, plan.costs)
+
+
+def costs_for(work: Workload, platform: Platform, costs: Costs) -> Costs:
+    """Those of `costs` that the tasks of `work` are filed under, on the models of the platform's devices."""
+    models = list(dict.fromkeys(device.model for device in platform.devices))
+    signatures = dict.fromkeys(task.signature for task in work.tasks if task.kind in ("run", "collective"))
+    return costs.chosen((signature, model) for signature in signatures for model in models)
 
 
 # -- writing ---------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ import numpy as np
 
 from graphsched.costs import Costs
 from graphsched.errors import FileFormatError, GraphschedError
+from graphsched.executors.saved import costs_for
 from graphsched.files import read_json, write_bytes, write_text
 from graphsched.platform import Pace, Platform
 from graphsched.platform.dispatch import TABLES
@@ -71,7 +72,7 @@ def save_run(run: RunRecord, folder: str | Path) -> Path:
         FileFormatError: A file is there that is no recorded run of this version.
     """
     path = run_file(folder, run.experiment)
-    merged = merge(load_run(path), run) if path.exists() else run
+    merged = merge(_with_own_costs(load_run(path)), run) if path.exists() else run
     latest = _united([case.setup for case in run.cases])
     data, spans = _to_dict(merged, latest)
     for name, content in spans.items():
@@ -88,6 +89,20 @@ def merge(old: RunRecord, new: RunRecord) -> RunRecord:
     fresh = {case.key: case for case in new.cases}
     cases = [fresh.pop(case.key, case) for case in old.cases]
     return replace(new, cases=(*cases, *fresh.values()))
+
+
+def _with_own_costs(run: RunRecord) -> RunRecord:
+    """`run`, each case with the costs of its own tasks: those of cases that are replaced go with them."""
+    return replace(run, cases=tuple(map(_own_costs, run.cases)))
+
+
+def _own_costs(case: CaseRecord) -> CaseRecord:
+    platform = case.setup.platform
+    try:
+        costs = Costs() if case.workload is None else costs_for(case.work, platform, platform.costs)
+    except FileFormatError:  # what cannot be read is kept as it is
+        return case
+    return replace(case, setup=replace(case.setup, platform=replace(platform, costs=costs)))
 
 
 def _united(setups: Sequence[Setup]) -> list[Setup]:

@@ -349,6 +349,28 @@ def test_costs_that_have_changed_since_make_another_setup(tmp_path):
     assert kept == {"graph": 1.0, "eager": 2.0}
 
 
+def test_costs_of_replaced_cases_go_with_them(tmp_path):
+    """Of a chain and of other tasks, both run at once; then the chain again on another platform."""
+    bigger = replace(SETUP, platform=replace(with_cost(SETUP, 1.0).platform, name="bigger"))
+    both = case_of(chain(), setup=bigger), case_of(two(), label="two", setup=bigger)
+    save_run(run_of(*both, record_baseline(bigger, "plain PyTorch", (1.0,))), tmp_path)
+    path = save_run(run_of(case_of(chain(), setup=with_cost(SETUP, 2.0))), tmp_path)
+    data = json.loads(path.read_text())
+    (earlier,) = data["earlier"]
+    assert (earlier["platform"]["name"], earlier["costs"]) == ("bigger", [])
+    assert data["costs"][0]["device_s"] == 2.0
+
+
+def test_a_case_that_cannot_be_read_is_kept_when_others_are_saved(tmp_path):
+    path = save_run(run_of(case_of(chain()), case_of(two(), label="two", setup=with_cost(SETUP, 1.0))), tmp_path)
+    data = json.loads(path.read_text())
+    (digest,) = {case["workload"] for case in data["cases"] if case["label"] == "two"}
+    data["workloads"][digest]["tasks"] = "?"
+    path.write_text(json.dumps(data))
+    save_run(run_of(case_of(chain(), measured_s=7.0)), tmp_path)
+    assert "?" in [work["tasks"] for work in json.loads(path.read_text())["workloads"].values()]
+
+
 def test_the_same_run_gives_the_same_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr(store, "INLINE_ACTIONS", 2)
     contents = []
