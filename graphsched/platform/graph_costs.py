@@ -37,8 +37,9 @@ class GraphCosts:
         graph_other_device_s: `Dispatch.other_device_s` inside a graph; 0: unknown, as outside.
         graph_look_s: How often the GPU that a graph over several is launched on looks whether the others are done; 0:
             unknown, it sees each one's end after `graph_other_device_s`.
-        graph_look_ahead_s: How long before its own first node may start it looks for the first time.
-        graph_seen_s: From the look that finds the last of them done to the end of the graph.
+        graph_look_ahead_s: How long before its own first node may start it begins to look.
+        graph_seen_s: From there, or from the end of a node that it had to tell of, to the first of the moments at which
+            the graph can be over, a `graph_look_s` from one to the next.
         graph_wait_s: An edge of a graph to another lane where the lanes' nodes are one chain.
         graph_fork_s: An edge of a graph where a branch leaves a lane, or comes back to one.
         graph_copy_edge_s, graph_copies_edge_s, graph_peer_edge_s: `copy_edge_s`, `copies_edge_s` and `peer_edge_s`

@@ -6,7 +6,8 @@ another GPU is not done then, it looks again after a fixed time, and again. So a
 of few moments, whenever its last task ends.
 
 On an H100 a graph whose second GPU spins longer and longer was over 22.2, 31.5, 41.3 or 50.5 µs after its launch,
-hardly ever at another time (`calibration.graph_looks` measures the period on each host).
+hardly ever at another time (`calibration.graph_looks` measures these moments on each host). A look finds what has ended
+`FOUND_S` before the moment that it leads to.
 
 Not modelled: the same inside a graph, where one GPU waits for a copy of another. There some GPUs look as rarely, others
 see the end at once, and what decides is not known (docs/graph-mode.md); all wait as long as on average. Graphs that
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
     from graphsched.simulator.engine import Engine
 
 EXACT = 1e-9  # of a period: what ends right at a look is seen by it
+FOUND_S = 2.25e-6
+"""What is found at once lets the next thing begin 2.0 to 2.5 µs after its end, on two hosts with H100s (docs/graph-mode.md).
+"""
+UNSURE = 0.01
+"""By how much of itself a predicted time is off as a rule: how near a look is to what ends later is chance."""
 
 
 def over_s(columns: Columns, engine: Engine) -> float | None:
@@ -43,8 +49,25 @@ def over_s(columns: Columns, engine: Engine) -> float | None:
     if not others_s or first < 0:
         return None
     begun_s = max(engine.thread.ready_s[first] - costs.graph_look_ahead_s, _held_up_s(columns, engine, nodes))
-    look_s = look_at_s(begun_s, others_s, costs.graph_look_s)
-    return max(max(end_s), look_s + costs.graph_seen_s if look_s > begun_s else 0.0)
+    if others_s <= begun_s:
+        return max(end_s)
+    look_s = expected_look_s(begun_s, begun_s + costs.graph_seen_s - FOUND_S, others_s, costs.graph_look_s)
+    return max(max(end_s), look_s + FOUND_S)
+
+
+def expected_look_s(begun_s: float, first_s: float, end_s: float, period_s: float) -> float:
+    """When what ends at `end_s` is expected to be found by looks of which one is at `first_s`.
+
+    At the first look behind it, or half a period after its end, on average: the less sure it is which look that will
+    be, the longer it takes from `begun_s` on, the last thing that both times follow.
+
+    Example:
+        >>> expected_look_s(0.0, 3.0, 4.0, 10.0), round(expected_look_s(0.0, 3.0, 4004.0, 10.0), 3)
+        (12.998..., 4009.0)
+    """
+    on_average_s = end_s + period_s / 2
+    sure = math.exp(-2 * (math.pi * UNSURE * (end_s - begun_s) / period_s) ** 2)  # of a wave, at times that scatter so
+    return on_average_s + sure * (look_at_s(first_s, end_s, period_s) - on_average_s)
 
 
 def look_at_s(begun_s: float, end_s: float, period_s: float) -> float:

@@ -10,7 +10,7 @@ import torch
 
 from graphsched.costs import Costs, TaskCost
 from graphsched.plan import Plan
-from graphsched.simulator import Model, predict
+from graphsched.simulator import Model, looks, predict
 from graphsched.simulator.host_calls import without_events
 from graphsched.simulator.looks import look_at_s
 from graphsched.simulator.path import chain
@@ -26,6 +26,13 @@ COSTS = replace(FREE, graph_launch_s=3.0, launch_s=1.0, sync_s=0.5, graph_other_
 LOOKS = {"graph_look_s": 10.0, "graph_look_ahead_s": 3.0, "graph_seen_s": 2.0}
 BEGUN_S = FIRST_S - 3  # the first look
 UNTIMED = Model(timing=False)
+
+
+@pytest.fixture(autouse=True)
+def sure_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look lets a graph be over 2 s later, and predicted times are sure."""
+    monkeypatch.setattr(looks, "FOUND_S", 2.0)
+    monkeypatch.setattr(looks, "UNSURE", 0.0)
 
 
 def apart(gpus: int = 2, **seconds: float) -> Plan:
@@ -60,6 +67,21 @@ def test_the_end_on_another_gpu_is_seen_at_a_look(b_s: float, look: int) -> None
     """a ends long before b; the graph is over 2 s behind a look, and the thread sees that after 0.5."""
     line = predict(apart(a=0.5, b=b_s), model=UNTIMED)
     assert line.makespan_s == pytest.approx(BEGUN_S + 10 * look + 2.0 + 0.5)
+
+
+@pytest.mark.parametrize(("b_s", "over_s"), [(1.0, 16.0), (9.9, 16.0), (10.1, 26.0)])
+def test_a_look_finds_what_has_ended_until_then(b_s: float, over_s: float) -> None:
+    """The graph can be over at 6, 16 and 26 s, 5 behind the beginning at 1 s, of which looks at 4, 14 and 24 decide."""
+    plan = plan_of(2, {"a": 0.5, "b": b_s}, {"a": "cuda:0", "b": "cuda:1"}, graph_seen_s=5.0)
+    assert predict(plan, model=UNTIMED).makespan_s == pytest.approx(over_s + 0.5)
+
+
+@pytest.mark.parametrize("b_s", [4000.0, 4003.0, 4009.0])
+def test_after_long_it_is_not_known_which_look_comes_next(b_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of 1 % of 4,000 s is several periods: half of one on average. 7.1 s are off by 0.1: the second look."""
+    monkeypatch.setattr(looks, "UNSURE", 0.01)
+    assert predict(apart(a=0.5, b=b_s), model=UNTIMED).makespan_s == pytest.approx(FIRST_S + b_s + 5.0 + 2.0 + 0.5)
+    assert predict(apart(a=0.5, b=7.2), model=UNTIMED).makespan_s == pytest.approx(BEGUN_S + 20 + 2.0 + 0.5, abs=0.02)
 
 
 def test_the_gpu_may_end_later_than_it_has_seen_the_other() -> None:
