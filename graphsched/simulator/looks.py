@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
 EXACT = 1e-9  # of a period: what ends right at a look is seen by it
 FOUND_S = 2.25e-6
-"""What is found at once lets the next thing begin 2.0 to 2.5 µs after its end, on two hosts with H100s (docs/graph-mode.md).
-"""
+"""What is found at once lets the next thing begin 2.0 to 2.5 µs after its end, on two hosts with H100s."""
 UNSURE = 0.01
 """By how much of itself a predicted time is off as a rule: how near a look is to what ends later is chance."""
 
