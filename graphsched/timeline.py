@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -16,6 +16,8 @@ from graphsched.plan import Plan
 Seconds = NDArray[np.float64]
 Bounds = tuple[float, float]
 Interval = tuple[float, float]
+Halves = Mapping[tuple[int, int], Interval]
+HALVES = "halves"  # the column that only timelines of messages between ranks have
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,8 @@ class Timeline:
         source: ``predicted`` or ``measured``.
         issue_start_s, issue_end_s: When the thread began and ended issuing each action.
         start_s, end_s: When each action ran on its lane.
+        halves_s: When another rank than the one that a message or collective begins on began and ended issuing its
+            half, by action and rank; empty where there is no such rank, and where that was not kept.
         makespan_s: Time of one run without timing events (measured: the median of `samples_s`).
         timed_makespan_s: Time of the run that the spans are of, timing events included.
         samples_s: Measured makespans; empty for a prediction.
@@ -73,6 +77,7 @@ class Timeline:
     estimated: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
     find_interval: Callable[[], Bounds] | Bounds | None = field(default=None, repr=False)
+    halves_s: Halves = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.start_s)
@@ -168,8 +173,17 @@ class Timeline:
             "estimated": list(self.estimated),
             "notes": list(self.notes),
             "interval_s": list(self.interval_s) if self.interval_s else None,
-            "spans": {name: getattr(self, name).tolist() for name in _COLUMNS},
+            "spans": {name: column.tolist() for name, column in self.columns().items()},
         }
+
+    def columns(self) -> dict[str, Seconds]:
+        """The spans by the names of their columns, seconds by action.
+
+        Where there are halves, these are there too: rows of action, rank, begin and end.
+        """
+        found: dict[str, Seconds] = {name: getattr(self, name) for name in COLUMNS}
+        rows = [[*half, *times] for half, times in sorted(self.halves_s.items())]
+        return found | ({HALVES: np.array(rows, dtype=np.float64)} if rows else {})
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], plan: Plan) -> Timeline:
@@ -179,7 +193,7 @@ class Timeline:
             FileFormatError: Entries are missing or wrong, or the spans are not those of `plan`.
         """
         try:
-            columns = {name: np.asarray(data["spans"][name], dtype=np.float64) for name in _COLUMNS}
+            columns = {name: np.asarray(data["spans"][name], dtype=np.float64) for name in COLUMNS}
             if any(column.shape != (len(plan),) for column in columns.values()):
                 raise ValueError(f"{len(plan)} spans are needed, one an action of the plan")
             return cls(
@@ -192,13 +206,34 @@ class Timeline:
                 estimated=tuple(data["estimated"]),
                 notes=tuple(data["notes"]),
                 find_interval=_pair(data.get("interval_s")),
+                halves_s=halves_in(data["spans"], len(plan)),
                 **columns,
             )
         except (KeyError, TypeError, ValueError) as error:
             raise FileFormatError(f"not a timeline: {type(error).__name__}: {error}") from error
 
 
-_COLUMNS = ("issue_start_s", "issue_end_s", "start_s", "end_s")
+COLUMNS = ("issue_start_s", "issue_end_s", "start_s", "end_s")
+
+
+def halves_in(spans: Mapping[str, Any], actions: int) -> dict[tuple[int, int], Interval]:
+    """`Timeline.halves_s` of a plan of so many actions, from `Timeline.columns`; none where that column is missing.
+
+    Raises:
+        FileFormatError: A row is of no action of the plan, or of no rank.
+
+    Example:
+        >>> halves_in({"halves": [[3, 1, 0.5, 0.75]]}, 4), halves_in({}, 4)
+        ({(3, 1): (0.5, 0.75)}, {})
+    """
+    found = {}
+    for action, rank, start_s, end_s in np.asarray(spans.get(HALVES, ()), dtype=np.float64).tolist():
+        if not (0 <= action < actions and rank >= 0 and action.is_integer() and rank.is_integer()):
+            raise FileFormatError(
+                f"a half is of action {action:g} on rank {rank:g}; the plan has {actions} actions, from 0"
+            )
+        found[int(action), int(rank)] = start_s, end_s
+    return found
 
 
 def _pair(bounds: Sequence[float] | None) -> Bounds | None:

@@ -147,6 +147,24 @@ def test_a_column_that_is_not_the_plans(column: Any) -> None:
         Timeline.from_dict(data, _plan())
 
 
+def test_halves_are_kept_and_have_no_column_where_there_are_none() -> None:
+    line = _line(halves_s={(4, 1): (0.5, 0.75), (2, 0): (0.0, 0.25)})
+    data = json.loads(json.dumps(line.to_dict()))
+    assert data["spans"]["halves"] == [[2, 0, 0.0, 0.25], [4, 1, 0.5, 0.75]]
+    assert Timeline.from_dict(data, line.plan).halves_s == line.halves_s
+    assert "halves" not in _line().to_dict()["spans"]
+
+
+@pytest.mark.parametrize(
+    "halves", [1.0, [1.0], [[1, 1, 0.5]], [[6, 1, 0, 0]], [[1.5, 1, 0, 0]], [[1, -1, 0, 0]], ["a"]]
+)
+def test_halves_of_no_action_or_rank(halves: Any) -> None:
+    data = _line().to_dict()
+    data["spans"]["halves"] = halves
+    with pytest.raises(FileFormatError, match=r"not a timeline|a half is of action"):
+        Timeline.from_dict(data, _plan())
+
+
 @pytest.mark.parametrize("bounds", [None, (1.0, 2.5)])
 def test_an_interval_is_kept(bounds: tuple[float, float] | None) -> None:
     line = _line(find_interval=bounds)

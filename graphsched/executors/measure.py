@@ -128,6 +128,7 @@ def _execute_on_ranks(
         timed_makespan_s=spans.makespan_s,
         samples_s=tuple(samples),
         clock_uncertainty_s=spans.uncertainty_s,
+        halves_s=spans.halves_s,
     )
     check_obedience(timeline)
     return timeline

@@ -34,6 +34,7 @@ class ActionReport:
         cause: What it waited for last, and so why it started when it did.
         waited_for: All that it waited for, what was over last first.
         names: Of the actions that these causes bear numbers of.
+        thread: Which thread issued it, of several ranks the last that did.
         behind: The copy that the engine served before it, once it was ready; empty if none.
         parts: What its time was spent on, from when it was ready to its end; seconds.
         beside: What ran at the same time, the longest first.
@@ -51,6 +52,7 @@ class ActionReport:
     cause: Cause
     waited_for: tuple[Cause, ...]
     names: Mapping[int, str]
+    thread: str
     behind: str
     parts: Mapping[Part, float]
     beside: tuple[Beside, ...]
@@ -114,6 +116,7 @@ def report_action(facts: Facts, i: int, *, slack_s: float, critical: bool) -> Ac
         cause=cause,
         waited_for=waited_for,
         names={c.by: plan.names[c.by] for c in waited_for if c.by >= 0},
+        thread=f"the thread{facts.of_rank(i)}",
         behind=plan.names[behind] if behind >= 0 else "",
         parts={part: seconds for part, seconds in parts.items() if seconds > 0.0},
         beside=tuple(sorted(found, key=lambda b: -b.seconds)),
@@ -187,5 +190,5 @@ def _ready(report: ActionReport, cause: Cause) -> str:
         "wait": f"{name}, over",
         "return": f"{name}, over",
         "lane": f"its lane, free after {name}",
-        "thread": "the thread, which had issued it" if report.kind != "wait" else "the thread, which came to it",
+        "thread": f"{report.thread}, which {'had issued' if report.kind != 'wait' else 'came to'} it",
     }[cause.kind]

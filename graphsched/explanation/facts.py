@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from graphsched.explanation.threads import find_issues
 from graphsched.plan import Plan
 from graphsched.simulator.columns import BLOCKS, Columns
 from graphsched.simulator.graph_mode import inside
@@ -27,8 +29,10 @@ class Facts:
         line: The timeline.
         columns: What the plan's actions cost, as the simulator reads them.
         start_s, end_s: When each ran.
-        issue_start_s, issue_end_s: When the thread issued each.
+        issue_start_s, issue_end_s: When the thread issued each; what threads of several ranks issue, the last of them.
         launched_s: When its kernels had all been launched, by its issue, and could run.
+        rank_of: The rank whose thread that was.
+        orders: By rank, what its thread issued, in order, as far as it is known when; one order without ranks.
         on_lane: Actions of each lane, in order; a collective is on several.
         crosses: Capacities that each copy takes part of.
         tolerance_s: Times that are no further apart are taken for equal.
@@ -41,6 +45,8 @@ class Facts:
     issue_start_s: list[float]
     issue_end_s: list[float]
     launched_s: list[float]
+    rank_of: list[int]
+    orders: tuple[list[int], ...]
     on_lane: tuple[list[int], ...]
     crosses: dict[int, tuple[str, ...]]
     tolerance_s: float
@@ -95,6 +101,20 @@ class Facts:
         calls = (i if c.graphs is None or not inside(c, i) else c.graphs.first[c.graphs.of[i]] for i in actions)
         return sum(map(self.own_issue_s, dict.fromkeys(calls)))
 
+    def begun_s(self, i: int, rank: int) -> float:
+        """When the thread of `rank` began to issue action `i`."""
+        half = self.line.halves_s.get((i, rank))
+        return half[0] if half else float(self.line.issue_start_s[i])
+
+    def issued_until(self, last: int, first: int = 0) -> list[int]:
+        """What the thread that issued action `last` issued from action `first` to that, in order."""
+        order = self.orders[self.rank_of[last]]
+        return order[bisect_left(order, first) : bisect_right(order, last)]
+
+    def of_rank(self, i: int) -> str:
+        """Whose thread issued action `i`, where several ranks have one; else nothing."""
+        return f" of rank {self.rank_of[i]}" if len(self.orders) > 1 else ""
+
     def waited_for(self, i: int) -> int:
         """What ended last of all that action `i` waits for, or -1; ties in plan order."""
         return max(self.columns.waits[i], key=lambda j: (self.end_s[j], -j), default=-1)
@@ -114,50 +134,21 @@ def gather(line: Timeline) -> Facts:
     for i in range(len(plan)):
         for lane in plan.lanes_of(i):
             on_lane[lane].append(i)
-    issue_end_s = line.issue_end_s.tolist()
+    issues = find_issues(line, columns)
     return Facts(
         line=line,
         columns=columns,
         start_s=line.start_s.tolist(),
         end_s=line.end_s.tolist(),
-        issue_start_s=line.issue_start_s.tolist(),
-        issue_end_s=issue_end_s,
-        launched_s=_launched(columns, line.issue_start_s.tolist(), issue_end_s, line.start_s.tolist()),
+        issue_start_s=issues.issue_start_s,
+        issue_end_s=issues.issue_end_s,
+        launched_s=issues.launched_s,
+        rank_of=issues.rank_of,
+        orders=issues.orders,
         on_lane=on_lane,
         crosses={i: plan.platform.link(c.source, c.target, c.memory).crosses for i, c in plan.copies.items()},
         tolerance_s=EXACT_S if line.source == "predicted" else NOISE_S + line.clock_uncertainty_s,
     )
-
-
-def _launched(
-    columns: Columns, issue_start_s: Sequence[float], issue_end_s: Sequence[float], start_s: Sequence[float]
-) -> list[float]:
-    """The issue of an action ends with the event after it, its launch came before; a copy that blocks lies between.
-
-    What a graph holds may run while the thread still launches the rest of it, and what has started had been launched.
-    """
-    c, dispatch = columns, columns.dispatch
-    event_s, launch_s = dispatch.timed_record_s, dispatch.launch_s
-    launched = []
-    for i, kind in enumerate(c.kind):
-        if kind != CUDA:
-            launched.append(issue_end_s[i])
-        elif inside(c, i):
-            launched.append(min(start_s[i], issue_start_s[i] + _in_graph_s(c, i)))
-        elif c.flags[i] & BLOCKS:
-            launched.append(issue_start_s[i] + c.own_s[i] + c.before_s[i] + event_s + c.call_s[i] + launch_s)
-        else:
-            launched.append(issue_end_s[i] - c.after_s[i] - event_s + launch_s)
-    return launched
-
-
-def _in_graph_s(columns: Columns, i: int) -> float:
-    """From the begin of the launch of a graph to when it has come to action `i`."""
-    graphs = columns.graphs
-    assert graphs is not None
-    k = graphs.of[i]
-    spread_s = graphs.spread_s[i] if graphs.spread_s else 0.0
-    return columns.own_s[graphs.first[k]] + columns.dispatch.launch_s + graphs.later_s[k] + spread_s
 
 
 def is_wait(facts: Facts, i: int) -> bool:

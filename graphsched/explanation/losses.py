@@ -81,7 +81,8 @@ def _dispatch(facts: Facts, path: Sequence[Step]) -> Iterator[Loss]:
     steps = [step for step in path if "dispatch" in step.parts]
     if not steps:
         return
-    issued = [i for step in steps for i in range(step.first, step.action + 1) if facts.plan.kinds[i] != "wait"]
+    called = (i for step in steps for i in facts.issued_until(step.action, step.first))
+    issued = [i for i in called if facts.plan.kinds[i] != "wait"]
     seconds = sum(step.parts["dispatch"] for step in steps)
     text = f"{seconds_text(seconds)} lost to dispatch: {len(issued)} action{'s' * (len(issued) != 1)} issued"
     text += f", {seconds_text(seconds / len(issued))} each" if len(issued) > 1 else ""

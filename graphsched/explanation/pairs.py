@@ -141,7 +141,8 @@ def _late(facts: Facts, one: int, two: int) -> Reason:
                 f"the launch queue was full when {names[two]} was issued, until {names[room]} ended",
             )
         after = f"{seconds_text(max(0.0, late_s))} after {names[one]} had ended"
-        return "dispatch", (), f"{names[two]} was issued late, {after}"
+        by = f" by the thread{rank}" if (rank := facts.of_rank(two)) else ""
+        return "dispatch", (), f"{names[two]} was issued late{by}, {after}"
     cause = start_cause(facts, two)
     if cause.ready_s < facts.end_s[one] and one in rivals(facts, two, cause.ready_s, facts.start_s[two]):
         shared = _shared(facts, one, two) if one in facts.crosses and two in facts.crosses else ""

@@ -73,9 +73,10 @@ def _end(facts: Facts) -> tuple[Step, int, bool]:
     if not n:
         return Step("end", -1, -1, 0.0, whole_s, Cause("start", -1, 0.0), {"return": whole_s}), -1, False
     last = max((i for i in range(n) if not is_wait(facts, i)), key=lambda i: (facts.end_s[i], -i), default=n - 1)
-    by_thread = facts.issue_end_s[n - 1] > facts.end_s[last] or is_wait(facts, last)
-    ready_s = facts.issue_end_s[n - 1] if by_thread else facts.end_s[last]
-    node = n - 1 if by_thread else last
+    issued = max((order[-1] for order in facts.orders if order), key=facts.issue_end_s.__getitem__)
+    by_thread = facts.issue_end_s[issued] > facts.end_s[last] or is_wait(facts, last)
+    ready_s = facts.issue_end_s[issued] if by_thread else facts.end_s[last]
+    node = issued if by_thread else last
     at = min(whole_s, ready_s)
     cause = Cause("thread" if by_thread else "wait", node, ready_s)
     return Step("end", node, node, at, whole_s, cause, {"return": whole_s - at}), node, by_thread
@@ -97,33 +98,36 @@ def _action(facts: Facts, i: int, until_s: float) -> Step:
 def _thread(facts: Facts, queues: Queues, last: int, after: Step) -> tuple[Step, int]:
     """The thread's step that ends with the issue of action `last`, and the action that it waited for."""
     until_s, at = after.start_s, after.start_s
-    returned_s = 0.0
-    for i in range(last, -1, -1):
-        cause = _held(facts, queues, i, at, starts=i == last and after.kind == "action")
+    returned_s, rank = 0.0, facts.rank_of[last]
+    for i in reversed(facts.issued_until(last)):
+        begun_s = facts.begun_s(i, rank)
+        goes_on = (i == last and after.kind == "action") or facts.columns.handed.get(i) == rank
+        cause = _held(facts, queues, i, begun_s, at, goes_on=goes_on)
         if cause is not None:
             ended_s = min(at, facts.end_s[cause.by])
             returned_s += at - ended_s if cause.kind == "return" else 0.0
             break
-        ended_s = max(0.0, min(at, facts.issue_start_s[i]))
+        ended_s = max(0.0, min(at, begun_s))
         returned_s += at - ended_s if is_wait(facts, i) else 0.0
         at = ended_s
         if at <= 0.0:
             break
-    else:
-        i = 0
     if cause is None:
         cause, ended_s = Cause("start", -1, 0.0), 0.0
     parts: dict[Part, float] = {"dispatch": until_s - ended_s - returned_s, "return": returned_s}
     return Step("thread", i, last, ended_s, until_s, cause, _above_zero(parts)), cause.by
 
 
-def _held(facts: Facts, queues: Queues, i: int, until_s: float, *, starts: bool) -> Cause | None:
-    """What held the thread up while it issued action `i`; `starts`: before that action ran."""
-    begun_s, ends = facts.issue_start_s[i], facts.end_s
+def _held(facts: Facts, queues: Queues, i: int, begun_s: float, until_s: float, *, goes_on: bool) -> Cause | None:
+    """What held the thread up while it issued action `i`, from `begun_s` on.
+
+    `goes_on`: that action itself did not, for this was before it ran, or the thread handed it to another.
+    """
+    ends = facts.end_s
     if is_wait(facts, i):
         j = facts.waited_for(i)
         return Cause("return", j, ends[j]) if j >= 0 and ends[j] > begun_s else None
-    if facts.blocks(i) and not starts and ends[i] > begun_s:
+    if facts.blocks(i) and not goes_on and ends[i] > begun_s:
         return Cause("blocking", i, ends[i])
     results = [j for j in facts.columns.waits[i] if facts.columns.kind[j] == CPU and facts.columns.kind[i] == CUDA]
     j = max(results, key=lambda j: (ends[j], -j), default=-1)

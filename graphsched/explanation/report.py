@@ -98,7 +98,7 @@ class Explanation:
     def _on_path(self) -> frozenset[int]:
         ran = {step.action for step in self.path if step.kind == "action"}
         plan = self.timeline.plan
-        waits = (i for s in self.path if s.kind == "thread" for i in range(s.first, s.action + 1))
+        waits = (i for s in self.path if s.kind == "thread" for i in self._facts.issued_until(s.action, s.first))
         return frozenset(ran | {i for i in waits if plan.kinds[i] == "wait"})
 
     def __str__(self) -> str:
@@ -220,15 +220,19 @@ def _path_lines(e: Explanation) -> Iterator[str]:
     for k in sorted(longest):
         step = e.path[k]
         spent = " + ".join(f"{seconds_text(s)} {part}" for part, s in step.parts.items())
-        yield f"  {seconds_text(step.start_s):>10}  {_step_name(step, names)}: {spent}; {_because(step, names)}"
+        yield f"  {seconds_text(step.start_s):>10}  {_step_name(step, e._facts)}: {spent}; {_because(step, names)}"
 
 
-def _step_name(step: Step, names: Any) -> str:
+def _step_name(step: Step, facts: Facts) -> str:
+    names = facts.plan.names
     if step.kind == "end":
         return "end"
-    if step.kind == "action" or step.first == step.action:
-        return ("" if step.kind == "action" else "thread at ") + str(names[step.action])
-    return f"thread from {names[step.first]} to {names[step.action]}"
+    if step.kind == "action":
+        return names[step.action]
+    place = f"at {names[step.action]}"
+    if step.first != step.action:
+        place = f"from {names[step.first]} to {names[step.action]}"
+    return f"thread{facts.of_rank(step.action)} {place}"
 
 
 def _because(step: Step, names: Mapping[int, str] | Any) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from graphsched.errors import FileFormatError
 from graphsched.platform.checks import LONGEST_S
+from graphsched.timeline import HALVES
 
 FIGURES = ("predicted_s", "measured_s", "spread", "reported_s")
 LENGTHS = ("measured_s", "timed_makespan_s")  # what errors of a case with spans are shares of
@@ -82,7 +83,9 @@ def check_plan(workload: Any, plan: Any, spans: Mapping[str, NDArray[np.float64]
     if not isinstance(plan, str):
         raise TypeError(f"a plan is {type(plan).__name__}, text is needed")
     for name, column in spans.items():
-        if column.ndim != 1:
+        if name == HALVES and (column.ndim != 2 or column.shape[1] != 4):
+            raise TypeError(f"the spans' {name} are no list of an action, a rank and two times each")
+        if name != HALVES and column.ndim != 1:
             raise TypeError(f"the spans' {name} are no list of numbers")
         if not np.isfinite(column).all():
             raise TypeError(f"the spans' {name} hold what is no finite number")

@@ -15,7 +15,7 @@ from graphsched.errors import ExperimentError
 from graphsched.executors.saved import used_costs
 from graphsched.plan import stamped
 from graphsched.platform import Pace
-from graphsched.records.model import COLUMNS, CaseRecord, Setup
+from graphsched.records.model import CaseRecord, Setup
 from graphsched.timeline import Timeline
 
 
@@ -56,7 +56,7 @@ def record_case(
         pace=Pace.of(predicted.plan.platform.dispatch, graphs=plan.mode == "graph"),
         stamped=stamped(plan) if plan.mode == "graph" else None,
         notes=measured.notes,
-        spans={name: getattr(measured, name) for name in COLUMNS},
+        spans=measured.columns(),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,7 +15,7 @@ from graphsched.errors import FileFormatError
 from graphsched.plan import Plan
 from graphsched.plan.model import HEAD_LINES
 from graphsched.platform import Pace, Platform
-from graphsched.timeline import Timeline
+from graphsched.timeline import COLUMNS, HALVES, Timeline, halves_in
 from graphsched.workload import Workload
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Columns = Mapping[str, NDArray[np.float64]]
-COLUMNS = ("issue_start_s", "issue_end_s", "start_s", "end_s")
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,6 +170,7 @@ class CaseRecord:
             issue_end_s=spans["issue_end_s"],
             start_s=spans["start_s"],
             end_s=spans["end_s"],
+            halves_s=halves_in(spans, len(plan)),
         )
 
     def repredict(self, model: Model | None = None) -> Timeline:
@@ -235,6 +235,16 @@ def _with_digests(text: str, work: Workload, platform: Platform) -> str:
         heads = f"workload {work.digest()} {work.name}", f"platform {platform.digest()} {platform.name}"
         lines[1], lines[2] = (" ".join(head.split()) for head in heads)  # as `plan.text` writes them
     return "\n".join(lines)
+
+
+def columns_in(spans: Container[str]) -> tuple[str, ...]:
+    """Names of the columns that spans have: those of every timeline, and that of halves where they have it.
+
+    Example:
+        >>> columns_in({"halves": []})
+        ('issue_start_s', 'issue_end_s', 'start_s', 'end_s', 'halves')
+    """
+    return (*COLUMNS, *(name for name in (HALVES,) if name in spans))
 
 
 def error_of(predicted_s: float | None, measured_s: float | None) -> float | None:

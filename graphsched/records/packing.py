@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from graphsched.errors import FileFormatError
-from graphsched.records.model import COLUMNS, CaseRecord
+from graphsched.records.model import CaseRecord, columns_in
 
 
 def packed(case: CaseRecord, experiment: str) -> tuple[str, bytes]:
     """Name and content of the file for the spans of a case."""
     buffer = io.BytesIO()
-    columns = {name: np.asarray((case.spans or {})[name], dtype=np.float64) for name in COLUMNS}
+    spans = case.spans or {}
+    columns = {name: np.asarray(spans[name], dtype=np.float64) for name in columns_in(spans)}
     texts = {"workload": json.dumps(case.workload), "plan": case.plan_text or ""}
     letters = {name: np.frombuffer(text.encode(), dtype=np.uint8) for name, text in texts.items()}
     np.savez_compressed(buffer, allow_pickle=False, **columns, **letters)
@@ -44,7 +45,7 @@ def unpacked(path: Path) -> tuple[dict[str, Any], Any, str]:
         )
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as found:
-            columns = {name: found[name] for name in COLUMNS}
+            columns = {name: found[name] for name in columns_in(found)}
             texts = [found[name].tobytes().decode() for name in ("workload", "plan")]
     except (zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError) as error:
         raise FileFormatError(f"the spans in {path.name} cannot be read: {error}") from error

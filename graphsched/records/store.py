@@ -26,7 +26,7 @@ from graphsched.platform import Pace, Platform
 from graphsched.platform.dispatch import TABLES
 from graphsched.platform.points import checked_points
 from graphsched.records.entries import check_case, check_plan, check_run
-from graphsched.records.model import COLUMNS, CaseRecord, RunRecord, Setup
+from graphsched.records.model import CaseRecord, RunRecord, Setup, columns_in
 from graphsched.records.packing import packed, unpacked
 
 SCHEMA = 1
@@ -161,7 +161,7 @@ def _measured(
         return data | {"spans": name}
     workload, plan = _digest(case.workload), _digest(text)
     workloads[workload], plans[plan] = case.workload, text
-    listed = {name: np.asarray(columns[name]).tolist() for name in COLUMNS}
+    listed = {name: np.asarray(columns[name]).tolist() for name in columns_in(columns)}
     return data | {"workload": workload, "plan": plan, "spans": listed}
 
 
@@ -252,7 +252,8 @@ def _case_from_dict(
     if isinstance(entry["spans"], str):
         columns, workload, plan = unpacked(folder / entry["spans"])
     else:
-        columns = {name: np.atleast_1d(np.asarray(entry["spans"][name], dtype=np.float64)) for name in COLUMNS}
+        listed = entry["spans"]
+        columns = {name: np.atleast_1d(np.asarray(listed[name], dtype=np.float64)) for name in columns_in(listed)}
         workload, plan = data["workloads"][entry["workload"]], data["plans"][entry["plan"]]
     check_plan(workload, plan, columns)
     return replace(

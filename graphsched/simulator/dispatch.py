@@ -18,6 +18,7 @@ from graphsched.simulator.columns import BLOCKS, NEEDS_CPU, SEVERAL, Columns
 from graphsched.simulator.lane_costs import CPU, CUDA
 from graphsched.simulator.returns import NOTHING, return_s
 from graphsched.simulator.straight import Straight
+from graphsched.timeline import Interval
 
 IN_GRAPH = 3  # beside the kinds of actions: one that a CUDA graph holds
 UNKNOWN = -1.0  # the end of an action that has not been found yet
@@ -87,6 +88,7 @@ class Thread:
     Attributes:
         time: Its clock, in seconds from time 0: the end of what it has issued.
         issue_start_s, issue_end_s: When it began and ended issuing each action.
+        halves_s: Those of further ranks, see `rank_threads`; of one thread there are none.
         ready_s: When each action may start at the earliest, by its issue.
         floor_s: When each action of several launches ends at the earliest.
         queue_of: By lane, the launch queue of its device; None where it can never be full.
@@ -103,6 +105,7 @@ class Thread:
         n = len(columns)
         self.time = 0.0
         self.issue_start_s, self.issue_end_s, self.ready_s = [0.0] * n, [0.0] * n, [0.0] * n
+        self.halves_s: dict[tuple[int, int], Interval] = {}
         self.floor_s: dict[int, float] = {}
         self.queue_of = _queues(columns)
         self.needs = -1

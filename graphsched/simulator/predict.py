@@ -109,4 +109,5 @@ def _timeline(plan: Plan, columns: Columns, estimated: tuple[str, ...], model: M
         timed_makespan_s=timed_makespan_s,
         estimated=estimated,
         notes=plan.platform.notes,
+        halves_s=timed.thread.halves_s,
     )

@@ -7,7 +7,6 @@ hands it over, and the GPU's waits for it. Another copy between two ranks is iss
 
 Not modelled: what the messages of a wait between ranks take, and their signals; issuing a receive into host memory; a
 receiver of one that is late; launch queues that are full. A transfer between ranks takes what the platform's link says.
-Timelines keep when the source issued a message, not its target.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from graphsched.plan.ranks import find_places
 from graphsched.plan.ranks.places import EVERYWHERE, Places
 from graphsched.simulator.columns import Columns
 from graphsched.simulator.dispatch import UNKNOWN, LaunchQueue, Thread
+from graphsched.timeline import Interval
 
 
 def orders_of(plan: Plan) -> list[list[int]]:
@@ -96,10 +96,10 @@ class _OneRank(Thread):
         whole: RankThreads,
     ) -> None:
         super().__init__(columns, end_s, place, timed)
-        self.issue_start_s, self.issue_end_s = whole.issue_start_s, whole.issue_end_s
+        self.issue_start_s, self.issue_end_s, self.halves_s = whole.issue_start_s, whole.issue_end_s, whole.halves_s
         self.ready_s, self.floor_s, self.queue_of = whole.ready_s, whole.floor_s, whole.queue_of
         order = columns.orders[rank]
-        self._order, self._at = order, 0
+        self._rank, self._order, self._at = rank, order, 0
         self._first_s = columns.dispatch.first_message_s
         self._received = {
             i for begun in (columns.messages, columns.handed) for i, source in begun.items() if source != rank
@@ -130,6 +130,7 @@ class _OneRank(Thread):
             if not (self._hand_on(i) if hands_over else issue[self._how[i]](i)):
                 return
             if i in self._received:
+                self.halves_s[i, self._rank] = self.issue_start_s[i], self.issue_end_s[i]
                 self.issue_start_s[i], self.issue_end_s[i] = issued
             self._place(i)
             self._at, self._next = self._at + 1, i + 1
@@ -146,7 +147,9 @@ class _OneRank(Thread):
     def _record(self, i: int) -> None:
         issued_s = self.issue_end_s[i]
         super()._record(i)
-        if i in self._received:
+        half = i, self._rank
+        if half in self.halves_s:  # it was held up, and the source's issue stands there again
+            self.halves_s[half] = self.halves_s[half][0], self.time
             self.issue_end_s[i] = issued_s
 
 
@@ -166,6 +169,7 @@ class RankThreads:
         """`settle` is the engine's entry for an action whose end is known, for those placed before it."""
         n = len(columns)
         self.issue_start_s, self.issue_end_s, self.ready_s = [0.0] * n, [0.0] * n, [0.0] * n
+        self.halves_s: dict[tuple[int, int], Interval] = {}
         self.floor_s: dict[int, float] = {}
         self.queue_of: list[LaunchQueue | None] = [None] * len(columns.lanes.kind)
         self._end_s = end_s

@@ -51,6 +51,18 @@ def test_a_case_comes_back_as_it_was(tmp_path):
         assert getattr(line, name).tolist() == case.spans[name].tolist()
 
 
+@pytest.mark.parametrize("inline", [200, 2])
+def test_halves_of_messages_are_kept_and_no_column_of_them_where_there_are_none(tmp_path, monkeypatch, inline):
+    """t0 → t1 → t2, the second issued by rank 1 too; in the file, and in one beside it."""
+    monkeypatch.setattr(store, "INLINE_ACTIONS", inline)
+    line = timeline(plan_of(chain()), 3.0)
+    whole = record_case(SETUP, "whole", line, line, scheduler="one_stream")
+    parted = record_case(SETUP, "parted", line, replace(line, halves_s={(1, 1): (0.5, 0.75)}), scheduler="one_stream")
+    back = load_run(save_run(run_of(whole, parted), tmp_path)).cases
+    assert [tuple(case.spans) for case in back] == [COLUMNS, (*COLUMNS, "halves")]
+    assert [case.measured.halves_s for case in back] == [{}, {(1, 1): (0.5, 0.75)}]
+
+
 def test_floats_are_kept_to_the_bit(tmp_path):
     third = case_of(chain(), measured_s=1 / 3)
     (back,) = load_run(save_run(run_of(third), tmp_path)).cases
@@ -429,6 +441,11 @@ def test_another_version_or_missing_entries_are_refused(tmp_path, change):
             "spans",
             {name: [0.0, 1.0, 1e19] for name in COLUMNS},
             "the spans' issue_start_s hold 1e.19 s: at most 1e.09 s",
+        ),
+        (
+            "spans",
+            {name: [0.0, 1.0, 1.0] for name in COLUMNS} | {"halves": [[1.0, 1.0, 0.5]]},
+            "the spans' halves are no list of an action, a rank and two times each",
         ),
     ],
 )

@@ -131,6 +131,7 @@ def test_messages_between_gpus_take_both_threads_and_the_first_takes_longer() ->
     assert found.issue_start_s.tolist() == [0, 0, 13, 13, 16]
     assert found.issue_end_s.tolist() == [0, 13, 13, 16, 16]
     assert found.end_s[[1, 3]].tolist() == [14, 17]
+    assert found.halves_s == {(1, 1): (0, 13), (3, 0): (13, 16)}
     both = replace(costs, message_s=13, first_message_s=0), replace(costs, message_s=3e-9, first_message_s=13)
     alike = [replace(plan, platform=builders.platform(gpus=2, dispatch=each)) for each in both]
     longest = [predict(each, mode="distributed").interval_s[1] for each in alike]
@@ -149,6 +150,7 @@ def test_a_message_from_a_host_holds_up_the_thread_of_its_gpu() -> None:
     found = predict(plan, mode="distributed")
     assert found.issue_start_s.tolist() == [0, 3, 16]
     assert found.issue_end_s.tolist() == [3, 6, 16]
+    assert found.halves_s == {(1, 1): (0, 16)}
     assert found.end_s.tolist() == [3, 16, 16]
 
 

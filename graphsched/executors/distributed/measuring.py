@@ -15,6 +15,7 @@ from graphsched.executors.distributed.clock_offsets import Offset, RankClock, me
 from graphsched.executors.distributed.program import RankProgram
 from graphsched.executors.stamps import Stamps
 from graphsched.plan.ranks import RankLists
+from graphsched.timeline import Halves, Interval
 
 Seconds = NDArray[np.float64]
 COLUMNS = ("issue_start", "issue_end", "start", "end")
@@ -33,11 +34,15 @@ class RankSpans:
 
 @dataclass(frozen=True, eq=False)
 class Spans:
-    """The spans of a plan's actions as columns, in seconds from time 0, the run's makespan, and the clocks' error."""
+    """The spans of a plan's actions as columns, in seconds from time 0, the run's makespan, and the clocks' error.
+
+    Halves are those of `Timeline.halves_s`.
+    """
 
     columns: dict[str, Seconds]
     makespan_s: float
     uncertainty_s: float
+    halves_s: Halves
 
 
 def warm_up(program: RankProgram, runs: int, at_most_s: float) -> None:
@@ -104,14 +109,15 @@ def merged(
 ) -> Spans:
     """The spans of all actions on rank 0's clock; time 0 is when the first rank began.
 
-    A copy between ranks begins when both halves have, and ends when it has been received; it is issued by its source. A
-    wait of all ranks ends when the first rank goes on, which is no sooner than the last one has come. So does a
-    collective, which begins when the last of its ranks has come. What would end before it begins, by no more than the
-    clocks' error, ends as it begins.
+    A copy between ranks begins when both halves have, and ends when it has been received. A wait of all ranks ends when
+    the first rank goes on, which is no sooner than the last one has come. So does a collective, which begins when the
+    last of its ranks has come. The issue of a copy or collective is that of the rank that it begins on; those of other
+    ranks are its halves. What would end before it begins, by no more than the clocks' error, ends as it begins.
     """
     clocks = [RankClock(*pair) for pair in zip(before, after, strict=True)]
     zero = min(clock.on_rank_0(mine.began_s) for clock, mine in zip(clocks, spans, strict=True))
     found = {name: np.full(len(lists.plan), np.nan) for name in COLUMNS}
+    halves: dict[tuple[int, int], Interval] = {}
     for rank, parts in enumerate(lists.parts):
         on_rank_0 = np.vectorize(clocks[rank].on_rank_0, otypes=[np.float64])
         columns = {name: on_rank_0(column) if len(parts) else column for name, column in spans[rank].columns.items()}
@@ -120,11 +126,16 @@ def merged(
                 kind = "barrier" if lists.plan.kinds[part.action] == "wait" else part.kind
                 times = {name: float(column[row]) - zero for name, column in columns.items()}
                 _put(found, part.action, kind, times)
+                issue = times["issue_start"], times["issue_end"]
+                if rank == lists.places.ends[part.action][0]:
+                    found["issue_start"][part.action], found["issue_end"][part.action] = issue
+                elif kind != "barrier":
+                    halves[part.action, rank] = issue
     late_s = clocks[0].on_rank_0(spans[0].began_s) - zero
     uncertainty_s = max(c.uncertainty_s + mine.uncertainty_s for c, mine in zip(clocks, spans, strict=True))
     backwards_s = found["start"] - found["end"]
     found["end"] = np.where(backwards_s <= uncertainty_s, np.maximum(found["start"], found["end"]), found["end"])
-    return Spans(found, seconds + late_s, uncertainty_s)
+    return Spans(found, seconds + late_s, uncertainty_s, halves)
 
 
 def _put(found: dict[str, Seconds], action: int, kind: str, times: dict[str, float]) -> None:
@@ -142,5 +153,3 @@ def _put(found: dict[str, Seconds], action: int, kind: str, times: dict[str, flo
         found["end"][action] = min(found["end"][action], times["end"])
     if kind == "receive":
         found["end"][action] = times["end"]
-    elif kind == "send":
-        found["issue_start"][action], found["issue_end"][action] = times["issue_start"], times["issue_end"]

@@ -312,6 +312,8 @@ def test_a_message_ends_before_it_begins_by_no_more_than_the_clocks_are_off(late
     sent, received = (1 + late_s, 2 + late_s), (0.5, 1.0)
     found = merged(lists, [spans((0.0, 0.4), sent), spans(received, (3.0, 4.0))], still, still, seconds=5.0)
     assert (found.columns["start"][1], found.columns["end"][1]) == (1 + late_s, end_s)
+    assert (found.columns["issue_start"][1], found.columns["issue_end"][1]) == sent
+    assert found.halves_s == {(1, 1): received}
 
 
 def test_a_wait_of_all_ranks_ends_when_the_first_goes_on() -> None:
