@@ -41,6 +41,15 @@ class CallCompany(NamedTuple):
     own_code: bool = False
 
 
+class Half(NamedTuple):
+    """What its half of a message takes a rank's thread, seconds: the columns of these names, for that rank alone."""
+
+    own_s: float
+    before_s: float
+    call_s: float
+    after_s: float
+
+
 @dataclass(slots=True)
 class Columns:
     """Columns by action; times in seconds.
@@ -91,6 +100,7 @@ class Columns:
         orders: In distributed mode, the actions that each rank's thread issues, see `simulator.rank_threads`.
         messages: Messages and collectives of ranks that streams carry, with the rank that each begins on.
         handed: Copies from a host into another rank's GPU, with the rank whose thread hands them over.
+        halves: By action and rank, halves that take the thread another time than the columns say.
         more_lanes: Further lanes of collectives.
         locks: CPU lanes take the interpreter's lock in turn, see `simulator.interpreter_lock`.
         job_s: What a CPU lane takes around a task, where it needs no lock; a rank's thread has no lanes beside it.
@@ -152,6 +162,7 @@ class Columns:
     orders: list[list[int]] = field(default_factory=list)
     messages: Mapping[int, int] = field(default_factory=dict)
     handed: Mapping[int, int] = field(default_factory=dict)
+    halves: Mapping[tuple[int, int], Half] = field(default_factory=dict)
     more_lanes: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     locks: bool = False
     job_s: float = 0.0
@@ -163,6 +174,11 @@ class Columns:
     def event_s(self) -> float:
         """What one timing event adds to its lane."""
         return self.dispatch.timed_gap_s / 2
+
+    def half(self, i: int, rank: int) -> Half:
+        """What issuing action `i` takes the thread of `rank`."""
+        found = self.halves.get((i, rank))
+        return found or Half(self.own_s[i], self.before_s[i], self.call_s[i], self.after_s[i])
 
     def behind_s(self, i: int) -> float:
         """What events add to the span of action `i`: the one behind it; that before the next, unless it is served."""

@@ -17,8 +17,9 @@ from collections.abc import Callable, Container
 from graphsched.plan import Plan
 from graphsched.plan.ranks import find_places
 from graphsched.plan.ranks.places import EVERYWHERE, Places
-from graphsched.simulator.columns import Columns
+from graphsched.simulator.columns import Columns, Half
 from graphsched.simulator.dispatch import UNKNOWN, LaunchQueue, Thread
+from graphsched.simulator.lane_costs import WAIT
 from graphsched.timeline import Interval
 
 
@@ -48,6 +49,7 @@ def fill_ranks(columns: Columns, plan: Plan) -> None:
     places = find_places(plan)
     columns.messages, columns.handed = _messages(plan, places), _handed(plan, places)
     columns.orders = _orders(places, {**columns.messages, **columns.handed})
+    columns.halves = {half: Half(0.0, 0.0, columns.dispatch.handoff_s, 0.0) for half in columns.handed.items()}
     for i in columns.messages if columns.dispatch.message_s else ():
         columns.call_s[i] = columns.dispatch.message_s
         columns.company.pop(i, None)
@@ -101,9 +103,18 @@ class _OneRank(Thread):
         order = columns.orders[rank]
         self._rank, self._order, self._at = rank, order, 0
         self._first_s = columns.dispatch.first_message_s
+        self._take_halves()
         self._received = {
             i for begun in (columns.messages, columns.handed) for i, source in begun.items() if source != rank
         }
+
+    def _take_halves(self) -> None:
+        """Put what halves take this rank where it reads what its actions take."""
+        columns = tuple(list(column) for column in (self._own_s, self._before_s, self._call_s, self._after_s))
+        self._own_s, self._before_s, self._call_s, self._after_s = columns
+        for (i, rank), half in self._columns.halves.items():
+            for column, seconds in zip(columns, half, strict=True) if rank == self._rank else ():
+                column[i] = seconds
 
     @property
     def done(self) -> bool:
@@ -133,6 +144,8 @@ class _OneRank(Thread):
                 self.halves_s[i, self._rank] = self.issue_start_s[i], self.issue_end_s[i]
                 self.issue_start_s[i], self.issue_end_s[i] = issued
             self._place(i)
+            if self._how[i] == WAIT and self._rank:  # timelines have rank 0's
+                self.issue_start_s[i], self.issue_end_s[i] = issued
             self._at, self._next = self._at + 1, i + 1
             if self._held and not self._release():
                 return
@@ -140,7 +153,7 @@ class _OneRank(Thread):
     def _hand_on(self, i: int) -> bool:
         """Give a copy into another rank's GPU to a worker thread, which sends it."""
         self.issue_start_s[i] = self.time
-        self.time += self._columns.dispatch.handoff_s
+        self.time += self._own_s[i] + self._before_s[i] + self._call_s[i] + self._after_s[i]
         self.issue_end_s[i] = self.ready_s[i] = self.time
         return True
 

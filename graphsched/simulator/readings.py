@@ -7,14 +7,17 @@ other lanes of a CUDA graph cost an action is in its span.
 
 Not modelled: which part of a call launches the kernel (all that a measured call takes longer counts as
 before the launch, unless the kernel's start or end contradicts that); what the thread takes between the launch of a
-CUDA graph and a wait.
+CUDA graph and a wait; where threads of other ranks than the first came to a wait of all, and left it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from graphsched.plan import Plan
 from graphsched.simulator.columns import BLOCKS, NEEDS_CPU, Columns
 from graphsched.simulator.graph_mode import inside, latencies_s
+from graphsched.simulator.half_readings import HalfReadings
 from graphsched.simulator.host_calls import queries_s
 from graphsched.simulator.lane_costs import CPU, CUDA, WAIT
 from graphsched.simulator.returns import NOTHING, last_over, return_s
@@ -36,6 +39,7 @@ class Readings:
         longer_s: By CUDA graph, as `Replays.longer_s`: no longer than the launch took; empty as there.
         pause_s: By action, the thread's time before it beyond the model's, after it was held up.
         return_s: The same after the last action, until the end of the run.
+        halves: What ranks' halves of messages took their threads; the columns have these as modelled.
     """
 
     def __init__(self, plan: Plan, columns: Columns, measured: Timeline) -> None:
@@ -47,11 +51,12 @@ class Readings:
         self._begun_s: list[float] = measured.issue_start_s.tolist()
         self._issued_s: list[float] = measured.issue_end_s.tolist()
         self._crowded = _crowded(columns, self._begun_s, self._end_s)
+        self.halves = HalfReadings(columns, measured)
         self.work_s = list(columns.work_s)
         self.own_s, self.call_s, self.after_s = list(columns.own_s), list(columns.call_s), list(columns.after_s)
         self.late_s: dict[int, float] = {}
         self.pause_s: dict[int, float] = {}
-        self.return_s = 0.0
+        self._free_s: list[float] = []
         self._waited_s = 0.0  # since the thread's last call to a stream or launch of a graph
         self._held = _held(columns)
         self.later_s = list(columns.graphs.later_s) if columns.graphs else []
@@ -61,8 +66,32 @@ class Readings:
         self._read_return(measured.timed_makespan_s)
 
     def _read(self) -> None:
+        n = len(self._columns)
+        for rank, order in enumerate(self._columns.orders or [range(n)]):
+            self._free_s.append(self._read_thread(rank, order))
+        for i, called_s in self.halves.called_s.items():
+            left_s = self._over_s(i) - self.work_s[i] - called_s - self._dispatch.launch_s
+            self.call_s[i] = min(self.call_s[i], max(0.0, left_s))
+            self._read_lane(i, called_s, movable=False)
+
+    def _read_thread(self, rank: int, order: Sequence[int]) -> float:
+        """Read what a thread issued; when it was free after that, but for its time beyond the model's after a wait.
+
+        Of a wait of all ranks it is known when rank 0 came and went: the others are taken to go on as modelled.
+        """
         kind, stream, before, pause_s, time = self._columns.kind, -1, -1, 0.0, 0.0
-        for i in range(len(kind)):
+        self._waited_s, self._first_s, modelled = 0.0, self._dispatch.first_message_s, False
+        for i in order:
+            if kind[i] == WAIT and rank:
+                time, modelled = self._returned_s(i, time), True
+                continue
+            if modelled:
+                begun_s = self.halves.begun_s(i, rank, time) if i in self.halves else self._begun_s[i]
+                pause_s, time, modelled = begun_s - time, begun_s, False
+            if i in self.halves:
+                self.halves.pause_s[i, rank], pause_s = pause_s, 0.0
+                time, stream, before = *self._read_half(i, rank, time, stream), i
+                continue
             gap_s = self._begun_s[i] - time
             if inside(self._columns, i):
                 if self._is_launch(i):
@@ -73,8 +102,8 @@ class Readings:
                 continue
             if kind[i] == WAIT:
                 if before >= 0:  # the wait itself may swallow it
-                    self._delay_after(before, gap_s)
-                pause_s += self._beyond_return(i)
+                    self._delay_after(before, rank, gap_s)
+                pause_s += self._issued_s[i] - self._returned_s(i, self._begun_s[i])
             else:
                 if pause_s:
                     self.pause_s[i], pause_s = pause_s, 0.0
@@ -85,28 +114,39 @@ class Readings:
                     stream = self._columns.lane[i]
                 before = i
             time = self._issued_s[i]
-        self.return_s = pause_s
+        return time - pause_s
 
-    def _delay_after(self, i: int, seconds: float) -> None:
-        if self._columns.kind[i] == CUDA:
+    def _read_half(self, i: int, rank: int, time: float, stream: int) -> tuple[float, int]:
+        """Read a half, the thread free at `time` and last at `stream`; both after it."""
+        if self.halves.hands_on(i, rank):
+            return self.halves.read_handed(i, rank, time), stream
+        lead_s = self._lead_s(i, stream)
+        if i in self._columns.messages:
+            lead_s, self._first_s = lead_s + self._first_s, 0.0
+        return self.halves.read(i, rank, time, lead_s, self._results_s), self._columns.lane[i]
+
+    def _delay_after(self, i: int, rank: int, seconds: float) -> None:
+        if i in self.halves:
+            self.halves.delay_after((i, rank), seconds)
+        elif self._columns.kind[i] == CUDA:
             self.after_s[i] += seconds
         else:
             self.call_s[i] += seconds
 
-    def _beyond_return(self, i: int) -> float:
-        """What the thread took to return from wait `i` beyond the model's time for that."""
+    def _returned_s(self, i: int, begun_s: float) -> float:
+        """When the model has the thread return from wait `i`, to which it came at `begun_s`."""
         waits = self._columns.waits[i]
         over_s = max((self._end_s[j] for j in waits), default=0.0)
-        last = next((j for j in waits if self._end_s[j] == over_s > self._begun_s[i]), NOTHING)
-        self._waited_s = over_s - self._begun_s[i]
-        return self._issued_s[i] - max(self._begun_s[i], over_s) - return_s(self._columns, last)
+        last = next((j for j in waits if self._end_s[j] == over_s > begun_s), NOTHING)
+        self._waited_s = over_s - begun_s
+        return max(begun_s, over_s) + return_s(self._columns, last)
 
     def _read_return(self, makespan_s: float) -> None:
         """The last return: the thread knows that all lanes are done."""
-        issued_s = max(self._issued_s, default=0.0)
-        known_s, last = max(max(self._end_s, default=0.0), issued_s), last_over(self._end_s, issued_s)
-        returned_s = known_s + return_s(self._columns, last) + queries_s(self._columns, self._end_s)
-        self.return_s = makespan_s - returned_s + self.return_s
+        issued_s, c = max(self._free_s), self._columns
+        ends = [0.0 if c.kind[i] == WAIT and not inside(c, i) else end for i, end in enumerate(self._end_s)]
+        known_s, last = max(max(ends, default=0.0), issued_s), last_over(ends, issued_s)
+        self.return_s = makespan_s - known_s - return_s(c, last) - queries_s(c, self._end_s)
 
     # -- worker lanes --------------------------------------------------------------------------
 
@@ -154,9 +194,7 @@ class Readings:
 
     def _read_launch(self, i: int, gap_s: float, stream: int) -> None:
         c, timed_s = self._columns, self._dispatch.timed_record_s
-        switch_s = c.lanes.switch_s[c.lane[i]][stream] if c.lane[i] != stream else 0.0
-        cold_s, self._waited_s = self._dispatch.cold_call_s(self._waited_s, c.row_s[i]), 0.0
-        free_s = self._begun_s[i] + c.own_s[i] + cold_s + switch_s
+        free_s = self._begun_s[i] + c.own_s[i] + self._lead_s(i, stream)
         there_s = self._results_s(i, free_s)
         called_s = there_s + c.before_s[i] + timed_s
         excess_s = self._issued_s[i] - called_s - c.call_s[i] - timed_s - c.after_s[i]
@@ -174,6 +212,13 @@ class Readings:
             else:
                 self.own_s[i] += before_s
             self._read_lane(i, called_s + before_s, movable=True)
+
+    def _lead_s(self, i: int, stream: int) -> float:
+        """What the model has before the calls of action `i`, the thread last at `stream`, besides its own time."""
+        c = self._columns
+        switch_s = c.lanes.switch_s[c.lane[i]][stream] if c.lane[i] != stream else 0.0
+        cold_s, self._waited_s = self._dispatch.cold_call_s(self._waited_s, c.row_s[i]), 0.0
+        return cold_s + switch_s
 
     def _read_lane(self, i: int, called_s: float, *, movable: bool) -> None:
         """What the lane did with an action whose calls began at `called_s`, if `movable` give or take."""
@@ -268,7 +313,7 @@ def _held(columns: Columns) -> list[list[int]]:
 
 def _crowded(columns: Columns, begun_s: list[float], end_s: list[float]) -> frozenset[int]:
     """Actions that were issued while their device's launch queue was nearly full."""
-    if columns.queue_depth is None:
+    if columns.queue_depth is None or columns.orders:
         return frozenset()
     found: set[int] = set()
     for queue in range(columns.lanes.queues):

@@ -81,20 +81,25 @@ class Substitution:
         if "dispatch" in terms:
             columns = replace(columns, dispatch=replace(columns.dispatch, put_s=0.0))
             columns = replace(columns, own_s=found.own_s, call_s=found.call_s, after_s=found.after_s)
+            columns.halves = found.halves.halves
             if columns.graphs:
                 columns.graphs = replace(
                     columns.graphs, later_s=found.later_s, spread_s=found.spread_s, longer_s=found.longer_s
                 )
         if "waits" not in terms:
             return engine_of(columns, timed=True).run()
-        columns = _without_looks(_with_pauses(columns, found.pause_s))  # they are in the measured return
+        columns = _without_looks(_with_pauses(columns, found))  # they are in the measured return
         return engine_of(columns, timed=True, late_s=found.late_s).run() + found.return_s
 
     def issue_s(self) -> dict[int, float]:
         """By action, the thread's time measured for it and the gap before it, less the modelled one."""
         found, columns = self._found, self.columns
         pairs = [(found.own_s, columns.own_s), (found.call_s, columns.call_s), (found.after_s, columns.after_s)]
-        return {i: sum(mine[i] - model[i] for mine, model in pairs) for i in range(len(columns))}
+        longer_s = {i: sum(mine[i] - model[i] for mine, model in pairs) for i in range(len(columns))}
+        longer_s |= dict.fromkeys(found.halves.called_s, 0.0)
+        for (i, rank), half in found.halves.halves.items():
+            longer_s[i] += sum(half) - sum(columns.half(i, rank))
+        return longer_s
 
     def late_s(self) -> dict[int, float]:
         """By action, its measured start less the modelled one after the same causes."""
@@ -104,7 +109,12 @@ class Substitution:
 
     def return_s(self) -> float:
         """What the thread took to go on after all its waits, measured less modelled."""
-        return self._found.return_s - self._look_s + sum(self._found.pause_s.values())
+        return (
+            self._found.return_s
+            - self._look_s
+            + sum(self._found.pause_s.values())
+            + sum(self._found.halves.pause_s.values())
+        )
 
     def loaded(self, predicted: Timeline) -> frozenset[int]:
         """Actions that are predicted to take longer than alone, because of what runs beside them."""
@@ -129,11 +139,15 @@ def _without_looks(columns: Columns) -> Columns:
     return replace(columns, dispatch=replace(columns.dispatch, graph_look_s=0.0))
 
 
-def _with_pauses(columns: Columns, pause_s: dict[int, float]) -> Columns:
+def _with_pauses(columns: Columns, found: Readings) -> Columns:
     """What the thread takes to go on after a wait, before the calls of the next action."""
     own_s, before_s, call_s = list(columns.own_s), list(columns.before_s), list(columns.call_s)
-    for i, pause in pause_s.items():
+    for i, pause in found.pause_s.items():
         into = before_s if columns.kind[i] == CUDA else call_s
         into = own_s if inside(columns, i) else into  # of the launch of a graph
         into[i] += pause
-    return replace(columns, own_s=own_s, before_s=before_s, call_s=call_s)
+    halves = dict(columns.halves)
+    for half, pause in found.halves.pause_s.items():
+        model = columns.half(*half)
+        halves[half] = model._replace(before_s=model.before_s + pause)
+    return replace(columns, own_s=own_s, before_s=before_s, call_s=call_s, halves=halves)

@@ -94,6 +94,24 @@ def test_dispatch_and_waits_are_named() -> None:
     assert found["waits"].share < 0
 
 
+def test_a_target_that_comes_late_to_a_message_is_dispatch() -> None:
+    """Issuing x and y takes rank 1 1 s each, not 0.5 s: 3.6 s instead of 2.6 s, and nothing is left over.
+
+    ::
+
+        cuda:0/s0   a ──▶ message, 1 s
+        cuda:1/s0   x, y      └──▶ b
+    """
+    lanes = dict.fromkeys("xyb", "cuda:1/s0") | {"a": "cuda:0/s0"}
+    costs = replace(FREE, run_s=0.5, message_s=0.5)
+    plan = of_durations(dict.fromkeys("xyab", 0.1), [("a", "b", 100)], platform(dispatch=costs), lanes)
+    plan = replace(plan, mode="distributed")
+    measured = twin(plan, dispatch=replace(costs, run_s=1.0))
+    found = parts(predict(plan), measured)
+    assert found["dispatch"].share == pytest.approx(-1.0 / measured.timed_makespan_s)
+    assert [found[name].share for name in NAMES if name != "dispatch"] == pytest.approx([0.0] * 5, abs=1e-12)
+
+
 @pytest.mark.parametrize(
     ("source", "target", "detail"),
     [

@@ -29,8 +29,10 @@ def compared() -> list[Comparison]:
 
 
 def test_all_classes_measured_is_the_run_that_was_measured(compared: list[Comparison]) -> None:
-    """Every seventh case, of all kinds: nothing is left over, where the timeline has the calls of all threads."""
-    for c in [c for c in compared if c.predicted.plan.mode != "distributed"][::7]:
+    """Every seventh case, of all kinds, and all of several ranks: nothing is left over."""
+    ranks = [c for c in compared if c.predicted.plan.mode == "distributed"]
+    assert ranks
+    for c in [*compared[::7], *ranks]:
         assert c.attribution is not None
         assert c.attribution.error == pytest.approx(c.makespan_error, abs=1e-12)
         assert abs(c.attribution.figures()["rest"]) < 1e-6
