@@ -17,7 +17,7 @@ from graphsched.costs import Beside, TaskCost
 from graphsched.simulator.side_by_side import ends_s
 
 MOST = 200.0
-ROUNDS = 40
+ROUNDS, PATIENCE = 40, 12  # rounds in all, and those in which the best is to get nearer
 STEP = 0.7
 CLOSE = 1e-3
 TOLD = 0.02  # of a slowdown, what a factor more by 1 must make of it: less drowns in the scatter of the curve
@@ -74,13 +74,15 @@ def in_flight(costs: tuple[TaskCost, TaskCost], runs: tuple[PairRun, PairRun]) -
         [1.3, 1.6]
     """
     found, best, least = [1.0, 1.0], (1.0, 1.0), inf
-    for _ in range(ROUNDS):
+    before = [inf] * PATIENCE
+    while len(before) < ROUNDS + PATIENCE:
         errors = [run.slowdown - _simulated(costs, found, way, run) for way, run in enumerate(runs)]
         worst = max(abs(error) / run.slowdown for error, run in zip(errors, runs, strict=True))
         if worst < least:
             best, least = (found[0], found[1]), worst
-        if least < CLOSE:
+        if least < CLOSE or before[-PATIENCE] - least < CLOSE:
             break
+        before.append(least)
         found = [
             _moved(factor, error, run.slowdown - error) for factor, error, run in zip(found, errors, runs, strict=True)
         ]

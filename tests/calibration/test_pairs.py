@@ -193,6 +193,19 @@ def test_next_to_nothing_done_is_bounded() -> None:
     assert slowdown_beside(1.0, 3.0, 2.0) == slowdown_beside(1.0, 3.1, 2.0) == 100.0
 
 
+def test_what_comes_no_nearer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half as long beside the other as alone is what no contention gives: two simulations in each of 13 rounds."""
+    asked: list[int] = []
+
+    def simulated(costs: Any, factors: Any, way: int, run: PairRun) -> float:
+        asked.append(way)
+        return 1.0
+
+    monkeypatch.setattr(contention, "_simulated", simulated)
+    assert in_flight((wide(4, 1), wide(4, 1)), (PairRun(5, 20, 0.5), PairRun(5, 20, 0.5))) == (1.0, 1.0)
+    assert asked == [0, 1] * (1 + contention.PATIENCE)
+
+
 def test_contention_is_never_negative() -> None:
     """a (5 of 8 threads everywhere) beside b, of which half the blocks fit: 0.4 times as long needs less than 0."""
     costs = wide(4, 5), wide(8, 3, 40.0)
