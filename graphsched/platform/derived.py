@@ -73,7 +73,7 @@ def with_link(
         if bandwidth_bytes_per_s is not None:
             capacities = _raised(platform, capacities, new)
     step = f"{_arrow(source, target, both_ways)} ({kind}){_figures(bandwidth_bytes_per_s, latency_s)}"
-    return derive(platform, step, links=capped(platform, links.values(), capacities), capacities=capacities)
+    return derive(platform, step, links=_following(platform, links.values(), capacities), capacities=capacities)
 
 
 def without_link(
@@ -119,14 +119,11 @@ def with_rates(platform: Platform, memory: LinkMemory, factor: float, *, shared_
         name: rate * (factor if name in own else shared_factor if name in crossed else 1.0)
         for name, rate in platform.capacities.items()
     }
-    links = [
-        rescaled(k, k.bandwidth_bytes_per_s * factor) if k.memory == memory or _staged_over(k, memory) else k
-        for k in platform.links
-    ]
+    links = [rescaled(k, k.bandwidth_bytes_per_s * factor) if k.memory == memory else k for k in platform.links]
     shared = "" if shared_factor == 1.0 else f", what they share ×{shared_factor:g}"
     held = _held(platform, [k for k in links if k.memory == memory], capacities)
     step = f"{memory} links ×{factor:g}{shared}{held}"
-    return derive(platform, step, links=capped(platform, links, capacities), capacities=capacities)
+    return derive(platform, step, links=_following(platform, links, capacities), capacities=capacities)
 
 
 def capped(platform: Platform, links: Iterable[Link], capacities: Mapping[str, float]) -> list[Link]:
@@ -165,9 +162,28 @@ def _between_accelerators(platform: Platform, link: Link) -> bool:
     return link.source != link.target and all(d.is_accelerator for d in ends)
 
 
-def _staged_over(link: Link, memory: LinkMemory) -> bool:
-    """Whether a link is made of links of this kind."""
-    return link.memory == "staged" and memory == "pinned"
+def _following(platform: Platform, links: Iterable[Link], capacities: Mapping[str, float]) -> list[Link]:
+    """`links`, capped, those staged through the host changed as the two pinned ones that they go over have been.
+
+    These are capped first: a copy in two halves gains what its halves gain, not what a shared capacity keeps from them.
+    """
+    links = list(links)
+    before, after = _pinned(platform.links), _pinned(capped(platform, links, capacities))
+    return capped(platform, [_restaged(k, before, after) if k.memory == "staged" else k for k in links], capacities)
+
+
+def _pinned(links: Iterable[Link]) -> dict[Ends, Link]:
+    return {(k.source, k.target): k for k in links if k.memory == "pinned"}
+
+
+def _restaged(link: Link, before: Mapping[Ends, Link], after: Mapping[Ends, Link]) -> Link:
+    """A staged link as many times as fast as its halves are one after the other, and as much later as they are."""
+    halves = [ends for ends in ((link.source, "cpu"), ("cpu", link.target)) if ends in before and ends in after]
+    if all(before[ends] == after[ends] for ends in halves):
+        return link
+    old_s, new_s = (sum(1 / known[ends].bandwidth_bytes_per_s for ends in halves) for known in (before, after))
+    later_s = sum(after[ends].latency_s - before[ends].latency_s for ends in halves)
+    return rescaled(link, link.bandwidth_bytes_per_s * (old_s / new_s), max(0.0, link.latency_s + later_s))
 
 
 # -- capacities -----------------------------------------------------------------------------------

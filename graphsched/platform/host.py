@@ -175,7 +175,8 @@ class Platform:
 
         What is not given stays; measured points are stretched with the rate. The engines and ports that serve these
         two devices alone change with it; a shared capacity that would be too small for it alone is raised to its
-        rate, and under other loads as many times. A peer link takes the place of one staged through the host.
+        rate, and under other loads as many times. A peer link takes the place of one staged through the host; one that
+        is staged over a pinned link changes with it.
 
         Args:
             source, target: Device names.
@@ -221,6 +222,7 @@ class Platform:
         ``with_rates("pinned", 0.5)`` is a PCIe generation back, ``with_rates("peer", 2.0)`` the next NVLink. Links of
         other kinds are at most as fast as what they cross, within 2 %. So are these: with a factor above 1 they gain no
         more than what they share has for one of them, as `notes` then say; a larger `shared_factor` lets them through.
+        Links staged over pinned ones gain what these gain.
 
         Args:
             memory: Kind of links: ``pinned``, ``peer``, …

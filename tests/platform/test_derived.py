@@ -185,6 +185,33 @@ def test_the_host_bounds_a_faster_bus() -> None:
     check_consistent(new)
 
 
+@pytest.mark.parametrize("factor", [0.5, 2.0, 10.0])
+@pytest.mark.parametrize("shared", [1.0, 10.0])
+def test_staged_copies_gain_what_their_halves_gain(factor: float, shared: float) -> None:
+    """With twice the bus in is held at 120 B/s by the host, out at 100; staged: 1 / (1/100 + 1/120), in any order."""
+    new = host().without_peer_links().with_rates("pinned", factor, shared_factor=shared)
+    want = host().with_rates("pinned", factor, shared_factor=shared).without_peer_links()
+    for ends in (("cuda:0", "cuda:1"), ("cuda:1", "cuda:0")):
+        halves = new.link(ends[0], "cpu"), new.link("cpu", ends[1])
+        rate = 1 / sum(1 / half.bandwidth_bytes_per_s for half in halves)
+        assert new.link(*ends).bandwidth_bytes_per_s == pytest.approx(rate)
+        assert want.link(*ends).bandwidth_bytes_per_s == pytest.approx(rate)
+    check_consistent(new)
+
+
+def test_a_staged_copy_follows_a_link_that_it_goes_over() -> None:
+    """cpu ─▶ cuda:1 at 50 in place of 100 B/s and 5 s in place of 1; out of cuda:0 at 50: 1 / (1/50 + 1/50)."""
+    old = host().without_peer_links()
+    new = old.with_link("cpu", "cuda:1", bandwidth_bytes_per_s=50.0, latency_s=5.0, both_ways=False)
+    assert new.link("cuda:0", "cuda:1").bandwidth_bytes_per_s == pytest.approx(25)
+    assert new.link("cuda:0", "cuda:1").latency_s == pytest.approx(3.5 + 4)
+    assert new.link("cuda:1", "cuda:0") == old.link("cuda:1", "cuda:0")
+    fast = old.with_link("cpu", "cuda:1", bandwidth_bytes_per_s=1e6)
+    assert fast.link("cuda:0", "cuda:1").bandwidth_bytes_per_s == pytest.approx(50, rel=1e-3)
+    assert fast.link("cuda:1", "cuda:0").bandwidth_bytes_per_s == pytest.approx(100, rel=1e-3)
+    check_consistent(fast)
+
+
 def test_peers_at_another_rate_keep_their_ports_in_proportion() -> None:
     new = host(3).with_rates("peer", 0.25)
     assert new.link("cuda:2", "cuda:1").bandwidth_bytes_per_s == 100.0
