@@ -11,8 +11,8 @@ import typer
 from graphsched.cli.accuracy_tables import print_accuracy
 from graphsched.cli.choosing import checked_cases, planned_cases, processes_for
 from graphsched.cli.options import AsJson, CaseFilter, ModeFilter, Processes, RunFile
-from graphsched.cli.output import print_json
-from graphsched.errors import ExecutionError, ExperimentError
+from graphsched.cli.output import print_json, say
+from graphsched.errors import CostError, ExecutionError, ExperimentError, WorkloadError
 
 if TYPE_CHECKING:
     from graphsched.plan import Plan
@@ -65,18 +65,23 @@ def export(
 ) -> int:
     """Write each case of a recorded run as a trace, a plan, or a graph, which 'graphsched schedule' reads.
 
-    Beside the plan of a case of mode distributed stands what each rank does.
+    Beside the plan of a case of mode distributed stands what each rank does. A case that the format does not hold (no
+    task, in an STG file) is named, and the others are written all the same.
     """
     if form not in FORMATS:
         raise ExperimentError(f"no format {form!r}: one of {', '.join(FORMATS)}")
     folder, chosen = _open(run, out, EXPORTS, cases)
-    files = []
+    files, failed = [], False
     for name, case in chosen:
-        files.append(str(_write(form, folder, name, case)))
+        try:
+            files.append(str(_write(form, folder, name, case)))
+        except (CostError, WorkloadError) as error:
+            say(f"failed: {case.label}: {error}")
+            failed = True
         if form == "plan" and case.mode == "distributed":
             files += _write_ranks(folder, name, case.plan)
     _print_files(files, as_json)
-    return 0
+    return 1 if failed else 0
 
 
 def _open(run: Path, out: Path | None, default: Path, only: str | None) -> tuple[Path, list[tuple[str, Any]]]:

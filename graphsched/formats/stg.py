@@ -86,8 +86,10 @@ def write_stg(graph: nx.DiGraph, path: str | Path) -> None:
         CycleError: Tasks depend on each other in a circle.
         OutputError: The file cannot be written.
     """
-    if not isinstance(graph, nx.DiGraph) or graph.is_multigraph() or not graph:
-        raise WorkloadError(f"an STG file holds a networkx.DiGraph of 1 task or more, got {graph!r}")
+    if not isinstance(graph, nx.DiGraph) or graph.is_multigraph():
+        raise WorkloadError(f"an STG file holds a networkx.DiGraph, got a {type(graph).__name__}: make one of it")
+    if not graph:
+        raise WorkloadError("the graph has 0 tasks and an STG file holds 1 or more: take another format")
     _check_acyclic(graph, "the graph")
     times = {n: check_seconds(data.get("duration_s"), f"duration_s of {n!r}") for n, data in graph.nodes(data=True)}
     order = _with_dummies(graph, times)

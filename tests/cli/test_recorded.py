@@ -48,6 +48,17 @@ def test_cases_are_exported(call, here, recorded, form, ending):
         assert text == plan_of(chain()).text
 
 
+def test_a_case_that_a_format_does_not_hold_keeps_no_other_from_being_written(call, here):
+    """No task; ``a`` and ``b``."""
+    cases = (case_of(gs.Workload(), label="nothing"), case_of(two(), label="two"))
+    recorded = save_run(run_of(*cases), here / "runs")
+    called = call("export", recorded, "--format", "stg", "--out", "out")
+    assert (called.code, called.out) == (1, "out/exp-2-two.stg\n")
+    assert called.err == (
+        "failed: nothing: the graph has 0 tasks and an STG file holds 1 or more: take another format\n"
+    )
+
+
 def test_beside_the_plan_of_ranks_stands_what_each_one_does(call, here):
     """a (worker:0) ──▶ b (worker:1); without ranks the plan is one file."""
     names = ("cpu", "worker:0", "worker:1")
