@@ -103,7 +103,7 @@ class SerialRun:
 
     def _value(self, value: Value) -> Any:
         if value.name not in self._values:
-            given = self._work.tensors.get(value.name)
+            given = self._work.numbers(value.name)
             made = random_tensor(value) if given is None else given
             self._values[value.name] = clone(made).to(torch_device(self._device))
         return self._values[value.name]

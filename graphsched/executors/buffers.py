@@ -138,11 +138,11 @@ class Buffers:
         return len(self.slots) - 1
 
     def _place(self, value: Value) -> Any:
-        tensor = self.plan.work.tensors.get(value.name)
+        tensor = self.plan.work.numbers(value.name)
         home = self.plan.homes[value.name]
         assert value.spec is not None
         if tensor is None and value.kind == "state":
-            raise WorkloadError(f"state {value.name!r} was given as a TensorSpec: give a tensor to run it")
+            raise WorkloadError(f"state {value.name!r} has no data (a TensorSpec, or on meta): give a tensor to run it")
         placed = new_tensor(value.spec, home, pinned=self.pins and not is_cuda(home))
         if tensor is None:
             self._changed.add(value.name)
@@ -177,14 +177,14 @@ class Buffers:
                 known = [v.name for v in work.values.values() if v.kind == "input"]
                 raise WorkloadError(f"{name!r} is no input of this workload: it has {', '.join(known) or 'none'}")
         for name in sorted(self._changed - set(inputs)):
-            if name not in work.tensors:
+            if work.numbers(name) is None:
                 raise WorkloadError(f"input {name!r} has no default: give it to run({name}=tensor)")
         for name, tensor in inputs.items():
             self._check_given(work.values[name], tensor)
         changing = sorted(self._changed | set(inputs))
         self._changed.update(inputs)
         for name in changing:
-            put(self.slots[self.slot_of[name]], inputs.get(name, work.tensors.get(name)))
+            put(self.slots[self.slot_of[name]], inputs.get(name, work.numbers(name)))
         self._changed = set(inputs)
         return self.gpus(changing)
 

@@ -153,7 +153,7 @@ def _tensors(work: Workload, states: Tensors) -> dict[str, Any]:
     copies: dict[int, Any] = {}
     found = {}
     for value in (v for v in work.values.values() if v.kind != "output"):
-        tensor = states.get(value.name, work.tensors.get(value.name))
+        tensor = states.get(value.name, work.numbers(value.name))
         if tensor is None and value.kind == "state":
             raise WorkloadError(f"state {value.name!r} has no tensor: give states={{{value.name!r}: tensor}}")
         if tensor is None:

@@ -73,7 +73,7 @@ class Workload:
         """A tensor given to every run; `tensor` (or a `TensorSpec`) is the default.
 
         With `device` other than ``cpu`` it is on that device before time 0; one on the CPU is
-        copied by the plan to where it is needed.
+        copied by the plan to where it is needed. One on ``meta`` has no data, and is no default.
 
         Raises:
             DuplicateNameError: The name is taken or not allowed.
@@ -268,6 +268,19 @@ class Workload:
         """Values that a run returns: those marked by `keep`, and outputs that no task reads (`returns_unread`)."""
         read = {r.value.name for t in self.tasks for r in t.reads} if self.returns_unread else set(self.values)
         return [v for v in self.values.values() if v.name in self.kept or (v.kind == "output" and v.name not in read)]
+
+    def numbers(self, name: str) -> Any:
+        """The tensor that was given for an input or a state; None without one, or where it has no data (on ``meta``).
+
+        Example:
+            >>> import torch
+            >>> work = Workload()
+            >>> given = work.input("x", torch.ones(2)), work.input("y", torch.ones(2, device="meta"))
+            >>> work.numbers("x"), work.numbers("y")
+            (tensor([1., 1.]), None)
+        """
+        tensor = self.tensors.get(name)
+        return None if tensor is None or tensor.is_meta else tensor
 
     def digest(self) -> str:
         """Hash of the graph: names, operations, reads, updates, sizes, constraints; not of tensors' contents."""

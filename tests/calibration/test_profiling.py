@@ -51,6 +51,13 @@ def names(chosen: dict) -> dict[str, list[str]]:
 # -- choosing ----------------------------------------------------------------------------------------
 
 
+def test_what_has_no_data_is_measured_on_random_numbers() -> None:
+    """x, on meta, ──▶ y"""
+    work = Workload()
+    work.task(torch.relu, work.input("x", torch.ones(4, device="meta")), name="y")
+    assert len(profile(work, HERE)) == 1
+
+
 def test_each_signature_is_chosen_once_a_model() -> None:
     """a and b are the same operation, c is another:  a   b ──▶ c"""
     work = Workload()

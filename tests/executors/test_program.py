@@ -111,6 +111,16 @@ def test_an_input_without_default_is_asked_for_in_every_run() -> None:
             program.run()
 
 
+def test_an_input_on_meta_has_no_default() -> None:
+    """x ──▶ y; such a tensor tells shape and type only."""
+    work = Workload()
+    work.task(torch.neg, work.input("x", torch.ones(2, device="meta")), name="y")
+    with Program(by_hand(work, WORKERS, "cpu/w0")) as program:
+        with pytest.raises(WorkloadError, match=r"input 'x' has no default: give it to run\(x=tensor\)"):
+            program.run()
+        assert program.run(x=torch.ones(2))["y"].tolist() == [-1.0, -1.0]
+
+
 def test_an_input_may_be_called_self() -> None:
     """self ──▶ y."""
     work = Workload()
@@ -293,13 +303,14 @@ def test_a_workload_without_code_is_refused() -> None:
         Program(by_hand(work, WORKERS, "worker:0/s0"))
 
 
-def test_a_state_without_a_tensor_is_refused_and_leaves_no_threads() -> None:
+@pytest.mark.parametrize("given", [TensorSpec((2,)), torch.ones(2, device="meta")], ids=["shape", "meta"])
+def test_a_state_without_a_tensor_is_refused_and_leaves_no_threads(given: Any) -> None:
     """w has only a shape."""
     work = Workload()
-    w = work.state("w", TensorSpec((2,)))
+    w = work.state("w", given)
     work.task(torch.neg, w, name="y")
     before = set(lane_threads())
-    with pytest.raises(WorkloadError, match="state 'w' was given as a TensorSpec: give a tensor"):
+    with pytest.raises(WorkloadError, match=r"state 'w' has no data \(a TensorSpec, or on meta\): give a tensor"):
         Program(by_hand(work, WORKERS, "cpu/w0"))
     assert set(lane_threads()) == before
 

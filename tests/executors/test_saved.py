@@ -239,9 +239,10 @@ def test_plans_of_durations_are_refused(tmp_path: Path) -> None:
         save_plan(plan, tmp_path / "p")
 
 
-def test_states_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("given", [TensorSpec((2,)), torch.ones(2, device="meta")], ids=["shape", "meta"])
+def test_states_that_do_not_fit_are_refused(tmp_path: Path, given: Any) -> None:
     work = Workload()
-    w = work.state("w", TensorSpec((2,)))
+    w = work.state("w", given)
     work.task(torch.Tensor.add_, w, 1.0, updates=w, name="step")
     plan = by_hand(work, WORKERS, "worker:0/s0")
     for states, message in (

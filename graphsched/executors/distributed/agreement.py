@@ -33,7 +33,7 @@ def facts_of(plan: Plan) -> dict[str, str]:
     """What must be the same on all ranks for them to run `plan`."""
     return {
         "workload": plan.work.digest(),
-        "tensors given": _digest_of_tensors(plan.work.tensors),
+        "tensors given": _digest_of_tensors({name: plan.work.numbers(name) for name in plan.work.tensors}),
         "platform": plan.platform.digest(),
         "plan": hashlib.sha256(plan.text.encode()).hexdigest()[:16],
     }
@@ -85,8 +85,9 @@ def _digest_of_tensors(tensors: Mapping[str, Any]) -> str:
 
     total = 0
     for name in sorted(tensors):
-        tensor = tensors[name].detach().cpu().resolve_conj().resolve_neg().contiguous()
-        if tensor.numel():
+        given = tensors[name]
+        if given is not None and given.numel():
+            tensor = given.detach().cpu().resolve_conj().resolve_neg().contiguous()
             total = zlib.crc32(tensor.reshape(-1).view(torch.uint8).numpy(), total)
         total = zlib.crc32(name.encode(), total)
     return f"{total:08x}"

@@ -216,6 +216,14 @@ def test_one_process_does_not_run_a_plan_for_several() -> None:
 # -- agreement -----------------------------------------------------------------------------------------
 
 
+def test_tensors_without_data_are_alike() -> None:
+    """x, on meta."""
+    work = Workload()
+    work.task(torch.neg, work.input("x", torch.ones(2, device="meta")), name="y")
+    facts = [facts_of(by_hand(work, machine("worker:0"), "worker:0/s0")) for _ in range(2)]
+    check_agreement(facts)
+
+
 def test_facts_of_equal_plans_are_equal() -> None:
     facts = [facts_of(jobs.chain()) for _ in range(2)]
     assert facts[0] == facts[1]
