@@ -8,6 +8,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,13 +67,14 @@ def execute(
     After `warmup` runs there are more while the memory of a rank grows, see `distributed.measuring.warm_up`.
 
     Raises:
+        ScheduleError: `steps`, `repeats` or `warmup` is no number of runs.
         TaskFailedError: A task raised.
         StuckError: A run lasted longer than `timeout_s` seconds.
         ObedienceError: Spans contradict the plan.
         RankError: In mode ``distributed`` a rank is gone, failed, or disagrees with the others.
     """
-    if repeats < 1 or warmup < 0:
-        raise ScheduleError(f"repeats is {repeats!r} and warmup {warmup!r}: at least 1 and 0 are needed")
+    _check_count("repeats", repeats, 1)
+    _check_count("warmup", warmup, 0)
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
         raise ScheduleError(f"steps is {steps!r}: a whole number above 0 is needed")
     if (mode or plan.mode) == "distributed":
@@ -132,6 +134,12 @@ def _execute_on_ranks(
     )
     check_obedience(timeline)
     return timeline
+
+
+def _check_count(name: str, count: Any, least: int) -> None:
+    """Make sure that so many runs can be made: of NaN there is none, and no half of one."""
+    if isinstance(count, bool) or not isinstance(count, Integral) or count < least:
+        raise ScheduleError(f"{name} is {count!r}: a whole number, {least} or more, is needed")
 
 
 def _samples(

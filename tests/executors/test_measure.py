@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from graphsched.errors import ObedienceError, TaskFailedError, WorkloadError
+from graphsched.errors import ObedienceError, ScheduleError, TaskFailedError, WorkloadError
 from graphsched.executors import execute, measure, time_callable
 from graphsched.executors.measure import MOST_TIMED_RUNS, TIMED_RUNS
 from graphsched.executors.obedience import check_obedience
@@ -79,6 +79,26 @@ def test_something_else_may_be_done_between_the_runs(
     line = execute(single(counter), repeats=repeats, warmup=0, between=lambda: done.append(counter.calls))
     assert [after - done[0] for after in done] == seen
     assert len(line.samples_s) == repeats
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ({"repeats": 0}, "repeats is 0: a whole number, 1 or more"),
+        ({"repeats": 1.5}, r"repeats is 1\.5: "),
+        ({"repeats": float("nan")}, "repeats is nan: "),
+        ({"repeats": True}, "repeats is True: "),
+        ({"repeats": "3"}, "repeats is '3': "),
+        ({"warmup": -1}, "warmup is -1: a whole number, 0 or more"),
+        ({"warmup": 1.5}, r"warmup is 1\.5: "),
+    ],
+)
+def test_numbers_of_runs_are_whole(counts: dict[str, Any], message: str) -> None:
+    count = Counter()
+    with pytest.raises(ScheduleError, match=message):
+        execute(single(count), **counts)
+    assert count.calls == 0
+    assert len(execute(single(count), repeats=np.int64(2)).samples_s) == 2  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("timed_s", "timed"), [(0.0, TIMED_RUNS), (60.0, MOST_TIMED_RUNS)])
