@@ -24,7 +24,7 @@ Schedulers = Annotated[
     typer.Option(
         "--scheduler",
         metavar="NAME[ OPTION=VALUE]...",
-        help="As in heft or 'round_robin lanes=2'; several between commas. Default heft.",
+        help="As in heft or 'search seed=3'; several between commas. Default heft.",
     ),
 ]
 PlatformInstead = Annotated[
