@@ -58,7 +58,7 @@ def bench(
     out: Out = None,
     as_json: AsJson = False,
 ) -> int:
-    """Measure the speed of simulator, schedulers, dispatch, calls and replay on this host.
+    """Measure the speed of simulator, schedulers, dispatch and replay on this host.
 
     An experiment that compares ways to run something side by side is named with --only, and takes parameters with -p.
     What is finished is kept when something later fails or is interrupted.

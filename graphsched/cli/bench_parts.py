@@ -45,13 +45,6 @@ def _dispatch(quick: bool) -> Data:
     return {"dispatch": bench_dispatch(quick=quick)}
 
 
-def _calls(quick: bool) -> Data:
-    from graphsched.executors.bench_calls import bench_calls
-
-    say("calls …")
-    return {"calls": bench_calls(quick=quick)}
-
-
 def _replay(quick: bool) -> Data:
     from graphsched.executors.bench_replay import bench_replay
 
@@ -64,7 +57,6 @@ OWN: Mapping[str, Callable[[bool], Data]] = {
     "workloads": _workloads,
     "schedulers": _schedulers,
     "dispatch": _dispatch,
-    "calls": _calls,
     REPLAY: _replay,
 }
 

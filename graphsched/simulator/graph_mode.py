@@ -99,6 +99,15 @@ def inside(columns: Columns, i: int) -> bool:
     return columns.graphs is not None and columns.graphs.of[i] != OUTSIDE
 
 
+def held(columns: Columns) -> list[list[int]]:
+    """Of each CUDA graph, the actions on streams that it holds."""
+    found: list[list[int]] = [[] for _ in (columns.graphs.first if columns.graphs else ())]
+    for i, kind in enumerate(columns.kind):
+        if columns.graphs and kind == CUDA and inside(columns, i):
+            found[columns.graphs.of[i]].append(i)
+    return found
+
+
 def latencies_s(columns: Columns, i: int) -> list[float]:
     """By lane, the latency of a wait of action `i` for an action there."""
     if i in columns.handovers:

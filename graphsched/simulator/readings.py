@@ -16,14 +16,13 @@ from collections.abc import Sequence
 
 from graphsched.plan import Plan
 from graphsched.simulator.columns import BLOCKS, NEEDS_CPU, Columns
-from graphsched.simulator.graph_mode import inside, latencies_s
+from graphsched.simulator.crowded_queues import crowded
+from graphsched.simulator.graph_mode import held, inside, latencies_s
 from graphsched.simulator.half_readings import HalfReadings
 from graphsched.simulator.host_calls import queries_s
 from graphsched.simulator.lane_costs import CPU, CUDA, WAIT
 from graphsched.simulator.returns import NOTHING, last_over, return_s
 from graphsched.timeline import Timeline
-
-NEARLY_FULL = 0.9  # share of a launch queue from which on the thread's time is the queue's: chosen, not measured
 
 
 class Readings:
@@ -50,7 +49,7 @@ class Readings:
         self._end_s: list[float] = measured.end_s.tolist()
         self._begun_s: list[float] = measured.issue_start_s.tolist()
         self._issued_s: list[float] = measured.issue_end_s.tolist()
-        self._crowded = _crowded(columns, self._begun_s, self._end_s)
+        self._crowded = crowded(columns, self._begun_s, self._end_s)
         self.halves = HalfReadings(columns, measured)
         self.work_s = list(columns.work_s)
         self.own_s, self.call_s, self.after_s = list(columns.own_s), list(columns.call_s), list(columns.after_s)
@@ -58,7 +57,7 @@ class Readings:
         self.pause_s: dict[int, float] = {}
         self._free_s: list[float] = []
         self._waited_s = 0.0  # since the thread's last call to a stream or launch of a graph
-        self._held = _held(columns)
+        self._held = held(columns)
         self.later_s = list(columns.graphs.later_s) if columns.graphs else []
         self.spread_s = list(columns.graphs.spread_s) if columns.graphs else []
         self.longer_s = list(columns.graphs.longer_s) if columns.graphs else []
@@ -300,40 +299,3 @@ class Readings:
         else:
             earliest_s += columns.lanes.wake_s[columns.lane[i]]
         self.late_s[i] = self._start_s[i] - earliest_s
-
-
-def _held(columns: Columns) -> list[list[int]]:
-    """Of each CUDA graph, the actions on streams that it holds."""
-    found: list[list[int]] = [[] for _ in (columns.graphs.first if columns.graphs else ())]
-    for i, kind in enumerate(columns.kind):
-        if columns.graphs and kind == CUDA and inside(columns, i):
-            found[columns.graphs.of[i]].append(i)
-    return found
-
-
-def _crowded(columns: Columns, begun_s: list[float], end_s: list[float]) -> frozenset[int]:
-    """Actions that were issued while their device's launch queue was nearly full."""
-    if columns.queue_depth is None or columns.orders:
-        return frozenset()
-    found: set[int] = set()
-    for queue in range(columns.lanes.queues):
-        actions = [
-            i for i, lane in enumerate(columns.lane) if columns.kind[i] == CUDA and columns.lanes.queue[lane] == queue
-        ]
-        if sum(columns.launches[i] for i in actions) > columns.queue_depth:
-            found |= _issued_late(columns, actions, begun_s, end_s)
-    return frozenset(found)
-
-
-def _issued_late(columns: Columns, actions: list[int], begun_s: list[float], end_s: list[float]) -> set[int]:
-    limit, held, over = NEARLY_FULL * (columns.queue_depth or 0), 0, 0
-    by_end = sorted(actions, key=lambda i: end_s[i])
-    found = set()
-    for i in actions:
-        while over < len(by_end) and end_s[by_end[over]] <= begun_s[i]:
-            held -= columns.launches[by_end[over]]
-            over += 1
-        if held >= limit:
-            found.add(i)
-        held += columns.launches[i]
-    return found

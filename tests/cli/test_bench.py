@@ -68,7 +68,7 @@ def test_some_benchmarks_alone(call, monkeypatch):
     assert call("bench", "--json", "--only", "replay").json == {"replay": {"quick": False}}
     both = call("bench", "--quick", "--json", "--only", "replay", "--only", "dispatch").json
     assert both == {"replay": {"quick": True}, "dispatch": {"quick": True}}
-    assert list(call("bench", "--json").json) == ["simulator", "workloads", "schedulers", "dispatch", "calls", "replay"]
+    assert list(call("bench", "--json").json) == ["simulator", "workloads", "schedulers", "dispatch", "replay"]
 
 
 def test_goals_come_last_and_hold_all_that_was_measured(call, monkeypatch):
@@ -133,7 +133,7 @@ def test_replay_says_that_it_needs_a_gpu(call, here, monkeypatch):
     assert (alone.code, alone.out) == (2, "")
     assert alone.err == (
         "error: replay needs a GPU, and PyTorch finds none here: call it on a host with one, or measure what needs "
-        "none, with --only: simulator, workloads, schedulers, dispatch, calls\n"
+        "none, with --only: simulator, workloads, schedulers, dispatch\n"
     )
     assert not (here / "kept").exists()
     found = {"replay": [], "dispatch": [{"actions": 5}]}

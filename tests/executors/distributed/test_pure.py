@@ -221,6 +221,7 @@ def test_tensors_without_data_are_alike() -> None:
     work = Workload()
     work.task(torch.neg, work.input("x", torch.ones(2, device="meta")), name="y")
     facts = [facts_of(by_hand(work, machine("worker:0"), "worker:0/s0")) for _ in range(2)]
+    assert facts[0] == facts[1]
     check_agreement(facts)
 
 
