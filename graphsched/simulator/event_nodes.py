@@ -14,8 +14,8 @@ A graph with events starts as it does without; each makes its launch longer for 
 
 Stamps are kernels of one thread, and stand around tasks; copies on lanes of their own have events then. A stamp takes
 its time on its lane, and starts after nodes of other lanes as any node does (`simulator.gate`), two more for each task.
-With more lanes in use it takes longer, by as much as a tiny node does there. A graph of so many nodes starts no sooner
-than one of fewer, nor before it is launched.
+With more lanes in use it takes longer, by as much as a tiny node does there. A graph of so many nodes on one GPU starts
+no sooner than one of fewer, nor before it is launched; one over several begins while it is.
 
 Not modelled: events that take longer while the thread still launches their graph; events that hold up kernels of other
 lanes; the launch of events around copies of a graph with stamps, and that they pass in turn; the part of a
@@ -93,7 +93,8 @@ def _later_s(columns: Columns, held: list[int], start_s: Callable[[int], float])
     for i in held:
         events[graphs.of[i]] += EVENTS
     without_s = columns.dispatch.graph_start_s
-    more_s = [max(0.0, start_s(n + e) - without_s(n)) for n, e in zip(graphs.nodes, events, strict=True)]
+    sizes = zip(graphs.nodes, events, graphs.gpus, strict=True)
+    more_s = [max(0.0, start_s(n + e) - without_s(n)) if gpus == 1 else 0.0 for n, e, gpus in sizes]
     return [s + more for s, more in zip(graphs.later_s, more_s, strict=True)]
 
 
@@ -101,10 +102,8 @@ def _launched(columns: Columns, held: list[int]) -> Columns:
     """`columns` where the thread launches the events of graphs on one GPU, too; nodes start as soon as without."""
     graphs, each_s = columns.graphs, EVENTS * columns.dispatch.graph_launch_event_s
     assert graphs is not None
-    if not each_s or graphs.spread_s:
-        return columns
     own_s, later_s = list(columns.own_s), list(graphs.later_s)
-    for i in held:
+    for i in [i for i in held if graphs.gpus[graphs.of[i]] == 1]:
         own_s[graphs.first[graphs.of[i]]] += each_s
         later_s[graphs.of[i]] -= each_s
     return replace(columns, own_s=own_s, graphs=replace(graphs, later_s=later_s))

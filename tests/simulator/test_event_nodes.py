@@ -233,6 +233,12 @@ def test_a_graph_with_stamps_starts_when_it_is_launched() -> None:
     assert (line.makespan_s, line.start_s[0]) == (12.0, 3.0 + 6 * 4.0)
 
 
+def test_a_graph_over_two_gpus_starts_while_its_stamps_are_launched() -> None:
+    """A task on each, and twice as many nodes with stamps."""
+    plan = with_stamps(rows(3.0, [1.0], [1.0], gpus=2), graph_starts=((2, 10.0),), graph_launch_node_s=4.0)
+    assert predict(plan, model=ALONE).start_s.tolist() == [10.0, 10.0]
+
+
 def test_stamps_are_nodes_that_a_graph_starts_later_for() -> None:
     """Two tasks of one node, four stamps: it starts after 14 s in place of 10 s."""
     plan = with_stamps(rows(3.0, [1.0, 1.0]), graph_starts=((2, 10.0), (6, 14.0)))
