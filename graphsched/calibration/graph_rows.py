@@ -203,8 +203,8 @@ def stamped_spans_s(sequence: Program, runs: int = RUNS) -> list[float]:
     for _ in range(runs + COLD_RUNS):
         marks = sequence.time_spans()[0].events
         read = {mark.memory: mark.memory.read() for mark in marks[0]}
-        times = [[read[mark.memory][mark.place] * 1e-9 for mark in marks[i]] for i in range(len(marks))]
-        samples.append([end - start for start, end in times])
+        times = [[read[mark.memory][mark.place] for mark in marks[i]] for i in range(len(marks))]
+        samples.append([(end - start) * 1e-9 for start, end in times])  # as seconds since 1970 they have no more digits
     return [median(found) for found in zip(*samples[COLD_RUNS:], strict=True)]
 
 

@@ -62,6 +62,21 @@ def sets_wanted(set_bytes: int, cache_bytes: int, free_bytes: int) -> int:
     return max(1, min(max(2, exceeding), MOST_SETS, fitting))
 
 
+def places_wanted(set_bytes: int, cache_bytes: int) -> int:
+    """Sets of small inputs to go round while all stay in the cache, whose parts are not all as near: at most 8.
+
+    As many as take an eighth of the cache with what comes of them; one, if a set takes that alone or the cache is not
+    known.
+
+    Example:
+        >>> places_wanted(10**3, 6 * 10**7), places_wanted(3 * 10**6, 6 * 10**7), places_wanted(10**7, 6 * 10**7)
+        (8, 2, 1)
+        >>> places_wanted(10**3, 0)
+        1
+    """
+    return max(1, min(MOST_SETS, cache_bytes // 8 // max(set_bytes, 1)))
+
+
 def chain_length(call_s: float, launches: int, copies: int) -> int:
     """Calls in each of `copies` chains side by side: 32, fewer where they are long or launch much.
 

@@ -157,7 +157,7 @@ def test_a_measurement_tries_whatever_comes_of_it(
     for name, figure in {
         "_workspace_bytes": 0, "_sets": 1, "_alone": ([1e-5], 6e-6), "host_costs": host, "in_graph": found,
         "cache_states": CacheStates(1e-6, 2e-6), "code_of": Code(5e-7, 0.25), "_input_bytes": 8,
-        "launched": Launched(3, kernels), "multiprocessors": PROCESSORS, "bind": print,
+        "launched": Launched(3, kernels), "multiprocessors": PROCESSORS, "bind": print, "cache_bytes": 10**6,
     }.items():  # fmt: skip
         monkeypatch.setattr(cuda_operations, name, lambda *_, figure=figure: figure)
     monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)

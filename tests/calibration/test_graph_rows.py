@@ -21,6 +21,7 @@ from graphsched.calibration.graph_rows import (
     replay_of,
     row_of,
     stamped_s,
+    stamped_spans_s,
     timed_replay,
 )
 from graphsched.calibration.launch_pace import launches_on
@@ -223,6 +224,25 @@ def test_rows_are_made_as_asked_for_and_closed(cuda: FakeCuda, monkeypatch: pyte
     for row in made:
         with pytest.raises(ExecutionError, match="closed"):
             row.run()
+
+
+class Read:
+    """A memory of stamps."""
+
+    def __init__(self, *ns: int) -> None:
+        self.ns = ns
+
+    def read(self) -> list[int]:
+        return list(self.ns)
+
+
+def test_spans_between_stamps_keep_their_nanoseconds() -> None:
+    """Stamps are nanoseconds since 1970, of which a number of seconds has no digits left for 32 ns."""
+    now = 1_764_000_000_123_456_789
+    memory = Read(now, now + 32, now + 500, now + 1524)
+    marks = {i: [SimpleNamespace(memory=memory, place=2 * i + k) for k in range(2)] for i in range(2)}
+    program: Any = SimpleNamespace(time_spans=lambda: (SimpleNamespace(events=marks), 0.0, 0.0))
+    assert [round(seconds * 1e9, 3) for seconds in stamped_spans_s(program, 3)] == [32.0, 1024.0]
 
 
 @pytest.mark.gpu

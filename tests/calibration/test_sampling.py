@@ -9,6 +9,7 @@ from graphsched.calibration.sampling import (
     calls_in_sample,
     chain_length,
     cost_of,
+    places_wanted,
     samples_wanted,
     sets_wanted,
     slowdowns,
@@ -38,6 +39,11 @@ def test_sets_exceed_the_cache_within_their_limits() -> None:
     assert sets_wanted(8 * 10**6, 6 * 10**7, 10**11) == 8
     assert sets_wanted(10, 6 * 10**7, 10**11) == 1
     assert sets_wanted(3 * 10**9, 6 * 10**7, 10**11) == 1
+
+
+def test_small_inputs_lie_in_several_places_of_the_cache() -> None:
+    found = {nbytes: places_wanted(nbytes, 6 * 10**7) for nbytes in (0, 10, 10**6, 3 * 10**6, 7 * 10**6, 10**9)}
+    assert found == {0: 8, 10: 8, 10**6: 7, 3 * 10**6: 2, 7 * 10**6: 1, 10**9: 1}
 
 
 def test_slowdowns_are_relative_and_never_below_one() -> None:
