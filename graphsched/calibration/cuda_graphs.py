@@ -3,7 +3,8 @@
 Rows of tiny operations are plans, run as those of users are (`calibration.graph_rows`):
 
 - rows in one lane, of several lengths: a node, and all that a launch takes beyond its nodes
-- rows side by side: how close nodes of several lanes follow each other, and what starting more lanes takes
+- rows side by side: how close nodes of several lanes follow each other, and what starting more lanes takes; as many
+  nodes in one lane and side by side: what launching more nodes that wait for nothing takes the thread
 - rows in one lane with stamps around every node: a stamp
 - rows with timing events: see `calibration.graph_events`
 - joins with copies that are over: see `calibration.graph_joins`
@@ -42,6 +43,7 @@ CHAIN_NODES = 100, 300  # of the two chains whose difference tells what an edge 
 HOST_SIZES = 10, 1000
 DIAMONDS = 10, 60
 LANE_NODES = 20, 80  # nodes of each lane
+ROOT_NODES = 40  # of all lanes
 TINY_ELEMENTS, SHORT_ELEMENTS = 64, 2**23  # of additions of about 2 and 15 µs
 TIMED_NODES = 10, 50  # of each lane
 FLOAT_BYTES = 4
@@ -180,19 +182,22 @@ def launch_figures(device: int, back_s: float, launches: Launches, sizes: Sequen
 
 
 def lane_figures(device: int, launch: dict[str, Any], back_s: float, launches: Launches) -> dict[str, Any]:
-    """How close nodes of several lanes follow each other, and what each more lane adds to the `launch`."""
+    """How close nodes of several lanes follow each other, what each more lane adds to the `launch`, and what each more
+    node that waits for nothing takes the thread."""
     from graphsched.platform import Dispatch
 
     few, many = LANE_NODES
     rows = [(lanes * n, lanes) for lanes in LANES for n in LANE_NODES]
-    whole_s = iter([seen.whole_s for seen in tiny_replays(device, rows, launches)])
+    *timed, alone, beside = tiny_replays(device, [*rows, (ROOT_NODES, 1), (ROOT_NODES, LANES[-1])], launches)
+    root_s = max(0.0, beside.host_s - alone.host_s) / (LANES[-1] - 1)
+    whole_s = iter([seen.whole_s for seen in timed])
     rates = []
     for lanes, short_s, long_s in zip(LANES, whole_s, whole_s, strict=True):
         rates.append((lanes, each_s(short_s, long_s, lanes * (many - few))))
     lanes, rate_s = rates[-1]  # short_s is of these, too
     alone_s = Dispatch(graph_starts=launch["graph_starts"]).graph_start_s(lanes * few) + back_s
     more_s = short_s - alone_s - few * max(launch["graph_node_s"], lanes * rate_s)
-    return {"graph_rates": tuple(rates), "graph_lane_s": max(0.0, more_s / (lanes - 1))}
+    return {"graph_rates": tuple(rates), "graph_lane_s": max(0.0, more_s / (lanes - 1)), "graph_root_s": root_s}
 
 
 def stamp_figures(device: int, launch: dict[str, Any]) -> dict[str, Any]:

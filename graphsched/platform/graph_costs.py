@@ -25,7 +25,9 @@ class GraphCosts:
         graph_launch_s, graph_launch_node_s: Launching a CUDA graph (host); what each node adds to that.
         graph_starts: From a launch of a CUDA graph to the start of its first node on an idle device, by the number
             of nodes, ascending: (nodes, seconds); empty: `graph_launch_s` and `launch_s` together.
-        graph_lane_s: What each lane of the graph after the first adds to that.
+        graph_root_s: What each further node that waits for nothing takes the thread where a graph is on one GPU; it
+            starts only once the thread has come to it; 0: unknown, `graph_lane_s` counts there, too.
+        graph_lane_s: What each lane after the first adds to the start of a graph over several GPUs.
         graph_node_s: What a tiny node in a row adds to a replay on the device.
         graph_across_s: What launching a graph takes the thread longer for each of its GPUs beyond the first.
         graph_across_start_s: How much later its first node starts for that.
@@ -70,6 +72,7 @@ class GraphCosts:
     graph_launch_s: float = 1e-5
     graph_launch_node_s: float = 0.0
     graph_starts: tuple[tuple[int, float], ...] = ()
+    graph_root_s: float = 0.0
     graph_lane_s: float = 0.0
     graph_node_s: float = 1e-6
     graph_across_s: float = 0.0

@@ -22,7 +22,7 @@ HOST_CALLS = (
 GRAPH_CALLS = ("graph_step_s",)
 """Fields of `Dispatch` that are its time for calls around launches of CUDA graphs."""
 
-LAUNCHES = "graph_launch_s", "graph_launch_node_s", "graph_launch_event_s"
+LAUNCHES = "graph_launch_s", "graph_launch_node_s", "graph_launch_event_s", "graph_root_s"
 """Fields of `Dispatch` that are the thread's time for launching a CUDA graph on one GPU."""
 
 LAUNCHES_ACROSS = (

@@ -1,10 +1,12 @@
-"""How the thread launches a CUDA graph over several GPUs: piece after piece, while the GPUs begin.
+"""How the thread launches a CUDA graph: piece after piece, while the GPUs begin.
 
-A graph on one GPU is handed over as a whole. One over several is not: the thread makes its streams wait for each other
-as it would have to without a graph, and each node that waits for nothing, each copy to another GPU and each edge from
-one GPU to another takes it some time, in the order of the actions. What follows nodes of its own GPU alone is launched
-together with them, on whatever lanes they are. A node starts no sooner than the thread has come to it. A further GPU
-takes the thread some time of its own, a part of it before the first node.
+A node starts no sooner than the thread has come to it, and each that waits for nothing takes it some time, in the order
+of the actions. What follows nodes of its own GPU alone is launched together with them, on whatever lanes they are: of a
+graph on one GPU, lanes that begin at once come one after another, those that branch off later all together.
+
+Over several GPUs the thread makes streams wait for each other as it would have to without a graph, so each copy to
+another GPU and each edge from one GPU to another takes it some time, too. A further GPU takes it some of its own, a
+part of it before the first node.
 
 A copy takes less than an edge, and an edge the longer the more GPUs the graph is on: 1.3 and 2.2 µs over two H200s,
 1.0 and 3.6 over four. Where copies were not measured apart, a copy and the edge behind it count half of both each. That
@@ -29,6 +31,7 @@ from graphsched.simulator.graph_segments import Replays
 from graphsched.simulator.lane_costs import CUDA
 
 if TYPE_CHECKING:
+    from graphsched.platform import Dispatch
     from graphsched.simulator.columns import Columns
 
 
@@ -42,7 +45,7 @@ def further_gpus(columns: Columns, graphs: Replays) -> list[int]:
 
 
 def spread(columns: Columns, graphs: Replays, events: Collection[int] = (), each: int = 0) -> Replays:
-    """`graphs`, those over several GPUs launched piece after piece.
+    """`graphs`, launched piece after piece.
 
     Args:
         columns: With the waits that the graphs hold.
@@ -50,26 +53,32 @@ def spread(columns: Columns, graphs: Replays, events: Collection[int] = (), each
         events: Actions that have so many timing events (`each`).
     """
     costs, further = columns.dispatch, further_gpus(columns, graphs)
-    if not any(further) or not (costs.graph_across_s or costs.graph_across_root_s or costs.graph_across_edge_s):
+    if not (costs.graph_root_s or (any(further) and _across(costs))):
         return replace(graphs, spread_s=(), longer_s=())
     spread_s, longer_s = [0.0] * len(graphs.of), [0.0] * len(graphs.first)
     queue = columns.lanes.queue  # one of each GPU
     before = needed(columns.waits, columns.lane, columns.kind)
     roots = [0] * len(graphs.first)
     copy_s, timed = costs.graph_across_copy_s or costs.graph_across_edge_s, frozenset(events)
+    roots_s = [costs.graph_across_root_s if more else costs.graph_root_s for more in further]
     for i, k in enumerate(graphs.of):
-        if k == OUTSIDE or columns.kind[i] != CUDA or not further[k]:
+        if k == OUTSIDE or columns.kind[i] != CUDA:
             continue
         inside = [j for j in before[i] if graphs.of[j] == k]
         gpu = queue[columns.lane[i]]
         edges, copies = sum(queue[columns.lane[j]] != gpu for j in inside), columns.lane[i] in columns.lanes.peers
-        stamped = each if i in timed else 0
+        stamped = each if i in timed and further[k] else 0
         longer_s[k] += edges * (costs.graph_across_edge_s + costs.graph_across_more_s * (further[k] - 1))
         longer_s[k] += stamped * costs.graph_across_edge_s + copies * copy_s
         if not inside:
             roots[k] += 1
-            longer_s[k] += costs.graph_across_root_s * (roots[k] > 1)  # the first is in what any graph takes
+            longer_s[k] += roots_s[k] * (roots[k] > 1)  # the first is in what any graph takes
         together = bool(inside) and not (edges or copies or stamped)
         spread_s[i] = max(spread_s[j] for j in inside) if together else longer_s[k]
     longer_s = [seconds + costs.graph_across_s * gpus for seconds, gpus in zip(longer_s, further, strict=True)]
     return replace(graphs, spread_s=spread_s, longer_s=longer_s)
+
+
+def _across(costs: Dispatch) -> bool:
+    """Whether it is known what launching over several GPUs takes longer."""
+    return any((costs.graph_across_s, costs.graph_across_root_s, costs.graph_across_edge_s))

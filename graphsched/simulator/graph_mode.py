@@ -10,7 +10,7 @@ does in eager mode.
 Timing events are nodes too, and so are the stamps that take their place (`plan.stamped` says where), see
 `simulator.event_nodes`.
 
-A graph over several GPUs starts later, and is launched piece after piece (`simulator.graph_launches`).
+A graph is launched piece after piece, and one over several GPUs starts later (`simulator.graph_launches`).
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ def launch_graphs(columns: Columns, segments: Segments) -> None:
             columns.own_s[i] = columns.call_s[i] = columns.after_s[i] = 0.0
             if kind[i] == CUDA and not empty[i]:
                 lanes[k][lane[i]] = None
-    starts_s = [_start_s(columns.dispatch, *sizes) for sizes in zip(graphs.nodes, map(len, lanes), strict=True)]
     further = further_gpus(columns, graphs)
-    starts_s = [s + columns.dispatch.graph_across_start_s * more for s, more in zip(starts_s, further, strict=True)]
+    sizes = zip(graphs.nodes, map(len, lanes), further, strict=True)
+    starts_s = [_start_s(columns.dispatch, *size) for size in sizes]
     for i, host_s, start_s in zip(graphs.first, hosts_s, starts_s, strict=True):
         columns.own_s[i] = min(host_s, start_s)
     delays_s = [max(0.0, start_s - host_s) for host_s, start_s in zip(hosts_s, starts_s, strict=True)]
@@ -90,8 +90,10 @@ def _host_s(dispatch: Dispatch, nodes: int) -> float:
     return dispatch.graph_launch_s + dispatch.graph_launch_node_s * nodes
 
 
-def _start_s(dispatch: Dispatch, nodes: int, lanes: int) -> float:
-    return dispatch.graph_start_s(nodes) + dispatch.graph_lane_s * max(0, lanes - 1)
+def _start_s(dispatch: Dispatch, nodes: int, lanes: int, further: int) -> float:
+    """From the launch of a graph on so many GPUs beyond the first to its first node."""
+    lanes_s = dispatch.graph_lane_s * max(0, lanes - 1) if further or not dispatch.graph_root_s else 0.0
+    return dispatch.graph_start_s(nodes) + lanes_s + dispatch.graph_across_start_s * further
 
 
 def inside(columns: Columns, i: int) -> bool:

@@ -39,6 +39,7 @@ class Played:
     stamp_lost: float = 1.25  # where the cache does not hold what the row works on
     cache: int = 4000
     lane: float = 4.0
+    root: float = 0.625
     host: float = 5.0
     host_node: float = 0.125
     back: float = 1.5
@@ -136,7 +137,7 @@ class FakeGraphs:
         """Of independent tasks, in turn on `lanes`."""
         t, nodes = self.times, Nodes([k % lanes for k in range(length)], [self.times.node] * length, [()] * length)
         whole = t.before(length) + t.lane * (lanes - 1) + self._device_us(nodes) + t.back
-        return Replay((t.host + t.host_node * length) * 1e-6, whole * 1e-6)
+        return Replay((t.host + t.host_node * length + t.root * (lanes - 1)) * 1e-6, whole * 1e-6)
 
     def _stamped_s(self, call: Callable[[], Any], length: int, device: int) -> tuple[float, float]:
         """A row of `call` in one lane, without stamps and with two more nodes for each; of three turns the second is
@@ -166,6 +167,7 @@ def test_every_term_is_found_again(monkeypatch: pytest.MonkeyPatch) -> None:
     figures = found(monkeypatch)
     launch = us(figures, "graph_launch_s", "graph_launch_node_s", "graph_lane_s")
     assert launch == pytest.approx([5, 0.125, 4], abs=0.3)
+    assert us(figures, "graph_root_s") == pytest.approx([0.625])
     edges = us(figures, "graph_node_s", "graph_wait_s", "graph_fork_s", "graph_event_s", "graph_timed_edge_s")
     assert edges == pytest.approx([2, 0.25, 3, 1, 0.5])
     assert [n for n, _ in figures["graph_starts"]] == list(SIZES)
@@ -211,7 +213,9 @@ def test_the_figures_are_those_of_dispatch(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_lanes_that_start_for_nothing_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert found(monkeypatch, lane=0.0)["graph_lane_s"] * 1e6 == pytest.approx(0.0, abs=0.3)
+    figures = found(monkeypatch, lane=0.0, root=-0.25)
+    assert figures["graph_lane_s"] * 1e6 == pytest.approx(0.0, abs=0.3)
+    assert figures["graph_root_s"] == 0.0
 
 
 def test_edges_and_events_that_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,7 +286,7 @@ def test_a_sample_says_the_same_of_one_lane(monkeypatch: pytest.MonkeyPatch) -> 
         with monkeypatch.context() as patch:
             played.append(found(patch, **wanted))
     everything, sampled, without_stamps = played
-    left_out = {"graph_lane_s", "graph_rates", "graph_stamps", "graph_event_rates"}
+    left_out = {"graph_lane_s", "graph_root_s", "graph_rates", "graph_stamps", "graph_event_rates"}
     assert set(everything) - set(sampled) == left_out | {"graph_copy_join_s"}
     same = set(sampled) - {"graph_starts"}
     assert {name: sampled[name] for name in same} == {name: pytest.approx(everything[name], rel=0.05) for name in same}
@@ -307,7 +311,7 @@ def test_figures_of_this_gpu_are_of_the_right_size() -> None:
     assert all(0 <= seconds < 1e-2 for _, seconds in dispatch.graph_starts)
     assert all(1e-7 < seconds < 1e-5 for _, seconds in dispatch.graph_rates)
     assert all(5e-7 < seconds < 2e-5 for _, seconds in dispatch.graph_event_rates)
-    for name in ("graph_wait_s", "graph_fork_s", "graph_event_s", "graph_timed_edge_s", "graph_lane_s"):
+    for name in ("graph_wait_s", "graph_fork_s", "graph_event_s", "graph_timed_edge_s", "graph_lane_s", "graph_root_s"):
         assert 0 <= figures[name] < 5e-5, name
     assert dispatch.graph_event_s > 1e-7
     print(f"a stamp {dispatch.graph_stamp_s * 1e6:.2f} µs, an event {dispatch.graph_event_s * 1e6:.2f} µs")

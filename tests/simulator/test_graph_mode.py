@@ -173,8 +173,23 @@ def test_every_lane_after_the_first_delays_the_start() -> None:
     assert predict(graph(apart, graph_lane_s=0.75), model=ALONE).makespan_s == 4 + 1.5 + 8 + 0.5
 
 
+def test_lanes_that_begin_at_once_are_launched_one_after_another() -> None:
+    """a, b and c on a lane each; the first starts as it does alone."""
+    apart = {"a": "cuda:0/s0", "b": "cuda:0/s1", "c": "cuda:0/s2"}
+    line = predict(graph(apart, graph_root_s=0.75, graph_lane_s=9.0), model=ALONE)
+    assert line.start_s.tolist() == [4.0, 4.75, 5.5]
+    assert line.issue_end_s.tolist() == [3 + 1.5] * 3
+    assert line.makespan_s == 5.5 + 8 + 0.5
+
+
+def test_lanes_that_branch_off_later_are_launched_with_what_they_follow() -> None:
+    """a ──▶ (b, c) ──▶ d, c on a lane of its own."""
+    plan = graph(DIAMOND, DIAMOND_EDGES, graph_root_s=9.0, graph_lane_s=9.0, graph_wait_s=0.0)
+    assert predict(plan, model=ALONE).makespan_s == 4 + 3 * 8 + 0.5
+
+
 def test_without_dispatch_no_term_of_the_launch_is_left() -> None:
-    plan = graph(ROW, graph_starts=((1, 9.0),), graph_launch_node_s=9.0, graph_lane_s=9.0)
+    plan = graph(ROW, graph_starts=((1, 9.0),), graph_launch_node_s=9.0, graph_lane_s=9.0, graph_root_s=9.0)
     assert predict(plan, model=Model(dispatch=False)).makespan_s == 16
 
 
