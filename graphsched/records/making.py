@@ -18,6 +18,8 @@ from graphsched.platform import Pace
 from graphsched.records.model import CaseRecord, Setup
 from graphsched.timeline import Timeline
 
+DECIMALS = 10  # of spans in seconds: no clock tells less than a nanosecond
+
 
 def record_case(
     setup: Setup,
@@ -31,6 +33,8 @@ def record_case(
     metrics: Mapping[str, float] | None = None,
 ) -> CaseRecord:
     """The record of a case that was predicted and run; its setup keeps the costs that the plan uses.
+
+    Spans are kept to a tenth of a nanosecond.
 
     Raises:
         ExperimentError: A metric is no number.
@@ -56,7 +60,7 @@ def record_case(
         pace=Pace.of(predicted.plan.platform.dispatch, graphs=plan.mode == "graph"),
         stamped=stamped(plan) if plan.mode == "graph" else None,
         notes=measured.notes,
-        spans=measured.columns(),
+        spans={name: column.round(DECIMALS) for name, column in measured.columns().items()},
     )
 
 
