@@ -13,7 +13,7 @@ A copy takes less than an edge, and an edge the longer the more GPUs the graph i
 edges between lanes of one GPU take nothing was read from the launches of 44 plans on two GPUs (docs/graph-mode.md).
 
 What a node waits for is taken without what follows from the rest, as in `simulator.graph_edges`. A timing event is a
-node that counts as an edge.
+node that counts as an edge; of the two around an action the thread comes to one before it.
 
 Not modelled: what a node takes by itself; in which order CUDA launches what the plan orders otherwise; lanes that
 change with every node, as stamps make them do.
@@ -69,12 +69,14 @@ def spread(columns: Columns, graphs: Replays, events: Collection[int] = (), each
         edges, copies = sum(queue[columns.lane[j]] != gpu for j in inside), columns.lane[i] in columns.lanes.peers
         stamped = each if i in timed and further[k] else 0
         longer_s[k] += edges * (costs.graph_across_edge_s + costs.graph_across_more_s * (further[k] - 1))
-        longer_s[k] += stamped * costs.graph_across_edge_s + copies * copy_s
+        events_s = stamped * costs.graph_across_edge_s / 2
+        longer_s[k] += events_s + copies * copy_s
         if not inside:
             roots[k] += 1
             longer_s[k] += roots_s[k] * (roots[k] > 1)  # the first is in what any graph takes
         together = bool(inside) and not (edges or copies or stamped)
         spread_s[i] = max(spread_s[j] for j in inside) if together else longer_s[k]
+        longer_s[k] += events_s
     longer_s = [seconds + costs.graph_across_s * gpus for seconds, gpus in zip(longer_s, further, strict=True)]
     return replace(graphs, spread_s=spread_s, longer_s=longer_s)
 

@@ -146,9 +146,10 @@ def test_one_gpu_and_platforms_that_do_not_know_it(gpus: int, dispatch: Any, swi
 
 
 def test_events_are_launched_too() -> None:
-    """Two of each task, each as an edge: t1 is launched 2 x 2 x 0.5 + 2 s behind the first event of t0."""
+    """Two of each task, each as an edge: t1 is launched 2 x 0.5 + 2 s behind t0."""
     line = predict(plan_of(rows, graph_event_s=0.125))
     found = starts(line)
+    assert found["t0"] == FIRST_S + 6 + 0.5  # of its two events one is launched before it
     assert found["t1"] - found["t0"] == 2 * 0.5 + 2
     assert line.issue_end_s[0] == 3 + 10 + 2 + 4 * 2 * 0.5
     assert line.makespan_s == 3 + 10 + 2 + 0.5  # without events
