@@ -13,7 +13,7 @@ from graphsched.errors import SignatureError, WorkloadError
 from graphsched.executors.lanes import is_cuda
 from graphsched.plan import Plan
 from graphsched.plan.joins import Join
-from graphsched.workload import TensorSpec, Value, check_dense
+from graphsched.workload import TensorSpec, Value, check_data, check_dense
 
 TORCH_ALONE, ONE_THREAD_BYTES = 2**15, 2**21
 KEPT_BY_OPERATORS = (0,), "uint8"
@@ -169,7 +169,8 @@ class Buffers:
 
         Raises:
             WorkloadError: A name is no input, one without default is missing, a tensor is not dense, its shape or type
-                differ, or it is on another device than the input and the host; nothing is put in place then.
+                differ, it has no data, or it is on another device than the input and the host; nothing is put in place
+                then.
         """
         work = self.plan.work
         for name in inputs:
@@ -230,6 +231,8 @@ class Buffers:
                 f"{value.kind} {value.name!r} is on {home}, got a tensor on {tensor.device}: "
                 "give one there or on the host"
             )
+        if not tensor.is_meta:  # which is a device to the check above
+            check_data(value.kind, value.name, tensor)
 
     def _state_names(self) -> list[str]:
         return [v.name for v in self.plan.work.values.values() if v.kind == "state"]

@@ -14,8 +14,10 @@ from graphsched.workload.tasks import (
     Task,
     TensorSpec,
     Value,
+    check_data,
     check_dense,
     check_name,
+    has_data,
 )
 
 __all__ = [
@@ -31,10 +33,12 @@ __all__ = [
     "Value",
     "Workload",
     "ancestors_first",
+    "check_data",
     "check_dense",
     "check_name",
     "collective_signature",
     "fill",
+    "has_data",
     "like",
     "operation_name",
     "returned_tensors",

@@ -23,6 +23,7 @@ from graphsched.workload.tasks import (
     check_device,
     check_devices,
     check_name,
+    has_data,
 )
 
 
@@ -73,7 +74,7 @@ class Workload:
         """A tensor given to every run; `tensor` (or a `TensorSpec`) is the default.
 
         With `device` other than ``cpu`` it is on that device before time 0; one on the CPU is
-        copied by the plan to where it is needed. One on ``meta`` has no data, and is no default.
+        copied by the plan to where it is needed. One on ``meta``, or fake, has no data, and is no default.
 
         Raises:
             DuplicateNameError: The name is taken or not allowed.
@@ -270,7 +271,7 @@ class Workload:
         return [v for v in self.values.values() if v.name in self.kept or (v.kind == "output" and v.name not in read)]
 
     def numbers(self, name: str) -> Any:
-        """The tensor that was given for an input or a state; None without one, or where it has no data (on ``meta``).
+        """The tensor that was given for an input or a state; None without one, or where it has no data (`has_data`).
 
         Example:
             >>> import torch
@@ -280,7 +281,7 @@ class Workload:
             (tensor([1., 1.]), None)
         """
         tensor = self.tensors.get(name)
-        return None if tensor is None or tensor.is_meta else tensor
+        return tensor if tensor is not None and has_data(tensor) else None
 
     def digest(self) -> str:
         """Hash of the graph: names, operations, reads, updates, sizes, constraints; not of tensors' contents."""

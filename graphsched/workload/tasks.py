@@ -142,6 +142,30 @@ def check_dense(kind: ValueKind, name: str, tensor: Any) -> None:
     raise WorkloadError(f"{kind} {name!r} must be dense, got a {found} tensor: call .{way} on it")
 
 
+def check_data(kind: ValueKind, name: str, tensor: Any) -> None:
+    """Make sure that `tensor`, given for the value `name` of a run, has elements.
+
+    Raises:
+        WorkloadError: It has none (`has_data`).
+    """
+    if not has_data(tensor):
+        found = "tensor on meta" if tensor.is_meta else "fake tensor"
+        raise WorkloadError(f"{kind} {name!r} has no data, got a {found}: give one with elements")
+
+
+def has_data(tensor: Any) -> bool:
+    """Whether `tensor` has elements: not so on ``meta``, and where ``FakeTensorMode`` made it.
+
+    Example:
+        >>> import torch
+        >>> has_data(torch.ones(3)), has_data(torch.ones(3, device="meta"))
+        (True, False)
+    """
+    from torch._subclasses.fake_tensor import is_fake
+
+    return not (tensor.is_meta or is_fake(tensor))
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Value:
     """An input, a state tensor or an output of a task; pass it to a task to make an edge.

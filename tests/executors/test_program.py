@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._subclasses import FakeTensorMode
 
 from graphsched.errors import ExecutionError, ScheduleError, WorkloadError
 from graphsched.executors import Program, save_plan
@@ -18,6 +19,9 @@ from graphsched.executors.buffers import Buffers
 from graphsched.plan import Plan
 from graphsched.workload import TensorSpec, Workload
 from tests.executors.programs import WORKERS, by_hand, machine, step_
+
+with FakeTensorMode():
+    FAKE = torch.ones(2)
 
 
 def two(**extra: Any) -> Plan:
@@ -63,6 +67,7 @@ def test_inputs_not_given_have_their_defaults_again() -> None:
             {"y": torch.ones(2, device="meta")},
             "'y' is on cpu, got a tensor on meta: give one there or on the host",
         ),
+        ({"y": FAKE}, "input 'y' has no data, got a fake tensor: give one with elements"),
         ({"y": torch.ones(2), "z": torch.ones(2)}, "'z' is no input of this workload: it has x, y"),
         ({"y": torch.ones(2), "sum": torch.ones(2)}, "'sum' is no input"),
     ],
@@ -303,7 +308,7 @@ def test_a_workload_without_code_is_refused() -> None:
         Program(by_hand(work, WORKERS, "worker:0/s0"))
 
 
-@pytest.mark.parametrize("given", [TensorSpec((2,)), torch.ones(2, device="meta")], ids=["shape", "meta"])
+@pytest.mark.parametrize("given", [TensorSpec((2,)), torch.ones(2, device="meta"), FAKE], ids=["shape", "meta", "fake"])
 def test_a_state_without_a_tensor_is_refused_and_leaves_no_threads(given: Any) -> None:
     """w has only a shape."""
     work = Workload()

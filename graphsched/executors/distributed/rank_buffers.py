@@ -11,7 +11,7 @@ from graphsched.executors.buffers import Buffers
 from graphsched.plan import Plan
 from graphsched.plan.ranks import Places
 from graphsched.plan.ranks.places import EVERYWHERE
-from graphsched.workload import TensorSpec, check_dense
+from graphsched.workload import TensorSpec, check_data, check_dense
 
 
 class RankBuffers(Buffers):
@@ -64,6 +64,7 @@ class RankBuffers(Buffers):
                 found = TensorSpec.of(tensor)
                 if (found.shape, found.dtype) != (value.spec.shape, value.spec.dtype):
                     raise WorkloadError(f"{kind} {name!r} must be {value.spec}, got {found}")
+                check_data(value.kind, name, tensor)
 
     def _of_this_rank(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
         return {name: tensor for name, tensor in tensors.items() if name not in self._elsewhere}
