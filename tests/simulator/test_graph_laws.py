@@ -22,7 +22,7 @@ NOTHING = replace(
 )  # type: ignore[arg-type]
 GRAPHS = replace(
     ROUND, graph_launch_s=3.0, graph_starts=((1, 9.0), (4, 5.0)), graph_rates=((2, 0.5),), graph_event_s=0.25,
-    graph_fork_s=0.125, graph_across_s=0.5, graph_across_start_s=0.25, graph_across_root_s=0.5,
+    graph_fork_s=0.125, graph_across_s=0.5, graph_across_start_s=0.25, graph_across_root_s=0.5, graph_root_s=0.25,
     graph_across_edge_s=0.125, graph_other_device_s=0.75, graph_timed_edge_s=2.0, result_s=0.5, yield_s=7.0,
 )  # fmt: skip
 
