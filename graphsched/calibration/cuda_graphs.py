@@ -60,7 +60,7 @@ def graph_figures(spinner: Spinner, launches: Launches) -> dict[str, Any]:
     launch = launch_figures(device, back_s, launches)
     found = edge_figures(bench) | launch | lane_figures(device, launch, back_s, launches)
     found |= stamp_figures(device, launch)
-    found |= event_figures(device) | {"graph_copy_join_s": copy_join_s(device)}
+    found |= event_figures(device, launches) | {"graph_copy_join_s": copy_join_s(device)}
     return found | copy_figures(spinner, bench.streams[0])
 
 

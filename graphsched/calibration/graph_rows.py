@@ -234,10 +234,13 @@ def paced_replays(rows: Sequence[Program], yardstick: LaunchYardstick, launches:
     return [Replay(*map(median, zip(*samples, strict=True))) for samples in found]
 
 
-def tiny_timed(device: int, length: int, lanes: int) -> Replay:
-    """`timed_replay` of a row of tiny operations."""
+def tiny_timed(device: int, length: int, lanes: int, yardstick: LaunchYardstick, launches: Launches) -> Replay:
+    """`timed_replay` of a row of tiny operations, its launch as it is for `launches`; the rest is the GPU's."""
     with row_of([_tiny_call(device)], length, device, lanes) as row:
-        return timed_replay(row)
+        before_s = yardstick.sample_s()
+        seen = timed_replay(row)
+        unit_s = (before_s + yardstick.sample_s()) / 2
+    return Replay(seen.host_s * launches.launch_s / unit_s, seen.whole_s)
 
 
 def stamped_s(call: Callable[[], Any], length: int, device: int) -> tuple[float, float]:

@@ -84,7 +84,7 @@ class FakeGraphs:
         patch.setattr(module, "captured", self._captured)
         patch.setattr(module, "device_s", lambda graph, spinner, stream: self._device_us(graph) * 1e-6)
         patch.setattr(module, "tiny_replays", lambda device, rows, launch_s: [self._replay(*row) for row in rows])
-        patch.setattr(module, "event_figures", lambda device: {"graph_event_rates": ((2, 1.25e-6),)})
+        patch.setattr(module, "event_figures", lambda device, launches: {"graph_event_rates": ((2, 1.25e-6),)})
         patch.setattr(module, "stamped_s", self._stamped_s)
         patch.setattr(module, "cache_bytes", lambda device: times.cache)
         patch.setattr(module, "return_s", lambda stream: times.back * 1e-6)

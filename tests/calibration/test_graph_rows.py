@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +25,7 @@ from graphsched.calibration.graph_rows import (
     stamped_spans_s,
     timed_replay,
 )
-from graphsched.calibration.launch_pace import launches_on
+from graphsched.calibration.launch_pace import LaunchYardstick, launches_on
 from graphsched.errors import ExecutionError, TaskFailedError
 from graphsched.executors.stamp_kernel import Stamp
 from graphsched.platform import Dispatch
@@ -226,6 +227,18 @@ def test_rows_are_made_as_asked_for_and_closed(cuda: FakeCuda, monkeypatch: pyte
             row.run()
 
 
+def test_launches_of_rows_with_events_are_those_of_the_pace_that_is_asked_for(
+    cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread is twice as slow as that."""
+    monkeypatch.setattr(module, "_tiny_call", lambda device: counted([], "call"))
+    monkeypatch.setattr(module, "timed_replay", lambda row: Replay(len(row.plan) * 1e-6, 9e-6))
+    samples = iter([10e-6, 14e-6])
+    yardstick: Any = SimpleNamespace(sample_s=lambda: next(samples))
+    found = module.tiny_timed(0, 40, 2, yardstick, Launches(6e-6))
+    assert found == Replay(pytest.approx(20e-6), 9e-6)
+
+
 class Read:
     """A memory of stamps."""
 
@@ -249,6 +262,7 @@ def test_spans_between_stamps_keep_their_nanoseconds() -> None:
 def test_rows_on_this_gpu() -> None:
     few, many, lanes = module.tiny_replays(0, [(10, 1), (110, 1), (40, 2)], Launches(dict(launches_on([0]))[1]))
     assert 3e-7 < (many.whole_s - few.whole_s) / 100 < 1e-5
-    timed = module.tiny_timed(0, 40, 2)
+    with closing(LaunchYardstick([0])) as yardstick:
+        timed = module.tiny_timed(0, 40, 2, yardstick, Launches(yardstick.sample_s()))
     assert timed.whole_s > lanes.whole_s
     assert timed.whole_s > timed.host_s > lanes.host_s
