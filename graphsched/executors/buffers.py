@@ -142,7 +142,9 @@ class Buffers:
         home = self.plan.homes[value.name]
         assert value.spec is not None
         if tensor is None and value.kind == "state":
-            raise WorkloadError(f"state {value.name!r} has no data (a TensorSpec, or on meta): give a tensor to run it")
+            raise WorkloadError(
+                f"state {value.name!r} has no data (a TensorSpec, on meta, or fake): give a tensor to run it"
+            )
         placed = new_tensor(value.spec, home, pinned=self.pins and not is_cuda(home))
         if tensor is None:
             self._changed.add(value.name)
@@ -207,8 +209,8 @@ class Buffers:
         """Set states to the given tensors.
 
         Raises:
-            WorkloadError: A name is no state, a tensor is not dense, its shape or type differ, or it is on another
-                device than the state and the host; nothing is put in place then.
+            WorkloadError: A name is no state, a tensor is not dense, its shape or type differ, it has no data, or it is
+                on another device than the state and the host; nothing is put in place then.
         """
         names = self._state_names()
         for name, tensor in states.items():

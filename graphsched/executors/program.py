@@ -264,8 +264,8 @@ class Program:
         """Set states back to `states`, default to what they were when the program was made.
 
         Raises:
-            WorkloadError: A name is no state, shape or type differ, or it is on another device than the state and the
-                host.
+            WorkloadError: A name is no state, shape or type differ, it has no data, or it is on another device than the
+                state and the host.
         """
         self._make_ready()
         self.buffers.restore(self._initial if states is None else states)

@@ -29,7 +29,7 @@ from graphsched.executors.saved_shapes import check_tasks
 from graphsched.files import write_bytes
 from graphsched.plan import Plan
 from graphsched.platform import Platform
-from graphsched.workload import ITEM_BYTES, Operation, Task, TensorSpec, Workload
+from graphsched.workload import ITEM_BYTES, Operation, Task, TensorSpec, Workload, check_data
 
 KIND, VERSION = "graphsched plan", 1
 Tensors = Mapping[str, Any]
@@ -159,6 +159,7 @@ def _tensors(work: Workload, states: Tensors) -> dict[str, Any]:
         if tensor is None:
             continue
         _check_spec(value.name, value.spec, tensor)
+        check_data(value.kind, value.name, tensor)
         if id(tensor) not in copies:
             copies[id(tensor)] = tensor.detach().resolve_conj().resolve_neg().to("cpu", copy=True)
         found[value.name] = copies[id(tensor)]

@@ -27,7 +27,8 @@ class GraphCosts:
             of nodes, ascending: (nodes, seconds); empty: `graph_launch_s` and `launch_s` together.
         graph_root_s: What each further node that waits for nothing takes the thread where a graph is on one GPU; it
             starts only once the thread has come to it; 0: unknown, `graph_lane_s` counts there, too.
-        graph_lane_s: What each lane after the first adds to the start of a graph over several GPUs.
+        graph_lane_s: What each lane after the first adds to the start of a graph over several GPUs, and of one on a
+            single GPU where `graph_root_s` is unknown.
         graph_node_s: What a tiny node in a row adds to a replay on the device.
         graph_across_s: What launching a graph takes the thread longer for each of its GPUs beyond the first.
         graph_across_start_s: How much later its first node starts for that.

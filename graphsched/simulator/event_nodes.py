@@ -10,7 +10,8 @@ something left to do, be it a wait for others, the longer each takes. So branche
     lane 1    =|--work--|=    =|--work--|=
 
 In a graph of one lane the two events between actions follow each other, and are taken to be at the end of the first.
-A graph with events starts as it does without; each makes its launch longer for the thread, while nodes start.
+A graph with events on one GPU starts as it does without; each makes its launch longer for the thread, while nodes
+start. Of one over several one event is launched before the first node.
 
 Stamps are kernels of one thread, and stand around tasks; copies on lanes of their own have events then. A stamp takes
 its time on its lane, and starts after nodes of other lanes as any node does (`simulator.gate`), two more for each task.
@@ -31,7 +32,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from graphsched.platform import Dispatch
-from graphsched.simulator.graph_launches import spread
+from graphsched.simulator.graph_launches import known_across, spread
 from graphsched.simulator.graph_mode import inside
 from graphsched.simulator.lane_costs import CUDA
 
@@ -93,9 +94,16 @@ def _later_s(columns: Columns, held: list[int], start_s: Callable[[int], float])
     for i in held:
         events[graphs.of[i]] += EVENTS
     without_s = columns.dispatch.graph_start_s
-    sizes = zip(graphs.nodes, events, graphs.gpus, strict=True)
-    more_s = [max(0.0, start_s(n + e) - without_s(n)) if gpus == 1 else 0.0 for n, e, gpus in sizes]
+    whole = _handed_over(columns)
+    sizes = zip(graphs.nodes, events, whole, strict=True)
+    more_s = [max(0.0, start_s(n + e) - without_s(n)) if together else 0.0 for n, e, together in sizes]
     return [s + more for s, more in zip(graphs.later_s, more_s, strict=True)]
+
+
+def _handed_over(columns: Columns) -> list[bool]:
+    """Of each graph whether its nodes are launched before the first may start, but for those that wait for nothing."""
+    assert columns.graphs is not None
+    return [gpus == 1 or not known_across(columns.dispatch) for gpus in columns.graphs.gpus]
 
 
 def _launched(columns: Columns, held: list[int]) -> Columns:
@@ -103,7 +111,8 @@ def _launched(columns: Columns, held: list[int]) -> Columns:
     graphs, each_s = columns.graphs, EVENTS * columns.dispatch.graph_launch_event_s
     assert graphs is not None
     own_s, later_s = list(columns.own_s), list(graphs.later_s)
-    for i in [i for i in held if graphs.gpus[graphs.of[i]] == 1]:
+    whole = _handed_over(columns)
+    for i in [i for i in held if whole[graphs.of[i]]]:
         own_s[graphs.first[graphs.of[i]]] += each_s
         later_s[graphs.of[i]] -= each_s
     return replace(columns, own_s=own_s, graphs=replace(graphs, later_s=later_s))

@@ -12,11 +12,11 @@ A copy takes less than an edge, and an edge the longer the more GPUs the graph i
 1.0 and 3.6 over four. Where copies were not measured apart, a copy and the edge behind it count half of both each. That
 edges between lanes of one GPU take nothing was read from the launches of 44 plans on two GPUs (docs/graph-mode.md).
 
-What a node waits for is taken without what follows from the rest, as in `simulator.graph_edges`. A timing event is a
-node that counts as an edge; of the two around an action the thread comes to one before it.
+What a node waits for is taken without what follows from the rest, as in `simulator.graph_edges`. A timing event of a
+graph over several is a node that counts as an edge; of the two around an action the thread comes to one before it.
 
 Not modelled: what a node takes by itself; in which order CUDA launches what the plan orders otherwise; lanes that
-change with every node, as stamps make them do.
+change with every node over several GPUs, as stamps make them do.
 """
 
 from __future__ import annotations
@@ -49,11 +49,12 @@ def spread(columns: Columns, graphs: Replays, events: Collection[int] = (), each
 
     Args:
         columns: With the waits that the graphs hold.
-        graphs: On how many GPUs does not matter.
+        graphs: With the number of their GPUs.
         events: Actions that have so many timing events (`each`).
     """
-    costs, further = columns.dispatch, further_gpus(columns, graphs)
-    if not (costs.graph_root_s or (any(further) and _across(costs))):
+    costs = columns.dispatch
+    further = [gpus - 1 if known_across(costs) else 0 for gpus in graphs.gpus]
+    if not (costs.graph_root_s or any(further)):
         return replace(graphs, spread_s=(), longer_s=())
     spread_s, longer_s = [0.0] * len(graphs.of), [0.0] * len(graphs.first)
     queue = columns.lanes.queue  # one of each GPU
@@ -66,8 +67,10 @@ def spread(columns: Columns, graphs: Replays, events: Collection[int] = (), each
             continue
         inside = [j for j in before[i] if graphs.of[j] == k]
         gpu = queue[columns.lane[i]]
-        edges, copies = sum(queue[columns.lane[j]] != gpu for j in inside), columns.lane[i] in columns.lanes.peers
-        stamped = each if i in timed and further[k] else 0
+        edges = copies = stamped = 0
+        if further[k]:
+            edges = sum(queue[columns.lane[j]] != gpu for j in inside)
+            copies, stamped = int(columns.lane[i] in columns.lanes.peers), each if i in timed else 0
         longer_s[k] += edges * (costs.graph_across_edge_s + costs.graph_across_more_s * (further[k] - 1))
         events_s = stamped * costs.graph_across_edge_s / 2
         longer_s[k] += events_s + copies * copy_s
@@ -81,6 +84,6 @@ def spread(columns: Columns, graphs: Replays, events: Collection[int] = (), each
     return replace(graphs, spread_s=spread_s, longer_s=longer_s)
 
 
-def _across(costs: Dispatch) -> bool:
-    """Whether it is known what launching over several GPUs takes longer."""
+def known_across(costs: Dispatch) -> bool:
+    """Whether it is known what launching over several GPUs takes longer; else it is taken to be as on one."""
     return any((costs.graph_across_s, costs.graph_across_root_s, costs.graph_across_edge_s))

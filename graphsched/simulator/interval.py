@@ -156,7 +156,7 @@ def _with_host(columns: Columns, factor: float) -> Columns:
 
 
 def _launched(columns: Columns, factor: float) -> Replays | None:
-    """The graphs of `columns`, what launching them over several GPUs adds `factor` times as long."""
+    """The graphs of `columns`, what launching them piece after piece adds `factor` times as long."""
     graphs = columns.graphs
     if graphs is None:
         return None

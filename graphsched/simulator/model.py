@@ -85,7 +85,7 @@ def switched(costs: Dispatch, model: Model) -> Dispatch:
         off += ("job_s", "put_s", "blocking_in_s", "blocking_out_s", "fresh_out_s", "asked_s")
         off += ("copy_company_s", "copy_out_company_s", "peer_company_s", "message_s", "first_message_s", "meeting_s")
         off += ("graph_launch_s", "graph_launch_node_s", "graph_lane_s", "graph_across_s", "graph_across_start_s")
-        off += ("step_s", "step_gpu_s", "graph_step_s", "graph_root_s")
+        off += ("step_s", "step_gpu_s", "graph_step_s", "graph_root_s", "graph_launch_event_s")
         off += ("graph_across_root_s", "graph_across_edge_s", "graph_across_copy_s", "graph_across_more_s")
     if not model.waits:
         off += ("wake_s", "told_s", "same_device_s", "other_device_s", "graph_wait_s", "graph_fork_s")

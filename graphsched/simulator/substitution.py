@@ -96,6 +96,10 @@ class Substitution:
         found, columns = self._found, self.columns
         pairs = [(found.own_s, columns.own_s), (found.call_s, columns.call_s), (found.after_s, columns.after_s)]
         longer_s = {i: sum(mine[i] - model[i] for mine, model in pairs) for i in range(len(columns))}
+        if columns.graphs and columns.graphs.longer_s:
+            pieces_s = zip(columns.graphs.first, found.longer_s, columns.graphs.longer_s, strict=True)
+            for first, mine_s, model_s in pieces_s:
+                longer_s[first] += mine_s - model_s
         longer_s |= dict.fromkeys(found.halves.called_s, 0.0)
         for (i, rank), half in found.halves.halves.items():
             longer_s[i] += sum(half) - sum(columns.half(i, rank))

@@ -85,7 +85,8 @@ class Workload:
     def state(self, name: str, tensor: Any, *, device: str | None = None) -> Value:
         """A tensor that lives across runs and may be updated in place (parameters, momenta).
 
-        It has one home: `device`, or where the scheduler puts the tasks that update it.
+        It has one home: `device`, or where the scheduler puts the tasks that update it. One on ``meta``, or fake, has
+        no data, and is to be given before a run.
 
         Raises:
             DuplicateNameError: The name is taken or not allowed.

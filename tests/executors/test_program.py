@@ -315,7 +315,7 @@ def test_a_state_without_a_tensor_is_refused_and_leaves_no_threads(given: Any) -
     w = work.state("w", given)
     work.task(torch.neg, w, name="y")
     before = set(lane_threads())
-    with pytest.raises(WorkloadError, match=r"state 'w' has no data \(a TensorSpec, or on meta\): give a tensor"):
+    with pytest.raises(WorkloadError, match=r"state 'w' has no data \(a TensorSpec, on meta, or fake\): give a tensor"):
         Program(by_hand(work, WORKERS, "cpu/w0"))
     assert set(lane_threads()) == before
 

@@ -18,6 +18,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch._subclasses import FakeTensorMode
 from torch.nn import functional
 
 import graphsched as gs
@@ -338,6 +339,19 @@ def test_tensors_that_are_not_whole_in_the_file(tmp_path: Path, tensor: torch.Te
     save_plan(square(), tmp_path / "p")
     changed(tmp_path / "p", tensors={"x": tensor}, sha256="")
     assert_refused(tmp_path / "p", "is not as it was written: its hash differs")
+
+
+def test_states_without_data_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    """w ──▶ y"""
+    work = Workload()
+    work.task(torch.neg, work.state("w", torch.ones(2)), name="y")
+    plan = by_hand(work, WORKERS, "cpu/w0")
+    with FakeTensorMode():
+        fake = torch.ones(2)
+    for state, found in ((fake, "fake tensor"), (torch.ones(2, device="meta"), "tensor on meta")):
+        with pytest.raises(WorkloadError, match=f"state 'w' has no data, got a {found}"):
+            save_plan(plan, tmp_path / "p", states={"w": state})
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("entry", ["kind", "version", "text", "tensors", "sha256"])

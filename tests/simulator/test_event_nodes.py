@@ -235,7 +235,8 @@ def test_a_graph_with_stamps_starts_when_it_is_launched() -> None:
 
 def test_a_graph_over_two_gpus_starts_while_its_stamps_are_launched() -> None:
     """A task on each, and twice as many nodes with stamps."""
-    plan = with_stamps(rows(3.0, [1.0], [1.0], gpus=2), graph_starts=((2, 10.0),), graph_launch_node_s=4.0)
+    starts = {"graph_starts": ((2, 10.0),), "graph_launch_node_s": 4.0, "graph_across_s": 1.0}
+    plan = with_stamps(rows(3.0, [1.0], [1.0], gpus=2), **starts)
     assert predict(plan, model=ALONE).start_s.tolist() == [10.0, 10.0]
 
 

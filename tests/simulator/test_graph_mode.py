@@ -189,8 +189,16 @@ def test_lanes_that_branch_off_later_are_launched_with_what_they_follow() -> Non
 
 
 def test_without_dispatch_no_term_of_the_launch_is_left() -> None:
-    plan = graph(ROW, graph_starts=((1, 9.0),), graph_launch_node_s=9.0, graph_lane_s=9.0, graph_root_s=9.0)
-    assert predict(plan, model=Model(dispatch=False)).makespan_s == 16
+    plan = graph(
+        ROW,
+        graph_starts=((1, 9.0),),
+        graph_launch_node_s=9.0,
+        graph_lane_s=9.0,
+        graph_root_s=9.0,
+        graph_launch_event_s=9.0,
+    )
+    line = predict(plan, model=Model(dispatch=False))
+    assert (line.makespan_s, line.issue_end_s[-1]) == (16, 0)
 
 
 def test_a_branch_pays_where_it_leaves_and_where_it_comes_back() -> None:

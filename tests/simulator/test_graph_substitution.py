@@ -120,6 +120,16 @@ def test_an_earlier_start_shows_that_the_launch_was_earlier() -> None:
     assert changes(twin(plan, dispatch=replace(ONE, graph_starts=((1, 4.0),)))) == only("dispatch", -2.0)
 
 
+@pytest.mark.parametrize(("root_s", "less_s"), [(0.5, 9.0), (5.0, 0.0)])
+def test_a_launch_of_several_pieces_is_told_as_a_whole(root_s: float, less_s: float) -> None:
+    """Three tasks on lanes of one GPU, launched in 3 s and 5 s more for each further one."""
+    lanes = {name: f"cuda:0/s{k}" for k, name in enumerate("abc")}
+    here = platform(gpus=1, dispatch=replace(ONE, graph_root_s=5.0))
+    plan = replace(of_durations(dict.fromkeys(lanes, 2.0), [], here, lanes), mode="graph")
+    measured = twin(plan, dispatch=replace(ONE, graph_root_s=root_s))
+    assert Substitution(measured).issue_s()[0] == -less_s
+
+
 def test_slower_links_are_transfers() -> None:
     plan = pair()
     assert changes(twin(plan, links=slower_links(plan.platform, 1.5))) == only("transfers", 0.5)

@@ -14,7 +14,7 @@ from graphsched.plan import Plan
 from graphsched.simulator import Model, predict
 from graphsched.timeline import Timeline
 from graphsched.workload import TensorSpec, Workload
-from tests.builders import FREE, planned, platform
+from tests.builders import FREE, planned, platform, workload
 
 GRAPH = replace(FREE, graph_launch_s=3.0, launch_s=1.0, sync_s=0.5, graph_other_device_s=0.25)
 FIRST_S = 4.0  # from the launch of a graph on one GPU to its first node
@@ -153,6 +153,37 @@ def test_events_are_launched_too() -> None:
     assert found["t1"] - found["t0"] == 2 * 0.5 + 2
     assert line.issue_end_s[0] == 3 + 10 + 2 + 4 * 2 * 0.5
     assert line.makespan_s == 3 + 10 + 2 + 0.5  # without events
+
+
+def test_where_it_is_not_known_a_graph_over_two_gpus_is_launched_as_on_one() -> None:
+    """Four tasks, eight events of 4 s each for the thread; then without events, two roots of 2 s."""
+    unknown = dict.fromkeys(ACROSS, 0.0)
+    line = predict(plan_of(rows, graph_event_s=0.125, graph_launch_event_s=4.0, **unknown))
+    assert line.issue_end_s[0] == 3 + 8 * 4
+    found = starts(predict(plan_of(rows, graph_root_s=2.0, **unknown)))
+    assert found["t1"] - found["t0"] == 2
+
+
+def test_a_copy_to_another_gpu_is_no_piece_of_a_graph_on_one() -> None:
+    """a on cuda:0 ──▶ copy to cuda:1; b on the CPU cuts the plan; c on cuda:1 reads both."""
+    lanes = {"a": "cuda:0/s0", "b": "cpu/w0", "c": "cuda:1/s0"}
+    ends = []
+    for root_s in (0.0, 0.75):
+        here = platform(dispatch=replace(GRAPH, **ACROSS, graph_across_copy_s=5.0, graph_root_s=root_s))
+        work = workload({"a": 1.0, "b": 30.0, "c": 1.0}, [("a", "c", 100), ("b", "c", 0)])
+        ends.append(predict(replace(planned(work, here, lanes), mode="graph")).makespan_s)
+    assert ends[0] == ends[1]
+
+
+def test_a_gpu_of_empty_tasks_alone_is_counted_alike_in_all_that_a_launch_takes() -> None:
+    """a and b on two lanes of cuda:0; e, of no time, on cuda:1."""
+    lanes = {"a": "cuda:0/s0", "b": "cuda:0/s1", "e": "cuda:1/s0"}
+    ends = []
+    for root_s in (0.0, 0.75):
+        here = platform(dispatch=replace(GRAPH, **ACROSS, graph_lane_s=9.0, graph_root_s=root_s))
+        work = workload({"a": 8.0, "b": 8.0, "e": 0.0}, [])
+        ends.append(predict(replace(planned(work, here, lanes), mode="graph"), model=Model(sharing=False)).makespan_s)
+    assert ends[0] == ends[1]
 
 
 def test_runs_that_follow_each_other_are_launched_alike() -> None:
