@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.skipif(REASON is not None, reason=f"no hosts can be made here: {REASON}"),
 ]
 RANKS = (1, 1, 1)
-TIMEOUT_S, WITHIN_S = 2.0, 20.0  # of a run, and of a loaded machine beyond that
+TIMEOUT_S, WITHIN_S = 5.0, 20.0  # of a run, in which ranks have to meet, too, and of a loaded machine beyond that
 
 
 def train(hosts: Hosts, mbytes: float, steps: int, timeout_s: float, mark: str = "") -> list[Ended]:
@@ -77,6 +77,7 @@ def test_a_link_that_is_cut_for_a_while_changes_no_sum(tmp_path: Path) -> None:
     with made(Network(3)) as hosts:
         cutting = when(mark, [(0.1, lambda: hosts.cut(2)), (1.0, lambda: hosts.mend(2))])
         ended = train(hosts, 1.0, 60, 30.0, str(mark))
+        assert mark.exists(), ended
         cutting.join()
     assert_states(ended, 1.0, 60)
 
@@ -91,6 +92,7 @@ def test_a_link_that_stays_cut_ends_all_ranks_within_the_timeout(cut: int, tmp_p
     with made(Network(3)) as hosts:
         cutting = when(mark, [(0.15, lambda: hosts.cut(cut))])
         ended = train(hosts, 20.0, 100, TIMEOUT_S, str(mark))
+        assert mark.exists(), ended
         cutting.join()
     for number, rank in enumerate(ended):
         assert rank.error == "RankError", rank
