@@ -2,8 +2,8 @@
 
 Inputs below an eighth of the L2 cache are read again and again, and so come from it, as those that the
 operation before has just made; of larger ones several sets are gone round, so that they come from memory. Of small ones
-too, which all stay there, for its parts are not all as near: on an H200 a tiny operation that read one place again and
-again took 1.04 to 1.13 µs in a row, by the place, and 1.08 where each read what the one before had made.
+too, which all stay there, for its parts are not all as near: on an H200 a tiny operation in a row took 1.02 to
+1.13 µs by the places that it read and wrote, and 1.08 where each read what the one before had made.
 
 In graphs, inputs that were written just before, or that the cache has lost, are measured too (`graph_states`), and
 other kinds before it (`graph_company`).

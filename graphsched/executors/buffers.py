@@ -9,14 +9,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from graphsched.errors import SignatureError, WorkloadError
+from graphsched.errors import WorkloadError
 from graphsched.executors.lanes import is_cuda
 from graphsched.plan import Plan
 from graphsched.plan.joins import Join
 from graphsched.workload import TensorSpec, Value, check_data, check_dense
 
 TORCH_ALONE, ONE_THREAD_BYTES = 2**15, 2**21
-KEPT_BY_OPERATORS = (0,), "uint8"
 
 
 def torch_device(name: str) -> Any:
@@ -274,31 +273,3 @@ class Buffers:
 
 def _address(tensor: Any) -> int:
     return int(tensor.untyped_storage().data_ptr())
-
-
-def check_outputs(task: str, results: list[Any], outputs: tuple[Value, ...], device: Any) -> None:
-    """Make sure that a task returned what it declares, on the torch device `device`.
-
-    Bytes that an operator keeps for its gradient, declared as none (``uint8[0]``), are as many as its library wants.
-
-    Raises:
-        SignatureError: Count, shape, type or device differ.
-    """
-    if len(results) != len(outputs):
-        raise SignatureError(f"task {task!r} declares {len(outputs)} outputs and returned {len(results)}")
-    for result, value in zip(results, outputs, strict=True):
-        spec = TensorSpec.of(result)
-        if value.spec is not None and not fits(spec, value.spec):
-            raise SignatureError(f"task {task!r} declares {value.name}: {value.spec} and returned {spec}")
-        if result.device != device:
-            raise SignatureError(
-                f"task {task!r} ran on {device} and returned {value.name} on {result.device}: "
-                "values change their device by work.copy(...)"
-            )
-
-
-def fits(found: TensorSpec, declared: TensorSpec) -> bool:
-    """Whether a tensor that was returned is what its task declares, whatever its strides."""
-    if (declared.shape, declared.dtype) == KEPT_BY_OPERATORS:
-        return found.dtype == declared.dtype
-    return (found.shape, found.dtype) == (declared.shape, declared.dtype)

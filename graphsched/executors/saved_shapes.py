@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, get_args
 
 from graphsched.errors import SignatureError
-from graphsched.executors.buffers import fits
+from graphsched.executors.declared import fits
 from graphsched.executors.strict_shapes import strict
 from graphsched.workload import Operation, Task, TensorSpec, Value, Workload
 from graphsched.workload.collective import Collective, result_spec

@@ -161,6 +161,10 @@ def has_data(tensor: Any) -> bool:
         >>> has_data(torch.ones(3)), has_data(torch.ones(3, device="meta"))
         (True, False)
     """
+    import torch
+
+    if type(tensor) is torch.Tensor:  # at once, for it is asked of every input of a run
+        return not tensor.is_meta
     from torch._subclasses.fake_tensor import is_fake
 
     return not (tensor.is_meta or is_fake(tensor))

@@ -1,0 +1,38 @@
+"""What tasks return, held against what they declare."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphsched.errors import SignatureError
+from graphsched.workload import TensorSpec, Value
+
+KEPT_BY_OPERATORS = (0,), "uint8"
+
+
+def check_outputs(task: str, results: list[Any], outputs: tuple[Value, ...], device: Any) -> None:
+    """Make sure that a task returned what it declares, on the torch device `device`.
+
+    Bytes that an operator keeps for its gradient, declared as none (``uint8[0]``), are as many as its library wants.
+
+    Raises:
+        SignatureError: Count, shape, type or device differ.
+    """
+    if len(results) != len(outputs):
+        raise SignatureError(f"task {task!r} declares {len(outputs)} outputs and returned {len(results)}")
+    for result, value in zip(results, outputs, strict=True):
+        spec = TensorSpec.of(result)
+        if value.spec is not None and not fits(spec, value.spec):
+            raise SignatureError(f"task {task!r} declares {value.name}: {value.spec} and returned {spec}")
+        if result.device != device:
+            raise SignatureError(
+                f"task {task!r} ran on {device} and returned {value.name} on {result.device}: "
+                "values change their device by work.copy(...)"
+            )
+
+
+def fits(found: TensorSpec, declared: TensorSpec) -> bool:
+    """Whether a tensor that was returned is what its task declares, whatever its strides."""
+    if (declared.shape, declared.dtype) == KEPT_BY_OPERATORS:
+        return found.dtype == declared.dtype
+    return (found.shape, found.dtype) == (declared.shape, declared.dtype)
