@@ -4,7 +4,8 @@ Such a graph is not handed over as a whole: the thread launches it piece after p
 (`simulator.graph_launches`). Rows that differ in one thing tell what takes how long:
 
 - a node on each GPU, beside one on a single GPU: a further GPU
-- nodes on several lanes of each GPU, beside one on each: a node that waits for nothing
+- nodes on several lanes of each GPU, beside one on each: a node that waits for nothing on another GPU than the first,
+  where it takes what it does in a graph on that alone
 - tasks on one GPU, each of which sends to another, of two numbers: a copy between GPUs for the thread
 - rounds in which each GPU sends to all others and adds up what comes, of two numbers, on the first two GPUs and on all:
   an edge between GPUs for the thread, and how much longer each further GPU makes it
@@ -69,7 +70,7 @@ def across_figures(devices: Sequence[int], known: Mapping[str, Any]) -> dict[str
     Args:
         devices: Numbers of the GPUs.
         known: Has other fields of `Dispatch`: ``graph_launches``, the pace that the thread's part is told at,
-            ``graph_colds``, ``graph_across_colds``, ``graph_peer_copy_s``, ``graph_peer_edge_s``.
+            ``graph_colds``, ``graph_across_colds``, ``graph_root_s``, ``graph_peer_copy_s``, ``graph_peer_edge_s``.
     """
     if len(devices) < 2:
         return {}
@@ -123,7 +124,9 @@ def figures_of(rows: Rows, gpus: int, known: Mapping[str, Any]) -> dict[str, flo
         each_s(once.host_s, often.host_s, further_rounds(n) * n * (n - 1)) - copy_s
         for n, once, often in ((2, rows.pair_once, rows.pair_often), (gpus, rows.all_once, rows.all_often))
     )
-    root_s = each_s(rows.each.host_s, rows.lanes.host_s, (LANES - 1) * gpus)
+    roots_s = each_s(rows.each.host_s, rows.lanes.host_s, LANES - 1)  # one on each GPU
+    here_s = known.get("graph_root_s", 0.0)
+    root_s = max(0.0, roots_s - here_s) / (gpus - 1) if here_s else roots_s / gpus
     start_s = each_s(rows.long.whole_s, rows.long_beside.whole_s, gpus - 1)
     alone_s = rows.stages.whole_s + start_s * (gpus - 1)
     hop_s = each_s(alone_s, rows.stages_round.whole_s, STAGES - 1)

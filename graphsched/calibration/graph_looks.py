@@ -1,9 +1,8 @@
 """How often the GPU that a graph over several is launched on looks whether the others are done, see `simulator.looks`.
 
 The first GPU has one tiny task, the second spins: longer in each graph. However long, the graph is over at one of few
-moments, a period from one to the next. In half of the graphs the spin waits for the tiny task, so that the first GPU
-begins to look when that is over; in the others it does as soon as the graph is launched. When the first node starts is
-told by chains on the first GPU beside a single task on the second.
+moments after the thread has launched it, a period from one to the next. In half of the graphs the spin waits for the
+tiny task. What is known at once is told by a graph of one tiny task on each GPU, which are over when the launch is.
 
 Not modelled: more than two GPUs.
 """
@@ -19,73 +18,74 @@ from typing import Any
 import numpy as np
 
 from graphsched.calibration.cuda_clock import Spinner
-from graphsched.calibration.graph_across import long_on_first, program_of
-from graphsched.calibration.graph_replays import each_s
+from graphsched.calibration.graph_across import on_each, program_of
 from graphsched.calibration.graph_rows import TINY_ELEMENTS, replay_of
 from graphsched.workload import TensorSpec, Workload
 
 SPINS_S = tuple(float(k) * 1e-6 for k in np.arange(3.0, 33.0, 1.75))  # three periods of a bit over 9 µs
-CHAINS = 30, 90  # tasks of the chains on the first GPU, long after the only one on the second
 PERIODS_S = tuple(float(k) * 1e-6 for k in np.arange(7.0, 14.0, 0.01))  # that are tried; none is half of another
-SURE = 0.6  # mean concentration of moments from which on they are a period's: 1 if all fall together, 0 if spread
-LEAST = 0.4  # of each kind; noise of 4 µs about no period reached 0.53 (mean) and 0.50 (the lesser), in 400 trials
-NONE_S = 1e-6  # before the end of a period: as good as at its start
+SURE = 0.6  # concentration of moments from which on they are a period's: 1 if all fall together, 0 if spread
 RUNS = 40  # of a graph at least: a few of them take half a period longer than the others
 
 
-def look_figures(spinners: Sequence[Spinner]) -> dict[str, float]:
-    """Fields of `Dispatch` about looks, in seconds; none where there is one GPU, or where its ends have no period."""
+def look_figures(spinners: Sequence[Spinner], sync_s: float) -> dict[str, float]:
+    """Fields of `Dispatch` about looks, in seconds; none where there is one GPU, or where its ends have no period.
+
+    Args:
+        spinners: Of all GPUs; the first two are used.
+        sync_s: `Dispatch.sync_s`.
+    """
     if len(spinners) < 2:
         return {}
     devices = [spinner.device for spinner in spinners[:2]]
-    few_s, many_s = (_whole_s(devices, partial(long_on_first, tasks=tasks)) for tasks in CHAINS)
-    node_s = each_s(few_s, many_s, CHAINS[1] - CHAINS[0])
-    start_s = few_s - CHAINS[0] * node_s  # of a graph without nodes
-    launched, told = (
-        [_whole_s(devices, partial(with_a_spin, spinner=spinners[1], spin_s=spin_s, told=told)) for spin_s in SPINS_S]
+    known_s = max(0.0, _after_launch_s(devices, on_each) - sync_s)
+    spins = [
+        partial(with_a_spin, spinner=spinners[1], spin_s=spin_s, told=told)
         for told in (False, True)
-    )
-    return figures_of([seconds - start_s for seconds in launched], [seconds - start_s - node_s for seconds in told])
+        for spin_s in SPINS_S
+    ]
+    return figures_of(known_s, [_after_launch_s(devices, spin) - sync_s for spin in spins])
 
 
-def figures_of(launched_s: Sequence[float], told_s: Sequence[float]) -> dict[str, float]:
-    """The fields, from when graphs were over.
+def figures_of(known_s: float, over_s: Sequence[float]) -> dict[str, float]:
+    """The fields, from when graphs were over after their launches.
 
     Args:
-        launched_s: Since the start of their first node.
-        told_s: Since the end of a first task that was told another lane.
+        known_s: Of one whose GPUs were done by then.
+        over_s: Of others.
 
     Example:
-        >>> found = figures_of([7e-6, 17e-6, 27e-6, 17e-6], [12e-6, 22e-6, 12e-6, 32e-6])  # every 10 µs
+        >>> found = figures_of(4e-6, [15e-6, 25e-6, 35e-6, 25e-6])  # every 10 µs
         >>> {name: round(seconds * 1e6, 1) for name, seconds in found.items()}
-        {'graph_look_s': 10.0, 'graph_look_ahead_s': 5.0, 'graph_seen_s': 2.0}
+        {'graph_look_s': 10.0, 'graph_known_s': 4.0, 'graph_look_again_s': 11.0}
     """
-    found = moments([launched_s, told_s])
+    found = moments(over_s)
     if found is None:
         return {}
-    period_s, (launch_s, tell_s) = found
-    tell_s = 0.0 if tell_s > period_s - NONE_S else tell_s  # noise makes it less than nothing
-    return {"graph_look_s": period_s, "graph_look_ahead_s": (tell_s - launch_s) % period_s, "graph_seen_s": tell_s}
+    period_s, first_s = found
+    later_s = (first_s - known_s + period_s / 2) % period_s - period_s / 2  # than a period after what is known at once
+    return {"graph_look_s": period_s, "graph_known_s": known_s, "graph_look_again_s": period_s + later_s}
 
 
-def moments(kinds_s: Sequence[Sequence[float]]) -> tuple[float, list[float]] | None:
-    """The period that times of several kinds are apart, and the first moment of each kind, from 0 to the period.
+def moments(times_s: Sequence[float]) -> tuple[float, float] | None:
+    """The period that times are apart, and the first moment, from 0 to the period.
 
     None: they have no period, or are too few of it to tell.
     """
-    kinds, periods = [np.array(times_s) for times_s in kinds_s], np.array(PERIODS_S)
-    middles = np.array([np.exp(2j * math.pi * times[None, :] / periods[:, None]).mean(axis=1) for times in kinds])
-    best = int(np.abs(middles).sum(axis=0).argmax())
+    periods, times = np.array(PERIODS_S), np.array(times_s)
+    middles = np.exp(2j * math.pi * times[None, :] / periods[:, None]).mean(axis=1)
+    best = int(np.abs(middles).argmax())
     period_s = PERIODS_S[best]
-    found = np.abs(middles[:, best])
-    if found.mean() < SURE or found.min() < LEAST or min(map(np.ptp, kinds)) < period_s / 2:
+    if abs(middles[best]) < SURE or np.ptp(times) < period_s / 2:
         return None
-    return period_s, [cmath.phase(middle) / (2 * math.pi) % 1.0 * period_s for middle in middles[:, best]]
+    return period_s, cmath.phase(middles[best]) / (2 * math.pi) % 1.0 * period_s
 
 
-def _whole_s(devices: Sequence[int], build: Any) -> float:
+def _after_launch_s(devices: Sequence[int], build: Any) -> float:
+    """From the end of the launch to when the thread sees that all is over, of a graph of what `build` adds."""
     with program_of(devices, build) as program:
-        return replay_of(program, RUNS).whole_s
+        found = replay_of(program, RUNS)
+        return found.whole_s - found.host_s
 
 
 def with_a_spin(work: Workload, names: Sequence[str], spinner: Spinner, spin_s: float, *, told: bool) -> dict[str, str]:

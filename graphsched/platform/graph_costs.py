@@ -25,24 +25,24 @@ class GraphCosts:
         graph_launch_s, graph_launch_node_s: Launching a CUDA graph (host); what each node adds to that.
         graph_starts: From a launch of a CUDA graph to the start of its first node on an idle device, by the number
             of nodes, ascending: (nodes, seconds); empty: `graph_launch_s` and `launch_s` together.
-        graph_root_s: What each further node that waits for nothing takes the thread where a graph is on one GPU; it
-            starts only once the thread has come to it; 0: unknown, `graph_lane_s` counts there, too.
-        graph_lane_s: What each lane after the first adds to the start of a graph over several GPUs, and of one on a
-            single GPU where `graph_root_s` is unknown.
+        graph_root_s: What each further node that waits for nothing takes the thread on the GPU that a graph is launched
+            on; it starts only once the thread has come to it; 0: unknown.
+        graph_lane_s: What each lane after the first adds to the start of a graph where `graph_root_s` is unknown.
         graph_node_s: What a tiny node in a row adds to a replay on the device.
         graph_across_s: What launching a graph takes the thread longer for each of its GPUs beyond the first.
         graph_across_start_s: How much later its first node starts for that.
-        graph_across_root_s, graph_across_edge_s: What each node that waits for nothing, and each edge between GPUs,
-            takes the thread where a graph is on two GPUs; a node starts only once the thread has come to it.
-        graph_across_copy_s: What each copy between GPUs takes it there; 0: unknown, as long as an edge.
+        graph_across_root_s: What each node that waits for nothing takes it on another GPU; where `graph_root_s` is
+            unknown, on any of several. It starts only once the thread has come to it.
+        graph_across_edge_s: What each edge between GPUs takes it there where a graph is on two.
+        graph_across_copy_s: What each copy between GPUs takes it; 0: unknown, as long as an edge.
         graph_across_more_s: What an edge takes it longer with each GPU of the graph beyond two.
         graph_step_s: `Dispatch.step_s` in graph mode, on however many GPUs.
         graph_other_device_s: `Dispatch.other_device_s` inside a graph; 0: unknown, as outside.
         graph_look_s: How often the GPU that a graph over several is launched on looks whether the others are done; 0:
             unknown, it sees each one's end after `graph_other_device_s`.
-        graph_look_ahead_s: How long before its own first node may start it begins to look.
-        graph_seen_s: From there, or from the end of a node that it had to tell of, to the first of the moments at which
-            the graph can be over, a `graph_look_s` from one to the next.
+        graph_known_s: From the end of its launch to when it knows what was over when it came to its last wait; 0:
+            unknown, see `simulator.looks`.
+        graph_look_again_s: From there to what its second look lets it know; 0: unknown, a `graph_look_s`.
         graph_wait_s: An edge of a graph to another lane where the lanes' nodes are one chain.
         graph_fork_s: An edge of a graph where a branch leaves a lane, or comes back to one.
         graph_copy_edge_s, graph_copies_edge_s, graph_peer_edge_s: `copy_edge_s`, `copies_edge_s` and `peer_edge_s`
@@ -85,8 +85,8 @@ class GraphCosts:
     graph_step_s: float = 0.0
     graph_other_device_s: float = 0.0
     graph_look_s: float = 0.0
-    graph_look_ahead_s: float = 0.0
-    graph_seen_s: float = 0.0
+    graph_known_s: float = 0.0
+    graph_look_again_s: float = 0.0
     graph_copy_join_s: float = 0.0
     graph_peer_join_s: float = 0.0
     graph_wait_s: float = 2e-7

@@ -15,7 +15,7 @@ FLAGS = ("blocking",)
 LISTS = ("crosses", "sizes_bytes", "seconds")
 RATES = ("measured_bytes_per_s", "predicted_bytes_per_s")
 PATTERN = ("flows", "fitted", *RATES)
-RETIRED = ("crowded_in", "crowded_out", "item_s")
+RETIRED = ("crowded_in", "crowded_out", "item_s", "graph_look_ahead_s", "graph_seen_s")
 """Entries of older files, about what the model had and has no more: dropped on reading."""
 
 

@@ -92,7 +92,7 @@ def _host_s(dispatch: Dispatch, nodes: int) -> float:
 
 def _start_s(dispatch: Dispatch, nodes: int, lanes: int, further: int) -> float:
     """From the launch of a graph on so many GPUs beyond the first to its first node."""
-    lanes_s = dispatch.graph_lane_s * max(0, lanes - 1) if further or not dispatch.graph_root_s else 0.0
+    lanes_s = dispatch.graph_lane_s * max(0, lanes - 1) if not dispatch.graph_root_s else 0.0
     return dispatch.graph_start_s(nodes) + lanes_s + dispatch.graph_across_start_s * further
 
 

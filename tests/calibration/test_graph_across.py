@@ -68,6 +68,16 @@ def test_all_figures_are_found_again(gpus: int) -> None:
     Dispatch(**found)
 
 
+@pytest.mark.parametrize("gpus", [2, 4])
+def test_roots_on_the_first_gpu_take_what_they_do_on_it_alone(gpus: int) -> None:
+    """0.5 µs there, of all that lanes take, and 2 on each other."""
+    rows, more = played(gpus), module.LANES - 1
+    lanes = replay(rows.each.host_s * 1e6 + more * (0.5 + (gpus - 1) * ROOT), 60)
+    found = figures_of(rows._replace(lanes=lanes), gpus, {**KNOWN, "graph_root_s": 0.5e-6})
+    assert found["graph_across_root_s"] == pytest.approx(ROOT * 1e-6)
+    assert found["graph_across_s"] == pytest.approx(ACROSS * 1e-6)
+
+
 def test_one_gpu_has_none() -> None:
     assert across_figures([0], {}) == {}
 

@@ -23,7 +23,7 @@ GRAPHS = replace(
     ALL, graph_launch_s=0.3, graph_launch_node_s=0.01, graph_starts=((1, 0.5), (10, 0.8), (40, 1.1)),
     graph_lane_s=0.02, graph_root_s=0.0313, graph_wait_s=0.01, graph_fork_s=0.05, graph_across_s=0.07,
     graph_across_start_s=0.03, graph_across_root_s=0.02, graph_across_edge_s=0.0107,
-    graph_look_s=0.731, graph_look_ahead_s=0.05, graph_seen_s=0.08,
+    graph_look_s=0.731, graph_known_s=0.08, graph_look_again_s=0.7,
     graph_event_s=0.1013, graph_timed_edge_s=0.03,  # so that no two events come at the same time
     graph_rates=((2, 0.2), (4, 0.1)), graph_event_rates=((2, 0.0971), (4, 0.1531)),
 )  # fmt: skip

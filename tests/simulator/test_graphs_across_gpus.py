@@ -176,14 +176,36 @@ def test_a_copy_to_another_gpu_is_no_piece_of_a_graph_on_one() -> None:
 
 
 def test_a_gpu_of_empty_tasks_alone_is_counted_alike_in_all_that_a_launch_takes() -> None:
-    """a and b on two lanes of cuda:0; e, of no time, on cuda:1."""
+    """a and b on two lanes of cuda:0; e, of no time, on cuda:1: a graph over two GPUs, whose second root takes 2 s."""
     lanes = {"a": "cuda:0/s0", "b": "cuda:0/s1", "e": "cuda:1/s0"}
-    ends = []
-    for root_s in (0.0, 0.75):
-        here = platform(dispatch=replace(GRAPH, **ACROSS, graph_lane_s=9.0, graph_root_s=root_s))
+    ends = {}
+    for root_s in (0.0, 2.0):
+        here = platform(dispatch=replace(GRAPH, **ACROSS, graph_root_s=root_s))
         work = workload({"a": 8.0, "b": 8.0, "e": 0.0}, [])
-        ends.append(predict(replace(planned(work, here, lanes), mode="graph"), model=Model(sharing=False)).makespan_s)
-    assert ends[0] == ends[1]
+        ends[root_s] = predict(replace(planned(work, here, lanes), mode="graph"), model=Model(sharing=False)).makespan_s
+    assert ends[0.0] == ends[2.0]
+
+
+@pytest.mark.parametrize(("root_s", "here_s"), [(0.75, 0.75), (0.0, 2.0)])
+def test_roots_take_less_on_the_gpu_that_the_graph_is_launched_on(root_s: float, here_s: float) -> None:
+    """t0, t2 on cuda:0, which launches, t1, t3 on cuda:1, on lanes of their own: 0.75 s and 2 s, if both are known."""
+
+    def lanes(work: Workload, gpus: int) -> dict[str, str]:
+        return {name: f"{lane[:-1]}{k // 2}" for k, (name, lane) in enumerate(rows(work, gpus).items())}
+
+    found = starts(predict(plan_of(lanes, graph_root_s=root_s, graph_lane_s=0.0)))
+    assert [found[f"t{k}"] - found["t0"] for k in (1, 2, 3)] == [2.0, 2.0 + here_s, 4.0 + here_s]
+
+
+@pytest.mark.parametrize(("root_s", "more_s"), [(0.0, 3 * 9.0), (0.75, 0.0)])
+def test_lanes_delay_the_start_where_roots_are_not_known(root_s: float, more_s: float) -> None:
+    """Four lanes on two GPUs."""
+
+    def lanes(work: Workload, gpus: int) -> dict[str, str]:
+        return {name: f"{lane[:-1]}{k // 2}" for k, (name, lane) in enumerate(rows(work, gpus).items())}
+
+    delays_s = [starts(predict(plan_of(lanes, graph_root_s=root_s, graph_lane_s=lane_s)))["t0"] for lane_s in (0.0, 9.0)]
+    assert delays_s[1] - delays_s[0] == more_s
 
 
 def test_runs_that_follow_each_other_are_launched_alike() -> None:

@@ -12,7 +12,7 @@ from graphsched.costs import Costs, TaskCost
 from graphsched.plan import Plan
 from graphsched.simulator import Model, looks, predict
 from graphsched.simulator.host_calls import without_events
-from graphsched.simulator.looks import look_at_s
+from graphsched.simulator.looks import known_at_s
 from graphsched.simulator.path import chain
 from graphsched.simulator.predict import tabulated
 from graphsched.simulator.repeated import run_again
@@ -23,15 +23,17 @@ from tests.simulator.measured import as_measured, twin
 
 FIRST_S = 4.0  # from the launch to the first node
 COSTS = replace(FREE, graph_launch_s=3.0, launch_s=1.0, sync_s=0.5, graph_other_device_s=0.25)
-LOOKS = {"graph_look_s": 10.0, "graph_look_ahead_s": 3.0, "graph_seen_s": 2.0}
-BEGUN_S = FIRST_S - 3  # the first look
+LOOKS = {"graph_look_s": 10.0, "graph_known_s": 3.0, "graph_look_again_s": 12.0}
+LAUNCHED_S = 3.0
+KNOWN_S = LAUNCHED_S + 3  # of what has ended by 4 s; looks let what ends later be known from 6, 18 and 28 s on, for 1 s
 UNTIMED = Model(timing=False)
 
 
 @pytest.fixture(autouse=True)
 def sure_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A look lets a graph be over 2 s later, and predicted times are sure."""
+    """A look lasts 1 s and lets a graph be over 2 s later, and predicted times are sure."""
     monkeypatch.setattr(looks, "FOUND_S", 2.0)
+    monkeypatch.setattr(looks, "LOOK_S", 1.0)
     monkeypatch.setattr(looks, "UNSURE", 0.0)
 
 
@@ -54,34 +56,44 @@ def finished(work: Workload, gpus: int, seconds: dict[str, float], lanes: dict[s
 
 
 @pytest.mark.parametrize(
-    ("b_s", "look"),
+    ("b_s", "known_s"),
     [
-        (1.0, 1),  # b ends at 5 s; the GPU looked at 1 s, and looks again at 11 and 21
-        (6.9, 1),
-        (7.0, 1),  # over right when it looks
-        (7.1, 2),
-        (17.1, 3),
+        (0.5, 6.5),  # b ends at 4.5 s, and is seen while the first look lasts
+        (1.0, 7.0),
+        (1.1, 18.0),  # the look is over
+        (12.0, 18.0),  # over right when it looks again
+        (12.5, 18.5),
+        (13.1, 28.0),
+        (22.5, 28.5),
+        (23.5, 38.0),
     ],
 )
-def test_the_end_on_another_gpu_is_seen_at_a_look(b_s: float, look: int) -> None:
-    """a ends long before b; the graph is over 2 s behind a look, and the thread sees that after 0.5."""
-    line = predict(apart(a=0.5, b=b_s), model=UNTIMED)
-    assert line.makespan_s == pytest.approx(BEGUN_S + 10 * look + 2.0 + 0.5)
+def test_the_end_on_another_gpu_is_known_by_a_look(b_s: float, known_s: float) -> None:
+    """a ends long before b; the thread sees that the graph is over after 0.5 s."""
+    line = predict(apart(a=0.25, b=b_s), model=UNTIMED)
+    assert line.makespan_s == pytest.approx(known_s + 0.5)
 
 
-@pytest.mark.parametrize(("b_s", "over_s"), [(1.0, 16.0), (9.9, 16.0), (10.1, 26.0)])
-def test_a_look_finds_what_has_ended_until_then(b_s: float, over_s: float) -> None:
-    """The graph can be over at 6, 16 and 26 s, 5 behind the beginning at 1 s, of which looks at 4, 14 and 24 decide."""
-    plan = plan_of(2, {"a": 0.5, "b": b_s}, {"a": "cuda:0", "b": "cuda:1"}, graph_seen_s=5.0)
-    assert predict(plan, model=UNTIMED).makespan_s == pytest.approx(over_s + 0.5)
+def test_what_was_over_when_the_gpu_came_to_its_last_wait_is_known_at_once() -> None:
+    """Launching takes 20 s more, of which only the nodes on cuda:1 begin 1 s later: both have ended long before."""
+    plan = plan_of(2, {"a": 0.5, "b": 0.5}, {"a": "cuda:0", "b": "cuda:1"}, graph_across_s=20.0)
+    assert predict(plan, model=UNTIMED).makespan_s == LAUNCHED_S + 20.0 + 3.0 + 0.5
+
+
+@pytest.mark.parametrize(("b_s", "known_s"), [(0.75, 6.75), (3.0, 16.0)])
+def test_figures_that_were_not_measured(b_s: float, known_s: float) -> None:
+    """The last wait is come to as a node is behind a launch, 1 s after it; the second look follows after a period."""
+    unknown = {"graph_known_s": 0.0, "graph_look_again_s": 0.0}
+    plan = plan_of(2, {"a": 0.25, "b": b_s}, {"a": "cuda:0", "b": "cuda:1"}, **unknown)
+    assert predict(plan, model=UNTIMED).makespan_s == pytest.approx(known_s + 0.5)
 
 
 @pytest.mark.parametrize("b_s", [4000.0, 4003.0, 4009.0])
 def test_after_long_it_is_not_known_which_look_comes_next(b_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An error of 1 % of 4,000 s is several periods: half of one on average. 7.1 s are off by 0.1: the second look."""
+    """An error of 1 % of 4,000 s is several periods. Nine tenths of ends are not looked at, and wait for 4.5 s more."""
     monkeypatch.setattr(looks, "UNSURE", 0.01)
-    assert predict(apart(a=0.5, b=b_s), model=UNTIMED).makespan_s == pytest.approx(FIRST_S + b_s + 5.0 + 2.0 + 0.5)
-    assert predict(apart(a=0.5, b=7.2), model=UNTIMED).makespan_s == pytest.approx(BEGUN_S + 20 + 2.0 + 0.5, abs=0.02)
+    assert predict(apart(a=0.5, b=b_s), model=UNTIMED).makespan_s == pytest.approx(FIRST_S + b_s + 2.0 + 4.05 + 0.5)
+    assert predict(apart(a=0.5, b=1.5), model=UNTIMED).makespan_s == pytest.approx(18.0 + 0.5, abs=0.02)
 
 
 def test_the_gpu_may_end_later_than_it_has_seen_the_other() -> None:
@@ -89,8 +101,8 @@ def test_the_gpu_may_end_later_than_it_has_seen_the_other() -> None:
 
 
 def test_the_last_of_the_others_counts() -> None:
-    """b is over at the look at 11 s; c ends at 25 s, between those at 21 and 31."""
-    assert predict(apart(3, a=0.5, b=1.0, c=21.0), model=UNTIMED).makespan_s == BEGUN_S + 30 + 2.0 + 0.5
+    """b could be known by the look at 18 s; c ends at 25 s, and is known by that at 28."""
+    assert predict(apart(3, a=0.5, b=8.0, c=21.0), model=UNTIMED).makespan_s == 28.0 + 0.5
 
 
 def test_what_is_over_at_the_first_look_costs_nothing() -> None:
@@ -105,9 +117,10 @@ def test_what_is_over_at_the_first_look_costs_nothing() -> None:
     assert line.makespan_s == float(line.end_s.max()) + 0.5
 
 
-def test_what_ends_right_at_a_look_is_seen_by_it() -> None:
+def test_what_ends_right_at_a_look_is_seen_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fifteen periods of 0.7 s do not add up to 15 x 0.7."""
-    assert look_at_s(0.1, 0.1 + 15 * 0.7, 0.7) == pytest.approx(0.1 + 15 * 0.7)
+    monkeypatch.setattr(looks, "LOOK_S", 0.0)
+    assert known_at_s(0.0, 0.1, 0.1 + 15 * 0.7, 0.7) == pytest.approx(0.1 + 15 * 0.7)
 
 
 def empty(work: Workload, b_s: float) -> Plan:
@@ -120,12 +133,12 @@ def empty(work: Workload, b_s: float) -> Plan:
 
 def test_a_task_that_launches_nothing_is_no_node_to_look_for() -> None:
     assert predict(empty(Workload(), 0.0), model=UNTIMED).makespan_s == FIRST_S + 1.0 + 0.5
-    assert predict(empty(Workload(), 0.25), model=UNTIMED).makespan_s == BEGUN_S + 10 + 2.0 + 0.5
+    assert predict(empty(Workload(), 0.25), model=UNTIMED).makespan_s == KNOWN_S + 0.25 + 0.5
 
 
-@pytest.mark.parametrize(("across_s", "makespan_s"), [(0.0, 13.5), (5.0, 13.5), (9.5, 13.5), (12.0, 15.5)])
-def test_a_thread_that_is_busy_launching_waits_for_the_look_too(across_s: float, makespan_s: float) -> None:
-    """b ends at 5.5 s and is seen at 11, which is known at 13; a launch of 3 + 12 s is over later."""
+@pytest.mark.parametrize(("across_s", "makespan_s"), [(0.0, 18.5), (2.0, 8.5), (9.5, 16.0)])
+def test_looks_follow_the_end_of_the_launch(across_s: float, makespan_s: float) -> None:
+    """b ends at 5.5 s: not seen at once where the launch ends at 3 s, but where it ends at 5 or 12.5."""
     plan = plan_of(2, {"a": 0.5, "b": 1.5}, {"a": "cuda:0", "b": "cuda:1"}, graph_across_s=across_s)
     assert predict(plan, model=UNTIMED).makespan_s == makespan_s
 
@@ -163,17 +176,17 @@ def sent(work: Workload, seconds: dict[str, float], **dispatch: Any) -> Plan:
 
 
 def test_what_another_lane_waits_for_holds_the_looks_up() -> None:
-    """The lane tells the copy that a is over, at 9 s: it looks then, and at 19 s, when b has ended."""
-    plan = sent(Workload(), {"a": 5.0, "b": 1.0, "d": 1.0})
+    """The lane tells the copy that a is over, at 9 s: it looks then, and 12 s after that is known, when b has ended."""
+    plan = sent(Workload(), {"a": 5.0, "b": 2.0, "d": 1.0})
     line = predict(plan, model=UNTIMED)
-    assert 9.0 < float(line.end_s.max()) < 19.0
-    assert line.makespan_s == pytest.approx(19.0 + 2.0 + 0.5)
+    assert 10.0 < float(line.end_s.max()) < 21.0
+    assert line.makespan_s == pytest.approx(9.0 + 2.0 + 12.0 + 0.5)
 
 
 def test_what_waits_for_another_gpu_holds_the_looks_up() -> None:
     """d on cuda:0, which launches; b on cuda:1 ──▶ copy ──▶ a on cuda:0; c on cuda:1, behind b, ends last.
 
-    The next look is 10 s behind the start of a.
+    The next look lets it be known 12 s behind what the one at the start of a does.
     """
     work = Workload()
     work.task(torch.cos, work.input("z", TensorSpec((2, 2)), device="cuda:0"), name="d", device="cuda:0")
@@ -183,8 +196,8 @@ def test_what_waits_for_another_gpu_holds_the_looks_up() -> None:
     lanes = {"a": "cuda:0/s0", "d": "cuda:0/s0", "b": "cuda:1/s0", "c": "cuda:1/s0"}
     line = predict(finished(work, 2, {"a": 0.5, "b": 1.0, "c": 6.0, "d": 0.5}, lanes), model=UNTIMED)
     start_s = dict(zip(line.plan.names, map(float, line.start_s), strict=True))["a"]
-    assert start_s < float(line.end_s.max()) == FIRST_S + 7.0 < start_s + 10.0
-    assert line.makespan_s == pytest.approx(start_s + 10.0 + 2.0 + 0.5)
+    assert start_s < float(line.end_s.max()) == FIRST_S + 7.0 < start_s + 12.0
+    assert line.makespan_s == pytest.approx(start_s + 2.0 + 12.0 + 0.5)
 
 
 def test_steps_that_follow_each_other_are_not_known() -> None:
