@@ -186,26 +186,24 @@ def test_a_gpu_of_empty_tasks_alone_is_counted_alike_in_all_that_a_launch_takes(
     assert ends[0.0] == ends[2.0]
 
 
+def lanes_of_their_own(work: Workload, gpus: int) -> dict[str, str]:
+    """As `rows`, each task on a lane of its own"""
+    return {name: f"{lane[:-1]}{k // gpus}" for k, (name, lane) in enumerate(rows(work, gpus).items())}
+
+
 @pytest.mark.parametrize(("root_s", "here_s"), [(0.75, 0.75), (0.0, 2.0)])
 def test_roots_take_less_on_the_gpu_that_the_graph_is_launched_on(root_s: float, here_s: float) -> None:
-    """t0, t2 on cuda:0, which launches, t1, t3 on cuda:1, on lanes of their own: 0.75 s and 2 s, if both are known."""
-
-    def lanes(work: Workload, gpus: int) -> dict[str, str]:
-        return {name: f"{lane[:-1]}{k // 2}" for k, (name, lane) in enumerate(rows(work, gpus).items())}
-
-    found = starts(predict(plan_of(lanes, graph_root_s=root_s, graph_lane_s=0.0)))
+    """t0, t2 on cuda:0, which launches, t1, t3 on cuda:1: 0.75 s and 2 s, if both are known."""
+    found = starts(predict(plan_of(lanes_of_their_own, graph_root_s=root_s)))
     assert [found[f"t{k}"] - found["t0"] for k in (1, 2, 3)] == [2.0, 2.0 + here_s, 4.0 + here_s]
 
 
 @pytest.mark.parametrize(("root_s", "more_s"), [(0.0, 3 * 9.0), (0.75, 0.0)])
 def test_lanes_delay_the_start_where_roots_are_not_known(root_s: float, more_s: float) -> None:
     """Four lanes on two GPUs."""
-
-    def lanes(work: Workload, gpus: int) -> dict[str, str]:
-        return {name: f"{lane[:-1]}{k // 2}" for k, (name, lane) in enumerate(rows(work, gpus).items())}
-
-    delays_s = [starts(predict(plan_of(lanes, graph_root_s=root_s, graph_lane_s=lane_s)))["t0"] for lane_s in (0.0, 9.0)]
-    assert delays_s[1] - delays_s[0] == more_s
+    plans = [plan_of(lanes_of_their_own, graph_root_s=root_s, graph_lane_s=lane_s) for lane_s in (0.0, 9.0)]
+    without_s, with_s = (starts(predict(plan))["t0"] for plan in plans)
+    assert with_s - without_s == more_s
 
 
 def test_runs_that_follow_each_other_are_launched_alike() -> None:
