@@ -5,7 +5,7 @@ for GPUs read far ahead of what they carry out; only what waits for another lane
 it up. What is over by then is known at once (`Dispatch.graph_known_s`). Else it looks for a moment, and again and again
 after a fixed time. So a graph over several GPUs is over at one of few moments, whenever its last task ends.
 
-On two H200s a graph whose second GPU spins longer and longer was over 6.4 to 8.3, 16.6 to 18.1, 25.6 to 27.1 or 34.9 µs
+On two H200s a graph whose second GPU spins longer and longer was over 6.4 to 9.2, 16.1 to 19.1, 24.6 to 27.1 or 34.9 µs
 after the thread had launched it, and never in between, whether that took it 11 or 20 µs: the looks follow the end of
 the launch, not the start of its nodes (docs/graph-mode.md; `calibration.graph_looks` measures the moments on each
 host). A look lasts `LOOK_S`, and finds what has ended `FOUND_S` before the moment that it leads to.
@@ -55,9 +55,9 @@ def over_s(columns: Columns, engine: Engine) -> float | None:
     soonest_s = engine.thread.issue_end_s[first] + known_after_s(costs)
     begun_s = max(soonest_s - FOUND_S, _held_up_s(columns, engine, nodes))
     if others_s <= begun_s:
-        return max(*end_s, soonest_s)
+        return max(max(end_s), soonest_s)
     again_s = begun_s + FOUND_S + (costs.graph_look_again_s or costs.graph_look_s)
-    return max(*end_s, expected_s(begun_s + FOUND_S, again_s, others_s + FOUND_S, costs.graph_look_s))
+    return max(max(end_s), expected_s(begun_s + FOUND_S, again_s, others_s + FOUND_S, costs.graph_look_s))
 
 
 def known_after_s(costs: Dispatch) -> float:
