@@ -87,13 +87,17 @@ def measure_on_cuda(
 
 
 def with_curve(cost: TaskCost, step: Step, spinner: Spinner) -> TaskCost:
-    """`cost`, of a step's operation, with the curve that was left out when it was measured."""
+    """`cost`, of a step's operation, with the curve, and the reliefs, left out when it was measured."""
     import torch
 
     if cost.device_s < CURVE_BELOW_S:
         with torch.cuda.device(spinner.device):
-            _, host_s, _ = _rough([step.bound()], new_stream(spinner.device), spinner)
+            call = step.bound()
+            _, host_s, _ = _rough([call], new_stream(spinner.device), spinner)
             cost = replace(cost, concurrency=_curve(step, spinner, cost.device_s, host_s, cost.launches))
+            if cost.kernels and cost.processors:
+                kernels = with_reliefs(cost.kernels, cost.processors, call, cost.device_s, spinner)
+                cost = replace(cost, kernels=kernels)
             torch.cuda.synchronize()
     return replace(cost, curve_left_out=False)
 

@@ -29,6 +29,8 @@ from graphsched.workload import Task, Workload
 ONE = Platform("one", (Device("cpu", "cpu", "EPYC"), Device("cuda:0", "cuda", "H200")))
 PROCESSORS = Multiprocessors(132, 65536, 2048, 233472, 32)
 OLD = TaskCost(1e-5)
+KERNELS = (kernel_of([4], [32], 16, 0),)
+RELIEVED = tuple(replace(kernel, relief=0.9) for kernel in KERNELS)
 """Of a time when there were no figures about graphs."""
 
 
@@ -149,7 +151,7 @@ def test_that_it_was_tried_is_kept() -> None:
 
 
 @pytest.mark.parametrize("found", [(), ((100, 9e-6),), ((100, 9e-6), (300, 1e-5))])
-@pytest.mark.parametrize("kernels", [(), (kernel_of([4], [32], 16, 0),)])
+@pytest.mark.parametrize("kernels", [(), KERNELS])
 def test_a_measurement_tries_whatever_comes_of_it(
     found: tuple[tuple[int, float], ...], kernels: tuple[Kernel, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,7 +177,7 @@ def test_a_measurement_tries_whatever_comes_of_it(
     assert not cost.host_left_out
     without = cuda_operations.measure_on_cuda(step, spinner, 1, concurrency=False, company=None)
     assert (without.host_left_out, without.graph_s) == (True, cost.graph_s)
-    relieved = tuple(replace(kernel, relief=0.9) for kernel in kernels)
+    relieved = RELIEVED[: len(kernels)]
     for name, figure in {"_curve": (), "with_reliefs": relieved}.items():
         monkeypatch.setattr(cuda_operations, name, lambda *_, figure=figure: figure)
     assert cuda_operations.measure_on_cuda(step, spinner, 1, concurrency=True, company=None).kernels == relieved
@@ -195,7 +197,8 @@ def test_of_what_lacks_its_curve_nothing_else_is_measured_again(
     work = product()
     for name, function in (("z", torch.relu), ("w", torch.exp)):
         work.task(function, work["y"].reads[0].value, name=name, device="cuda")
-    y, z = (replace(OLD, graph_tried=True, curve_left_out=True, host_left_out=which) for which in (True, False))
+    alone = replace(OLD, graph_tried=True, curve_left_out=True, kernels=KERNELS, processors=PROCESSORS)
+    y, z = (replace(alone, host_left_out=which) for which in (True, False))
     monkeypatch.setenv("GRAPHSCHED_CACHE", str(tmp_path))
     keep_costs(Costs({(work[name].signature, "H200"): cost for name, cost in (("y", y), ("z", z))}))
     monkeypatch.setattr(profiling, "check_is_here", lambda platform, name: None)
@@ -207,13 +210,15 @@ def test_of_what_lacks_its_curve_nothing_else_is_measured_again(
     monkeypatch.setattr(cuda_operations, "measure_on_cuda", lambda step, *_, **__: whole)
     monkeypatch.setattr(cuda_operations, "_rough", lambda *_: (1e-5, 6e-6, False))
     monkeypatch.setattr(cuda_operations, "_curve", lambda *_: curve)
+    monkeypatch.setattr(cuda_operations, "with_reliefs", lambda *_: RELIEVED)
     monkeypatch.setattr(cuda_operations, "new_stream", lambda device: None)
     monkeypatch.setattr(torch.cuda, "device", contextlib.nullcontext)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda *_: None)
     costs = profile(work, ONE, mode=mode)
     found = {name: costs[work[name].signature, "H200"] for name in "yzw"}
-    assert found["z"] == replace(z, concurrency=curve, curve_left_out=False)
-    assert found["y"] == (replace(y, concurrency=curve, curve_left_out=False) if mode == "graph" else whole)
+    more = {"concurrency": curve, "kernels": RELIEVED, "curve_left_out": False}
+    assert found["z"] == replace(z, **more)
+    assert found["y"] == (replace(y, **more) if mode == "graph" else whole)
     assert found["w"] == whole
     assert missing(work, ONE, costs, mode) == {}
 
