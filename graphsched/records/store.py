@@ -2,7 +2,8 @@
 
 ``<experiment>.json`` holds the setup of the last run (environment, platform, seed, parameters, costs),
 ``cases``, and the tables ``workloads`` and ``plans`` that cases refer to by digest, so that what several
-cases share is there once. Cases kept from a run with another setup refer to an entry of ``earlier``.
+cases share is there once; what rows of costs repeat is once in ``repeated``. Cases kept from a run with
+another setup refer to an entry of ``earlier``.
 The columns of a plan with more than 200 actions, its text and its workload are in
 ``<experiment>.<digest>.spans.npz``, where the digest is of the file's bytes.
 """
@@ -28,6 +29,7 @@ from graphsched.platform.points import checked_points
 from graphsched.records.entries import check_case, check_plan, check_run
 from graphsched.records.model import CaseRecord, RunRecord, Setup, columns_in
 from graphsched.records.packing import packed, unpacked
+from graphsched.records.repeated import Repeated, unfolded
 
 SCHEMA = 1
 INLINE_ACTIONS = 200
@@ -131,10 +133,11 @@ def _to_dict(run: RunRecord, latest: list[Setup]) -> tuple[dict[str, Any], dict[
             data |= _measured(case, run.experiment, workloads, plans, spans)
         cases.append(data)
     data = {"schema": SCHEMA, "experiment": run.experiment, "source": run.source}
-    data |= _setup_to_dict(setups[0]) if setups else {}
+    repeated = Repeated()
+    data |= _setup_to_dict(setups[0], repeated) if setups else {}
     data |= {"cases": cases, "workloads": workloads, "plans": plans}
-    data["earlier"] = [_setup_to_dict(setup) for setup in setups[1:]]
-    return data, spans
+    data["earlier"] = [_setup_to_dict(setup, repeated) for setup in setups[1:]]
+    return data | {"repeated": repeated.values}, spans
 
 
 def _measured(
@@ -165,13 +168,13 @@ def _measured(
     return data | {"workload": workload, "plan": plan, "spans": listed}
 
 
-def _setup_to_dict(setup: Setup) -> dict[str, Any]:
+def _setup_to_dict(setup: Setup, repeated: Repeated) -> dict[str, Any]:
     return {
         "environment": dict(setup.environment),
         "platform": replace(setup.platform, costs=Costs()).to_dict(),
         "seed": setup.seed,
         "parameters": dict(setup.parameters),
-        "costs": setup.platform.costs.to_dict(),
+        "costs": repeated.folded(setup.platform.costs.to_dict()),
     }
 
 
@@ -215,7 +218,8 @@ def load_run(path: str | Path) -> RunRecord:
         raise FileFormatError(f"{path} is no recorded run but {what}: name a file that 'graphsched run' wrote")
     try:
         check_run(data)
-        setups = [_setup_from_dict(part) for part in (data, *data["earlier"])]
+        repeated = data.get("repeated", ())
+        setups = [_setup_from_dict(part, repeated) for part in (data, *data["earlier"])]
         cases = tuple(_case_from_dict(entry, data, setups, path.parent) for entry in data["cases"])
         return RunRecord(data["experiment"], data["source"], cases)
     except GraphschedError as error:
@@ -224,8 +228,9 @@ def load_run(path: str | Path) -> RunRecord:
         raise FileFormatError(f"{path} is no recorded run: {type(error).__name__}: {error}") from error
 
 
-def _setup_from_dict(data: Mapping[str, Any]) -> Setup:
-    platform = Platform.from_dict(data["platform"]).with_costs(Costs.from_dict(data["costs"]))
+def _setup_from_dict(data: Mapping[str, Any], repeated: Sequence[Any]) -> Setup:
+    costs = Costs.from_dict(unfolded(data["costs"], repeated))
+    platform = Platform.from_dict(data["platform"]).with_costs(costs)
     return Setup(data["environment"], platform, data["seed"], data["parameters"])
 
 

@@ -197,6 +197,37 @@ def test_what_cases_share_is_written_once(tmp_path):
     assert [case["workload"] for case in data["cases"]].count(work.digest()) == 2
 
 
+def test_what_costs_repeat_is_written_once(tmp_path):
+    """Two setups with a cost of the same operation; a file that names it in full is read like it."""
+    cases = [
+        case_of(chain(), label=label, setup=with_cost(SETUP, seconds)) for label, seconds in (("a", 0.5), ("b", 0.7))
+    ]
+    path = save_run(run_of(*cases), tmp_path)
+    data = json.loads(path.read_text())
+    assert data["repeated"] == ["given t0", "GPU"]
+    parts = [data, *data["earlier"]]
+    assert [(row["signature"], row["model"]) for part in parts for row in part["costs"]] == [(0, 1), (0, 1)]
+    read = load_run(path).cases
+    assert [case.setup.platform.costs["given t0", "GPU"].device_s for case in read] == [0.5, 0.7]
+    del data["repeated"]
+    for part in parts:
+        part["costs"] = [row | {"signature": "given t0", "model": "GPU"} for row in part["costs"]]
+    path.write_text(json.dumps(data))
+    assert [case.setup.platform.costs for case in load_run(path).cases] == [case.setup.platform.costs for case in read]
+
+
+@pytest.mark.parametrize("number", [2, -1])
+def test_a_number_that_stands_for_nothing_is_named(tmp_path, number):
+    path = save_run(run_of(case_of(chain(), setup=with_cost(SETUP, 0.5))), tmp_path)
+    data = json.loads(path.read_text())
+    data["costs"][0]["signature"] = number
+    path.write_text(json.dumps(data))
+    with pytest.raises(
+        FileFormatError, match=f"exp.json: signature {number} of a row of costs stands for nothing, .* 2"
+    ):
+        load_run(path)
+
+
 def test_only_costs_that_the_plan_uses_are_kept(tmp_path):
     platform = with_cost(SETUP, 0.5).platform
     case = case_of(chain(), setup=replace(SETUP, platform=platform))
