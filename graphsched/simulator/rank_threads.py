@@ -5,8 +5,9 @@ issued by both of its ranks, a collective by all of its own: it may start when t
 takes each thread longer (`Dispatch.first_message_s`). So is a copy from a host into another rank's GPU: the host's rank
 hands it over, and the GPU's waits for it. Another copy between two ranks is issued by that of its source.
 
-Not modelled: what the messages of a wait between ranks take, and their signals; issuing a receive into host memory; a
-receiver of one that is late; launch queues that are full. A transfer between ranks takes what the platform's link says.
+Not modelled: that a message begins before its call is over; what the messages of a wait between ranks take, and their
+signals; issuing a receive into host memory; a receiver of one that is late; launch queues that are full. A transfer
+between ranks takes what the platform's link says.
 """
 
 from __future__ import annotations
