@@ -75,14 +75,12 @@ def measure_on_cuda(
         states = (step, sets, spinner.device, alone_s, returned_bytes, workspace_bytes)
         cache = _states(*states) if in_graphs else None
         wanted = concurrency and alone_s < CURVE_BELOW_S
-        curve = _curve(step, spinner, alone_s, host_s, seen.launches) if wanted else ()
-        kernels, processors = seen.kernels, multiprocessors(spinner.device) if seen.kernels else None
-        if wanted and processors:
-            kernels = with_reliefs(kernels, processors, calls[0], alone_s, spinner)
+        processors = multiprocessors(spinner.device) if seen.kernels else None
+        cost = cost_of(device_s, launches=seen.launches, workspace_bytes=workspace_bytes)
+        cost = replace(cost, kernels=seen.kernels, processors=processors, graph_tried=True)
+        cost = _in_company(cost, step, calls[0], host_s, spinner) if wanted else cost
         torch.cuda.synchronize()
-    cost = cost_of(device_s, launches=seen.launches, workspace_bytes=workspace_bytes, concurrency=curve)
-    cost = replace(cost, kernels=kernels, processors=processors, graph_tried=True, curve_left_out=not concurrency)
-    cost = replace(cost, **host)
+    cost = replace(cost, curve_left_out=not concurrency, **host)
     return replace(cost, graph_s=in_graphs[0][1], graph_memory=in_graphs, cache=cache) if in_graphs else cost
 
 
@@ -94,12 +92,17 @@ def with_curve(cost: TaskCost, step: Step, spinner: Spinner) -> TaskCost:
         with torch.cuda.device(spinner.device):
             call = step.bound()
             _, host_s, _ = _rough([call], new_stream(spinner.device), spinner)
-            cost = replace(cost, concurrency=_curve(step, spinner, cost.device_s, host_s, cost.launches))
-            if cost.kernels and cost.processors:
-                kernels = with_reliefs(cost.kernels, cost.processors, call, cost.device_s, spinner)
-                cost = replace(cost, kernels=kernels)
+            cost = _in_company(cost, step, call, host_s, spinner)
             torch.cuda.synchronize()
     return replace(cost, curve_left_out=False)
+
+
+def _in_company(cost: TaskCost, step: Step, call: Callable[[], Any], host_s: float, spinner: Spinner) -> TaskCost:
+    """`cost` with what tells how operations share a GPU: the concurrency curve, and the reliefs of its kernels."""
+    cost = replace(cost, concurrency=_curve(step, spinner, cost.device_s, host_s, cost.launches))
+    if cost.processors is None:
+        return cost
+    return replace(cost, kernels=with_reliefs(cost.kernels, cost.processors, call, cost.device_s, spinner))
 
 
 def _states(
