@@ -103,13 +103,7 @@ def slowdowns(times: Sequence[tuple[int, float]]) -> tuple[tuple[int, float], ..
     return tuple(found)
 
 
-def cost_of(
-    device_s: Sequence[float],
-    *,
-    launches: int = 1,
-    workspace_bytes: int = 0,
-    concurrency: tuple[tuple[int, float], ...] = (),
-) -> TaskCost:
+def cost_of(device_s: Sequence[float], *, launches: int = 1, workspace_bytes: int = 0) -> TaskCost:
     """The cost that these samples of device time show.
 
     Example:
@@ -123,5 +117,4 @@ def cost_of(
         workspace_bytes=workspace_bytes,
         quartiles_s=(float(np.quantile(device_s, 0.25)), float(np.quantile(device_s, 0.75))),
         samples=len(device_s),
-        concurrency=concurrency,
     )
