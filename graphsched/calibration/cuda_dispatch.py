@@ -51,7 +51,7 @@ def cuda_dispatch(spinners: Sequence[Spinner]) -> dict[str, float]:
     figures |= company_figures(devices, figures["call_s"])
     figures |= across_figures(devices, figures) | step_figures(devices, figures)
     if len(devices) > 1:
-        figures |= {"graph_peer_join_s": peer_join_s(devices), "graph_beside_s": beside_s(devices)}
+        figures |= {"graph_peer_join_s": peer_join_s(devices), "graph_beside_in_s": beside_s(devices)}
         figures |= look_figures(spinners, figures["sync_s"])
     depth = queue_depth(first)
     return figures | ({"queue_depth": depth} if depth else {})

@@ -12,7 +12,7 @@ Such a graph is not handed over as a whole: the thread launches it piece after p
 - a long chain on one GPU with a node on each other, beside the chain alone: how much later the first node starts
 - a chain that goes round the GPUs in stages of different lengths, beside its nodes on one GPU: an edge between GPUs. A
   GPU sees the end of what it waits for on another after 3 to 12 µs, for it looks every 9.25; a chain of equal stages
-  may meet the same again and again
+  may meet the same again and again, and one of tiny nodes is seen 1 µs sooner than one of nodes as long as tasks are
 
 Not modelled: GPUs that follow one another unlike others, by their numbers or links.
 """
@@ -42,6 +42,7 @@ ROUNDS = 36  # pairs of a copy and an edge that the longer of two rows of exchan
 LONG = 60  # nodes of the chain on one GPU
 STRIDE = 5  # of the stages' lengths
 STAGES, LONGEST_STAGE = 37, 7  # the last of them on the first of two, three or four GPUs; nodes
+WORK_ELEMENTS = 2**20  # of nodes of some 3.6 µs on an H200
 
 Build = Callable[[Workload, Sequence[str]], dict[str, str]]
 
@@ -98,8 +99,8 @@ def measured_turns(devices: Sequence[int], alone: Launches, across: Launches) ->
         "all_often": (devices, partial(exchanged, rounds=1 + further_rounds(len(devices)))),
         "long": (first, long_on_first),
         "long_beside": (devices, long_on_first),
-        "stages": (first, partial(going_round, tasks=STAGES, longest=LONGEST_STAGE)),
-        "stages_round": (devices, partial(going_round, tasks=STAGES, longest=LONGEST_STAGE)),
+        "stages": (first, partial(going_round, tasks=STAGES, longest=LONGEST_STAGE, elements=WORK_ELEMENTS)),
+        "stages_round": (devices, partial(going_round, tasks=STAGES, longest=LONGEST_STAGE, elements=WORK_ELEMENTS)),
     }
     assert tuple(rows) == Rows._fields
     with ExitStack() as stack:
@@ -205,18 +206,24 @@ def exchanged(work: Workload, names: Sequence[str], rounds: int) -> dict[str, st
     return placed
 
 
-def going_round(work: Workload, names: Sequence[str], tasks: int, longest: int = 1) -> dict[str, str]:
+def going_round(
+    work: Workload, names: Sequence[str], tasks: int, longest: int = 1, elements: int = 0
+) -> dict[str, str]:
     """A chain of so many stages that goes round the GPUs, with a copy before each but the first.
 
-    A stage has 1 to `longest` tasks, no two of `longest` stages in a row as many.
+    A stage has 1 to `longest` tiny tasks, no two of `longest` stages in a row as many; or so many of `elements` between
+    two tiny ones, the first of which reads what was copied and the last of which makes what is.
     """
     import torch
 
     value, placed = work.input("x", torch.zeros(TINY_ELEMENTS), device=names[0]), {}
+    given = {name: work.input(f"w/{name}", torch.zeros(elements), device=name) for name in names if elements}
     for k in range(tasks):
-        device = names[k % len(names)]
-        for n in range(1 + STRIDE * k % longest):
-            value = work.task(torch.neg, value, name=f"t{k}.{n}", device=device)
+        device, length = names[k % len(names)], 1 + STRIDE * k % longest
+        between = range(1, 1 + length) if elements else ()
+        for n in range(length + 2 if elements else length):
+            made = work.task(torch.neg, given[device] if n in between else value, name=f"t{k}.{n}", device=device)
+            value = value if n in between else made
             placed[f"t{k}.{n}"] = f"{device}/s0"
     return placed
 

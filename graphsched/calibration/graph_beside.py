@@ -1,10 +1,11 @@
-"""What an edge of a CUDA graph between GPUs takes longer beside a copy with the host (`simulator.loaded_edges`).
+"""What an edge of a CUDA graph between GPUs takes longer beside a copy from the host (`simulator.loaded_edges`).
 
-A chain goes round two GPUs, for longer than a copy between the host and one of them takes; in another graph that copy
-is tiny, and in two more there is no chain. The chain's pace while the copy is under way follows from how much longer
-all takes with it. So for copies into and out of each of the two.
+A chain goes round two GPUs, for longer than a copy from the host into one of them takes; in another graph that copy is
+tiny, and in two more there is no chain. The chain's pace while the copy is under way follows from how much longer all
+takes with it: half of its edges wait on that GPU. So for copies into each of the two.
 
-Not modelled: several copies at once; edges between engines of one GPU, taken to be the same.
+Not modelled: copies to the host, beside which edges take less than 1 µs longer; several copies at once; edges between
+engines of one GPU, taken to be the same.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from graphsched.workload import Workload
 
 STAGES = 49  # some 14 µs each on H200s
 LARGE_BYTES, SMALL_BYTES = 2**24, 2**12  # of copies, the larger of which takes some 300 µs
-EDGES = 2  # of a stage: to the copy into the next GPU, and from there
+EDGES = 1  # of a stage that wait on the copy's GPU: of two stages one task and one copy to the other GPU do
 HOST = "cpu"
 
 
@@ -36,20 +37,18 @@ class Times(NamedTuple):
 
 
 def beside_s(devices: Sequence[int]) -> float:
-    """`Dispatch.graph_beside_s`, in seconds: the mean of copies into and out of the first two GPUs; 0 for one."""
+    """`Dispatch.graph_beside_in_s`, in seconds: the mean of copies into each of the first two GPUs; 0 for one."""
     if len(devices) < 2:
         return 0.0
-    pair = devices[:2]
-    ways = [(into, at) for at in range(2) for into in (True, False)]
-    return sum(_beside_s(pair, into=into, at=at) for into, at in ways) / len(ways)
+    return sum(_beside_s(devices[:2], at) for at in range(2)) / 2
 
 
-def _beside_s(devices: Sequence[int], *, into: bool, at: int) -> float:
-    """Likewise for copies into or out of the GPU at this place; median of turns."""
+def _beside_s(devices: Sequence[int], at: int) -> float:
+    """Likewise for copies into the GPU at this place; median of turns."""
     with ExitStack() as stack:
 
         def made(nbytes: int, stages: int) -> Program:
-            build = partial(round_beside, nbytes=nbytes, stages=stages, into=into, at=at)
+            build = partial(round_beside, nbytes=nbytes, stages=stages, at=at)
             return stack.enter_context(program_of(devices, build))
 
         programs = [made(nbytes, stages) for stages in (STAGES, 0) for nbytes in (SMALL_BYTES, LARGE_BYTES)]
@@ -70,14 +69,12 @@ def edge_longer_s(times: Times) -> float:
     return max(0.0, longer_s / beside / EDGES) if beside > 0.0 else 0.0
 
 
-def round_beside(
-    work: Workload, names: Sequence[str], *, nbytes: int, stages: int, into: bool, at: int
-) -> dict[str, str]:
-    """A chain of so many stages round the GPUs, or a tiny task on each; a copy with the host waits for nothing."""
+def round_beside(work: Workload, names: Sequence[str], *, nbytes: int, stages: int, at: int) -> dict[str, str]:
+    """A chain of so many stages round the GPUs, or a tiny task on each; a copy into one of them waits for nothing."""
     import torch
 
-    given = work.input("copied", torch.zeros(nbytes, dtype=torch.uint8), device=HOST if into else names[at])
-    work.copy(given, to=names[at] if into else HOST, pinned=True, name="beside")
+    given = work.input("copied", torch.zeros(nbytes, dtype=torch.uint8), device=HOST)
+    work.copy(given, to=names[at], pinned=True, name="beside")
     if stages:
         return going_round(work, names, stages, LONGEST_STAGE)
     placed: dict[str, str] = {}

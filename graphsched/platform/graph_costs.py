@@ -47,8 +47,9 @@ class GraphCosts:
         graph_fork_s: An edge of a graph where a branch leaves a lane, or comes back to one.
         graph_copy_edge_s, graph_copies_edge_s, graph_peer_edge_s: `copy_edge_s`, `copies_edge_s` and `peer_edge_s`
             inside a graph; 0: unknown, as an edge between tasks.
-        graph_beside_s: What an edge between GPUs, or to or from a copy, takes longer inside a graph while a copy
-            between the host and one of its GPUs is under way.
+        graph_beside_in_s: What an edge between GPUs, or to or from a copy, or a join with one takes longer inside a
+            graph while a copy from the host into the GPU that waits is under way; 0: unknown, see `beside_in_s`.
+        graph_beside_s: As measured before: the mean of copies into and out of each of two GPUs, over edges of both.
         graph_copy_join_s, graph_peer_join_s: How much later a task in a graph starts for each copy with the host, or
             between GPUs, that it waits for beside its lane's last task, even if the copy was over before.
         graph_event_s: What a timing event takes in a lane of a graph; 0: unknown, `timed_gap_s` counts for two.
@@ -95,6 +96,7 @@ class GraphCosts:
     graph_copies_edge_s: float = 0.0
     graph_peer_edge_s: float = 0.0
     graph_beside_s: float = 0.0
+    graph_beside_in_s: float = 0.0
     graph_event_s: float = 0.0
     graph_launch_event_s: float = 0.0
     graph_stamp_s: float = 0.0
@@ -151,6 +153,19 @@ class GraphCosts:
             (0.0, 2.5, 0.0)
         """
         return at_lanes(self.graph_event_rates, lanes)
+
+    @property
+    def beside_in_s(self) -> float:
+        """What an edge or a join takes longer beside a copy from the host into the GPU that waits.
+
+        Where that was not measured by itself it is four times `graph_beside_s`: of the two directions only that into a
+        GPU costs edges anything, and of the edges round two GPUs only those that wait on that one.
+
+        Example:
+            >>> GraphCosts(graph_beside_s=1.0).beside_in_s, GraphCosts(graph_beside_in_s=3.5).beside_in_s
+            (4.0, 3.5)
+        """
+        return self.graph_beside_in_s or 4 * self.graph_beside_s
 
     def stamp_s(self, memory_bytes: int) -> float:
         """What a stamp takes in a lane of a graph that works on so much memory of its GPU.

@@ -43,10 +43,16 @@ def with_joins(columns: Columns) -> Columns:
     return replace(columns, joins_s=found)
 
 
+def join_of_s(columns: Columns, i: int) -> float:
+    """What action `i` is later for copies that it joins, beside copies from the host (`loaded_edges`) longer; or 0."""
+    join_s = columns.joins_s.get(i, 0.0)
+    return join_s + columns.loads_s.get(i, {}).get(columns.lane[i], 0.0) if join_s else 0.0
+
+
 def joined_s(columns: Columns, i: int, ready_s: float, end_s: Sequence[float]) -> float:
     """When task `i`, which joins copies, may start: behind all but the copy that comes last by what that costs, too."""
     lanes, lane, previous = columns.lanes, columns.lane, columns.previous[i]
-    latency_s, join_s = latencies_s(columns, i), columns.joins_s[i]
+    latency_s, join_s = latencies_s(columns, i), join_of_s(columns, i)
     found_s, last_s = ready_s if previous < 0 else max(ready_s, end_s[previous] + join_s), -inf
     for j in columns.waits[i]:
         seen_s = end_s[j] + latency_s[lane[j]]

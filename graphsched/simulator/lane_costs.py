@@ -33,7 +33,7 @@ class Lanes:
         queue: Which launch queue a lane's launches go through.
         queues: Number of launch queues.
         peers: Lanes of copies between GPUs.
-        host_copies: Lanes of copies between a GPU and the host.
+        host_copies, from_host: Lanes of copies between a GPU and the host; those into a GPU.
     """
 
     kind: list[int]
@@ -45,6 +45,7 @@ class Lanes:
     queues: int
     peers: frozenset[int] = frozenset()
     host_copies: frozenset[int] = frozenset()
+    from_host: frozenset[int] = frozenset()
     chained_s: list[list[float]] = field(default_factory=list)
     first_s: list[float] = field(default_factory=list)
 
@@ -67,6 +68,7 @@ def lanes_of(plan: Plan, costs: Dispatch) -> Lanes:
         queues=len(queues),
         peers=frozenset(k for k, lane in enumerate(plan.lanes) if _joins_gpus(lane, plan)),
         host_copies=frozenset(k for k, lane in enumerate(plan.lanes) if kinds[k] == CUDA and lane.kind in HOST_COPIES),
+        from_host=frozenset(k for k, lane in enumerate(plan.lanes) if kinds[k] == CUDA and lane.kind == "h2d"),
         chained_s=_chained_s(plan, kinds, costs) if plan.mode == "graph" else [],
         first_s=[_first_s(lane, plan, costs) for lane in plan.lanes],
     )  # fmt: skip

@@ -1,11 +1,12 @@
-"""Edges of a CUDA graph beside copies with the host: who waits for another GPU, or another engine, sees it later.
+"""Edges of a CUDA graph beside copies from the host: who waits for another GPU, or another engine, sees it later.
 
-Such edges go through the host's memory, and what is read and written there waits behind what copies move over the same
-link. Which edges are beside copies follows from the spans, and the spans from that: a run is simulated again until both
-agree.
+Whoever waits reads the host's memory, and what it reads waits behind what a copy moves over the same link in the same
+direction: into its own GPU. So does a task that joins a copy which was over long before. Copies into the other GPU of
+an edge, and those to the host, hardly count (docs/readings.md). Which edges are beside copies follows from the spans,
+and the spans from that: a run is simulated again until both agree.
 
-Not modelled: which of the two ends of the edge, and which direction of the copy it is that counts; several copies at
-once; edges between streams that no graph holds; that other edges may be beside copies in a run with timing events.
+Not modelled: what copies to the host cost, less than 1 µs; several copies at once; edges between streams that no graph
+holds; that other edges may be beside copies in a run with timing events.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ Loads = dict[int, dict[int, float]]
 
 
 class Edge(NamedTuple):
-    """An action that waits for another, and the launch queues of the GPUs of both."""
+    """An action that waits for another, or joins a copy behind that on its lane, and the launch queue of its GPU."""
 
     action: int
     before: int
-    gpus: frozenset[int]
+    gpu: int
 
 
 def with_loads(columns: Columns) -> Columns:
-    """`columns`, their edges beside copies with the host longer, in a run without timing events.
+    """`columns`, their edges beside copies from the host longer, in a run without timing events.
 
     Raises:
         DeadlockError: Actions wait for each other, so that not all can start.
@@ -54,32 +55,38 @@ def with_loads(columns: Columns) -> Columns:
 
 
 def edges_of(columns: Columns) -> list[Edge]:
-    """Edges between GPUs, and to and from lanes of copies; none where they cost no more beside copies with the host."""
+    """Edges between GPUs, and to and from lanes of copies, and joins with copies; none where they cost no more."""
     lanes, lane = columns.lanes, columns.lane
-    if not columns.dispatch.graph_beside_s or columns.graphs is None or not any(k in lanes.host_copies for k in lane):
+    if not columns.dispatch.beside_in_s or columns.graphs is None or not any(k in lanes.from_host for k in lane):
         return []
     copies = lanes.peers | lanes.host_copies
     found: list[Edge] = []
     for i, kind in enumerate(columns.kind):
         if kind != CUDA or columns.flags[i] & PASSED or not inside(columns, i):
             continue
+        gpu = lanes.queue[lane[i]]
         for j in columns.waits[i]:
-            gpus = frozenset(lanes.queue[lane[k]] for k in (i, j))
-            if inside(columns, j) and lane[i] != lane[j] and (len(gpus) > 1 or lane[i] in copies or lane[j] in copies):
-                found.append(Edge(i, j, gpus))
-    return found
+            crosses = lanes.queue[lane[j]] != gpu or lane[i] in copies or lane[j] in copies
+            if inside(columns, j) and lane[i] != lane[j] and crosses:
+                found.append(Edge(i, j, gpu))
+    previous = columns.previous
+    joins = [Edge(i, previous[i], lanes.queue[lane[i]]) for i in without_events(columns).joins_s if previous[i] >= 0]
+    return found + joins
 
 
 def loads_of(columns: Columns, edges: list[Edge], engine: Engine) -> Loads:
-    """What waits take longer whose ends are beside copies between the host and one of their GPUs, in a run."""
-    lanes, lane, each_s = columns.lanes, columns.lane, columns.dispatch.graph_beside_s
+    """What waits take longer that are over while a copy from the host is under way into the GPU, in a run.
+
+    Of a join that is when the lane's task before it is over; it is told for the task's own lane.
+    """
+    lanes, lane, each_s = columns.lanes, columns.lane, columns.dispatch.beside_in_s
     copies: dict[int, list[int]] = {}
     for k, number in enumerate(lane):
-        if number in lanes.host_copies:
+        if number in lanes.from_host:
             copies.setdefault(lanes.queue[number], []).append(k)
     spans = {gpu: spans_of(those, engine.start_s, engine.end_s) for gpu, those in copies.items()}
     found: Loads = {}
-    for i, j, gpus in edges:
-        if any(is_in_one(engine.end_s[j], spans[gpu]) for gpu in gpus if gpu in spans):
+    for i, j, gpu in edges:
+        if gpu in spans and is_in_one(engine.end_s[j], spans[gpu]):
             found.setdefault(i, {})[lane[j]] = each_s
     return found

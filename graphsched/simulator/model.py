@@ -92,7 +92,7 @@ def switched(costs: Dispatch, model: Model) -> Dispatch:
         off += ("copy_edge_s", "copies_edge_s", "graph_copy_edge_s", "graph_copies_edge_s")
         off += ("peer_edge_s", "graph_peer_edge_s", "graph_other_device_s")
     if not (model.waits and model.beside):
-        off += ("graph_beside_s",)
+        off += ("graph_beside_s", "graph_beside_in_s")
     if not (model.waits and model.looks):
         off += ("graph_look_s",)
     if not (model.waits and model.joins):

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from graphsched.plan import Plan
 from graphsched.simulator.columns import BLOCKS, NEEDS_CPU, Columns
 from graphsched.simulator.crowded_queues import crowded
+from graphsched.simulator.graph_joins import join_of_s
 from graphsched.simulator.graph_mode import held, inside, latencies_s
 from graphsched.simulator.half_readings import HalfReadings
 from graphsched.simulator.host_calls import queries_s
@@ -282,7 +283,7 @@ class Readings:
         before = self._columns.previous[i]
         if before < 0 or self._end_s[before] < self._caused_s(i, ready_s) or i in self._columns.events_of:
             return 0.0
-        late_s = self._start_s[i] - self._end_s[before] - self._columns.joins_s.get(i, 0.0)
+        late_s = self._start_s[i] - self._end_s[before] - join_of_s(self._columns, i)
         return min(max(0.0, late_s), self._dispatch.timed_gap_s)
 
     def _caused_s(self, i: int, ready_s: float) -> float:

@@ -23,6 +23,7 @@ from typing import Literal
 
 from graphsched.simulator.chance import with_chance
 from graphsched.simulator.columns import ALONE, LOADED, Columns
+from graphsched.simulator.graph_joins import join_of_s
 from graphsched.simulator.graph_mode import inside
 from graphsched.simulator.interpreter_lock import without_lock
 from graphsched.simulator.lane_costs import CUDA
@@ -107,9 +108,8 @@ class Substitution:
 
     def late_s(self) -> dict[int, float]:
         """By action, its measured start less the modelled one after the same causes."""
-        joins_s = self.columns.joins_s
-        event_s = dict.fromkeys(self.columns.events_of, self.columns.event_s)
-        return {i: seconds - joins_s.get(i, 0.0) - event_s.get(i, 0.0) for i, seconds in self._found.late_s.items()}
+        columns, event_s = self.columns, dict.fromkeys(self.columns.events_of, self.columns.event_s)
+        return {i: s - join_of_s(columns, i) - event_s.get(i, 0.0) for i, s in self._found.late_s.items()}
 
     def return_s(self) -> float:
         """What the thread took to go on after all its waits, measured less modelled."""

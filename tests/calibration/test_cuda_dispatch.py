@@ -77,7 +77,7 @@ def test_figures_of_all_parts_are_put_together(gpus: int, monkeypatch: pytest.Mo
     monkeypatch.setattr(module, "launches_on", lambda devices: ((1, 1.0 * len(devices)),))
     monkeypatch.setattr(module, "launch_colds_on", lambda devices: (((20, 1e-6),), ((20, 2e-6),))[:gpus])
     found = module.cuda_dispatch([SimpleNamespace(device=k) for k in range(gpus)])  # type: ignore[misc]
-    several = {"graph_peer_join_s", "graph_beside_s", "look_s", "graph_across_colds"} if gpus > 1 else set()
+    several = {"graph_peer_join_s", "graph_beside_in_s", "look_s", "graph_across_colds"} if gpus > 1 else set()
     alone = {f"{part}_s" for part in parts if part != "look"} | {
         "queue_depth",
         "graph_launches",

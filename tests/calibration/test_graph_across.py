@@ -117,7 +117,8 @@ def test_noise_makes_nothing_negative() -> None:
 
 
 def test_rows_are_one_graph_over_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    """t0 on cuda:0 ──▶ copy ──▶ t1 on cuda:2 ──▶ copy ──▶ t2 on cuda:0; stages of 1, 6; lanes; a long chain.
+    """t0 on cuda:0 ──▶ copy ──▶ t1 on cuda:2 ──▶ copy ──▶ t2 on cuda:0; stages of 1, 6, of 1 + 2, 6 + 2; lanes;
+    a long chain.
 
     Of those sent, t0 ──▶ c0, t1 ──▶ c1, on cuda:0; of an exchange, a task on each, a copy each way, a sum on each.
     """
@@ -125,6 +126,7 @@ def test_rows_are_one_graph_over_the_gpus(monkeypatch: pytest.MonkeyPatch) -> No
     wanted = {
         partial(module.going_round, tasks=3): ["cuda:0", "cuda:0", "cuda:2", "cuda:2", "cuda:0"],
         partial(module.going_round, tasks=2, longest=7): ["cuda:0", "cuda:0", *["cuda:2"] * 6],
+        partial(module.going_round, tasks=2, longest=7, elements=8): ["cuda:0"] * 4 + ["cuda:2"] * 8,
         partial(module.on_each, lanes=2): ["cuda:0"] * 2 + ["cuda:2"] * 2,
         partial(module.sent, copies=2): ["cuda:0"] * 4,
         partial(module.exchanged, rounds=1): ["cuda:0", "cuda:2", "cuda:2", "cuda:0", "cuda:0", "cuda:2"],
