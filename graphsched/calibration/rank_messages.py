@@ -1,8 +1,9 @@
 """Messages between GPUs of different ranks: what they take a thread and a stream, as runs of small plans tell.
 
 A rank's thread sends and receives at several times the cost of a copy in one process, the first time in a run more. So
-plans of tiny tasks on the GPUs of ranks 0 and 1 are run, without messages and with one and with several; what of their
-time on each thread `predict` does not explain without them is theirs. A plan without any tells what all ranks take to
+plans of tiny tasks on the GPUs of ranks 0 and 1 are run, without messages and with one and with several, and each as
+often before as a case that is measured; what of their time on each thread `predict` does not explain without them is
+theirs. A plan without any tells what all ranks take to
 meet at the end of a run. How long a message occupies streams is timed there and back, by size.
 
 Not modelled: threads of other ranks than the first two; that a collective may take its thread longer than a message.
@@ -27,6 +28,7 @@ from graphsched.executors.distributed.blame import missed
 from graphsched.executors.distributed.message_links import has_network, measured_link
 from graphsched.executors.distributed.nccl_groups import new_communicator
 from graphsched.executors.lanes import is_cuda
+from graphsched.executors.measure import settle
 from graphsched.plan import Placement, Plan, build_plan
 from graphsched.plan.ranks import rank_of_devices
 from graphsched.platform import Platform
@@ -197,7 +199,7 @@ def _predicted(timeline: Timeline) -> Took:
 
 
 def _run_in_turns(world: World, plans: Mapping[Key, Plan], call_s: float) -> tuple[list[float], dict[Key, Took]]:
-    """Medians over runs that follow one like them, of the first two threads, at the pace of `call_s`.
+    """Medians over runs that follow some like them, of the first two threads, at the pace of `call_s`.
 
     Before each round rank 0 takes the pace of its thread: how many times `call_s` a tiny operation takes.
     """
@@ -210,7 +212,7 @@ def _run_in_turns(world: World, plans: Mapping[Key, Plan], call_s: float) -> tup
         for _ in range(ROUNDS):
             paces.append(yardstick.sample_s() / call_s if yardstick is not None and call_s else 1.0)
             for key, program in programs.items():
-                program.time_once()
+                settle(program.time_once)
                 makespans[key].append(program.time_once())
                 issue_s[key].append(program.issue_s)
         everyone = world.gather(issue_s, PATIENCE_S, "the measurement of messages")

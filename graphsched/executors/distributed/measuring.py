@@ -71,16 +71,16 @@ def resident_bytes() -> int:
 
 
 def measured_spans(program: RankProgram) -> Spans:
-    """The spans of one run that follows one like it, the same on all ranks.
+    """The spans of one run that follows some like it, the same on all ranks, as the runs without timing events do.
 
-    The first one after clocks were compared finds the processors' caches as that has left them.
+    The first ones after clocks were compared find the processors' caches as that has left them.
     """
-    from graphsched.executors.measure import Clocks, on_host_clock
+    from graphsched.executors.measure import Clocks, on_host_clock, settle
 
     world, left_s = program.world, program.watch.timeout_s
     before = measure_offsets(world, left_s)
     clocks = Clocks(program)
-    program.time_spans()
+    settle(lambda: program.time_spans()[2])
     stamps, began, seconds = program.time_spans()
     clocks.finish()
     start, end = on_host_clock(program, stamps, clocks)
