@@ -30,8 +30,8 @@ class Model:
         timing: Timing events cost time in the run that spans are taken from.
         blocking: Pageable copies, and results of CPU lanes that a GPU task needs, hold up the thread.
         joins: Tasks in CUDA graphs start later where they wait for a copy of another engine beside their lane's last.
-        beside: Edges of CUDA graphs between GPUs, and to and from copies, and joins with copies take longer beside copies
-            from the host into the GPU that waits.
+        beside: Edges of CUDA graphs between GPUs, and to and from copies, and joins with copies, take longer beside
+            copies from the host into the GPU that waits.
         looks: The GPU that a graph over several is launched on sees that the others are done when it looks, now and
             then. Off: after the latency of an edge between GPUs.
         chance: What tasks in CUDA graphs wait for on another GPU is seen sooner or later by chance; the median of
