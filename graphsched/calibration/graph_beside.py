@@ -60,7 +60,7 @@ def edge_longer_s(times: Times) -> float:
     """What an edge takes longer while the copy is under way; not below 0.
 
     Example:
-        >>> pace_s, longer_s, copy_s = 10.0, 2 * 3.0, 160.0  # ten stages beside the copy, of 16 s each
+        >>> pace_s, longer_s, copy_s = 10.0, 3.0, 130.0  # ten stages beside the copy, of 13 s each
         >>> edge_longer_s(Times(STAGES * pace_s, STAGES * pace_s + 10 * longer_s, 5.0, 5.0 + copy_s))
         3.0
     """

@@ -91,7 +91,8 @@ class Columns:
             `simulator.graph_joins`.
         handovers: Of first nodes of graphs behind others, latencies by lane, see `simulator.handover`.
         by_chance_s: By task and lane, what waits for that take longer, or shorter, see `simulator.chance`.
-        loads_s: Likewise, what they take longer beside copies with the host, see `simulator.loaded_edges`.
+        loads_s: Likewise, what they take longer beside copies from the host, see `simulator.loaded_edges`.
+        join_loads_s: What `joins_s` are longer there.
         launching, far_lanes: In graph mode, the lane that graphs are launched on; lanes of other GPUs than its own.
         event_lanes: Of each graph and device where timing events pass in turn, its lanes; see `simulator.event_nodes`.
         events_of: Place in these of each action whose events do so.
@@ -153,6 +154,7 @@ class Columns:
     handovers: dict[int, list[float]] = field(default_factory=dict)
     by_chance_s: Mapping[int, Mapping[int, float]] = field(default_factory=dict)
     loads_s: Mapping[int, Mapping[int, float]] = field(default_factory=dict)
+    join_loads_s: Mapping[int, float] = field(default_factory=dict)
     launching: int = -1
     far_lanes: frozenset[int] = frozenset()
     event_lanes: list[int] = field(default_factory=list)

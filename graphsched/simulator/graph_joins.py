@@ -46,7 +46,7 @@ def with_joins(columns: Columns) -> Columns:
 def join_of_s(columns: Columns, i: int) -> float:
     """What action `i` is later for copies that it joins, beside copies from the host (`loaded_edges`) longer; or 0."""
     join_s = columns.joins_s.get(i, 0.0)
-    return join_s + columns.loads_s.get(i, {}).get(columns.lane[i], 0.0) if join_s else 0.0
+    return join_s + columns.join_loads_s.get(i, 0.0) if join_s else 0.0
 
 
 def joined_s(columns: Columns, i: int, ready_s: float, end_s: Sequence[float]) -> float:

@@ -14,79 +14,115 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from graphsched.simulator.graph_mode import PASSED, inside
+from graphsched.simulator.graph_mode import inside
 from graphsched.simulator.host_calls import without_events
 from graphsched.simulator.lane_costs import CUDA
 from graphsched.simulator.repeated import run_again
 from graphsched.simulator.timing_events import is_in_one, spans_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from graphsched.simulator.columns import Columns
     from graphsched.simulator.engine import Engine
 
 MOST_RUNS = 4  # simulations of one run; an edge that comes to lie beside a copy and away from it in turn ends somewhere
 
-Loads = dict[int, dict[int, float]]
-"""Seconds by action and by lane that it waits for."""
-
 
 class Edge(NamedTuple):
-    """An action that waits for another, or joins a copy behind that on its lane, and the launch queue of its GPU."""
+    """An action that waits for another, and the launch queue of its GPU."""
 
     action: int
     before: int
     gpu: int
 
 
+class Join(NamedTuple):
+    """A task that joins copies, all that it waits for, the copies among these, and its launch queue."""
+
+    action: int
+    causes: tuple[int, ...]
+    copies: tuple[int, ...]
+    gpu: int
+
+
+class Loads(NamedTuple):
+    """Seconds by action and by lane that it waits for, and of joins by action."""
+
+    edges: dict[int, dict[int, float]]
+    joins: dict[int, float]
+
+
 def with_loads(columns: Columns) -> Columns:
-    """`columns`, their edges beside copies from the host longer, in a run without timing events.
+    """`columns`, their edges and joins beside copies from the host longer, in a run without timing events.
 
     Raises:
         DeadlockError: Actions wait for each other, so that not all can start.
     """
-    edges = edges_of(columns)
-    for _ in range(MOST_RUNS if edges else 0):
+    if not columns.dispatch.beside_in_s or columns.graphs is None or not columns.lanes.from_host & {*columns.lane}:
+        return columns
+    nodes = without_events(columns)
+    edges, joins = edges_of(columns, nodes), joins_of(nodes)
+    for _ in range(MOST_RUNS if edges or joins else 0):
         engine, _ = run_again(without_events(columns))
-        found = loads_of(columns, edges, engine)
-        if found == columns.loads_s:
+        found = loads_of(columns, edges, joins, engine)
+        if found == (columns.loads_s, columns.join_loads_s):
             break
-        columns = replace(columns, loads_s=found)
+        columns = replace(columns, loads_s=found.edges, join_loads_s=found.joins)
     return columns
 
 
-def edges_of(columns: Columns) -> list[Edge]:
-    """Edges between GPUs, and to and from lanes of copies, and joins with copies; none where they cost no more."""
+def edges_of(columns: Columns, nodes: Columns) -> list[Edge]:
+    """Edges of graphs between GPUs, and to and from lanes of copies.
+
+    With timing events what waits for a task that launches nothing waits for that; without, as in `nodes`, for what that
+    waits for: both are edges.
+    """
     lanes, lane = columns.lanes, columns.lane
-    if not columns.dispatch.beside_in_s or columns.graphs is None or not any(k in lanes.from_host for k in lane):
-        return []
     copies = lanes.peers | lanes.host_copies
     found: list[Edge] = []
     for i, kind in enumerate(columns.kind):
-        if kind != CUDA or columns.flags[i] & PASSED or not inside(columns, i):
+        if kind != CUDA or not inside(columns, i):
             continue
         gpu = lanes.queue[lane[i]]
-        for j in columns.waits[i]:
+        for j in dict.fromkeys((*columns.waits[i], *nodes.waits[i])):
             crosses = lanes.queue[lane[j]] != gpu or lane[i] in copies or lane[j] in copies
             if inside(columns, j) and lane[i] != lane[j] and crosses:
                 found.append(Edge(i, j, gpu))
-    previous = columns.previous
-    joins = [Edge(i, previous[i], lanes.queue[lane[i]]) for i in without_events(columns).joins_s if previous[i] >= 0]
-    return found + joins
+    return found
 
 
-def loads_of(columns: Columns, edges: list[Edge], engine: Engine) -> Loads:
+def joins_of(nodes: Columns) -> list[Join]:
+    """Tasks that join copies, in columns of a run without timing events."""
+    lanes, lane = nodes.lanes, nodes.lane
+    found: list[Join] = []
+    for i in nodes.joins_s:
+        causes = tuple(j for j in (nodes.previous[i], *nodes.waits[i]) if j >= 0)
+        copies = tuple(j for j in causes if lane[j] in lanes.peers or lane[j] in lanes.host_copies)
+        found.append(Join(i, causes, copies, lanes.queue[lane[i]]))
+    return found
+
+
+def loads_of(columns: Columns, edges: Sequence[Edge], joins: Sequence[Join], engine: Engine) -> Loads:
     """What waits take longer that are over while a copy from the host is under way into the GPU, in a run.
 
-    Of a join that is when the lane's task before it is over; it is told for the task's own lane.
+    A join is paid when all is over but the copy that comes last; copies that it waits for itself are not beside it.
     """
-    lanes, lane, each_s = columns.lanes, columns.lane, columns.dispatch.beside_in_s
+    lanes, lane, each_s, end_s = columns.lanes, columns.lane, columns.dispatch.beside_in_s, engine.end_s
     copies: dict[int, list[int]] = {}
     for k, number in enumerate(lane):
         if number in lanes.from_host:
             copies.setdefault(lanes.queue[number], []).append(k)
-    spans = {gpu: spans_of(those, engine.start_s, engine.end_s) for gpu, those in copies.items()}
-    found: Loads = {}
+    spans = {gpu: spans_of(those, engine.start_s, end_s) for gpu, those in copies.items()}
+    found = Loads({}, {})
     for i, j, gpu in edges:
-        if gpu in spans and is_in_one(engine.end_s[j], spans[gpu]):
-            found.setdefault(i, {})[lane[j]] = each_s
+        if gpu in spans and is_in_one(end_s[j], spans[gpu]):
+            found.edges.setdefault(i, {})[lane[j]] = each_s
+    for i, causes, joined, gpu in joins:
+        last = max(joined, key=end_s.__getitem__)
+        paid_s = max((end_s[j] for j in causes if j != last), default=0.0)
+        if gpu in spans and is_in_one(paid_s, spans[gpu]):
+            others = (k for k in copies[gpu] if k not in joined)
+            if any(engine.start_s[k] < paid_s < end_s[k] for k in others):
+                found.joins[i] = each_s
     return found

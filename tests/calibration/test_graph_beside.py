@@ -47,6 +47,9 @@ def test_one_graph_holds_the_chain_and_the_copy(stages: int, at: int, monkeypatc
         lanes = [plan.lanes[number].name for number in plan.lane_of]
         (copy,) = [i for i, name in enumerate(lanes) if name == f"cuda:{at}/h2d"]
         assert not plan.waits[copy]
+        gpus = [plan.lanes[number].device for number in plan.lane_of]
+        waiting = [i for i, before in enumerate(plan.waits) if before and gpus[i] == f"cuda:{at}"]
+        assert abs(len(waiting) - EDGES * stages) <= 1
         assert len([name for name in lanes if ">" in name]) == max(0, stages - 1)
         assert len(row._compiler.inner.segments) == 1
         assert row.time_once() > 0
