@@ -222,8 +222,10 @@ def going_round(
         device, length = names[k % len(names)], 1 + STRIDE * k % longest
         between = range(1, 1 + length) if elements else ()
         for n in range(length + 2 if elements else length):
-            made = work.task(torch.neg, given[device] if n in between else value, name=f"t{k}.{n}", device=device)
-            value = value if n in between else made
+            if n in between:
+                work.task(torch.neg, given[device], name=f"t{k}.{n}", device=device)
+            else:
+                value = work.task(torch.neg, value, name=f"t{k}.{n}", device=device)
             placed[f"t{k}.{n}"] = f"{device}/s0"
     return placed
 

@@ -3,8 +3,8 @@
 A rank's thread sends and receives at several times the cost of a copy in one process, the first time in a run more. So
 plans of tiny tasks on the GPUs of ranks 0 and 1 are run, without messages and with one and with several, and each as
 often before as a case that is measured; what of their time on each thread `predict` does not explain without them is
-theirs. A plan without any tells what all ranks take to
-meet at the end of a run. How long a message occupies streams is timed there and back, by size.
+theirs. A plan without any tells what all ranks take to meet at the end of a run. How long a message occupies streams is
+timed there and back, by size.
 
 Not modelled: threads of other ranks than the first two; that a collective may take its thread longer than a message.
 """

@@ -59,16 +59,17 @@ def with_loads(columns: Columns) -> Columns:
     Raises:
         DeadlockError: Actions wait for each other, so that not all can start.
     """
-    if not columns.dispatch.beside_in_s or columns.graphs is None or not columns.lanes.from_host & {*columns.lane}:
+    if not columns.dispatch.beside_in_s or columns.graphs is None or columns.lanes.from_host.isdisjoint(columns.lane):
         return columns
     nodes = without_events(columns)
     edges, joins = edges_of(columns, nodes), joins_of(nodes)
     for _ in range(MOST_RUNS if edges or joins else 0):
-        engine, _ = run_again(without_events(columns))
+        engine, _ = run_again(nodes)
         found = loads_of(columns, edges, joins, engine)
         if found == (columns.loads_s, columns.join_loads_s):
             break
         columns = replace(columns, loads_s=found.edges, join_loads_s=found.joins)
+        nodes = without_events(columns)
     return columns
 
 
