@@ -32,6 +32,7 @@ from graphsched.calibration.launch_pace import launches_on
 from graphsched.calibration.patterns import pattern_bytes_per_s, pattern_label, sampled_patterns
 from graphsched.calibration.profiling import check_is_here
 from graphsched.calibration.rates import cpu_flop_per_s, cuda_flop_per_s
+from graphsched.executors.kept_memory import keep_memory
 from graphsched.platform import Device, Link, Platform
 
 LARGE_BYTES = 2**26
@@ -96,6 +97,7 @@ def check_platform(platform: Platform, *, report: Callable[[str], None] = lambda
     Raises:
         PlatformError: The platform is another host's, or copied data arrived changed.
     """
+    keep_memory()
     gpus = [d.name for d in platform.devices if d.kind == "cuda"]
     for name in gpus:
         check_is_here(platform, name)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from graphsched.calibration.cache import cache_folder, keep, load_kept, locked
-from graphsched.calibration.host import changes, installed_driver
+from graphsched.calibration.host import changes, freed_memory, installed_driver
 from graphsched.costs import Costs
 from graphsched.errors import FileFormatError
 from graphsched.platform import Platform
@@ -21,7 +21,7 @@ def costs_path() -> Path:
     return cache_folder() / "costs.json"
 
 
-METHOD = 10
+METHOD = 11
 """Of measuring operations: one more for each change that makes other figures. 1: beside a profiler, which made calls
 and nodes take longer. 2: what code costs told by two programs, of which each had times of its own. 3: what others
 lose to an operation counted as its own. 4: calls timed behind functions, however they are called themselves. 5:
@@ -29,7 +29,8 @@ company of calls milliseconds behind their last one alone, without how cold call
 were no kernels. 7: rows in graphs were replayed one after the other, so that a slow moment counted as the
 operation's. 8: of two chains side by side either came first, and blocks that have a multiprocessor to themselves went
 faster beside fewer. 9: what an operation gains by inputs that are there was told behind written lines alone, and shared
-out among its inputs by their bytes; large ones had no company."""
+out among its inputs by their bytes; large ones had no company. 10: the memory of large results on CPUs was the
+system's again after each call."""
 
 
 def settings() -> str:
@@ -41,6 +42,7 @@ def settings() -> str:
         "torch": torch.__version__,
         "cuda": torch.version.cuda,
         "driver": installed_driver(),
+        "freed_memory": freed_memory(),
         "precision": torch.get_float32_matmul_precision(),
         "cudnn_tf32": torch.backends.cudnn.allow_tf32,
         "cudnn_benchmark": torch.backends.cudnn.benchmark,

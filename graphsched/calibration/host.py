@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from graphsched.executors.kept_memory import memory_kept
 from graphsched.processes import cores
 
 
@@ -22,6 +23,7 @@ class HostFacts:
         torch, cuda, driver: Versions; None where there is no such thing.
         gpus: Names of the GPUs, in CUDA's order.
         gpu_count: Number of distinct GPUs by their unique ids.
+        freed_memory: What becomes of the host's as tensors end: ``kept`` for others, or ``returned`` to the system.
     """
 
     processor: str
@@ -31,6 +33,7 @@ class HostFacts:
     driver: str | None = None
     gpus: tuple[str, ...] = ()
     gpu_count: int = 0
+    freed_memory: str = "kept"
 
     def fingerprint(self) -> dict[str, Any]:
         """For JSON: what must be the same for a kept platform to be used again."""
@@ -51,7 +54,13 @@ def host_facts() -> HostFacts:
         driver=installed_driver() if count else None,
         gpus=tuple(p.name for p in properties),
         gpu_count=len({str(getattr(p, "uuid", i)) for i, p in enumerate(properties)}),
+        freed_memory=freed_memory(),
     )
+
+
+def freed_memory() -> str:
+    """``kept`` or ``returned``: what becomes of freed memory in programs and calibration."""
+    return "kept" if memory_kept() else "returned"
 
 
 def host_memory_bytes() -> int:

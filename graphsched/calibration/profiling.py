@@ -21,6 +21,7 @@ from graphsched.calibration.serial_run import SerialRun, Step, failures_named
 from graphsched.costs import Costs, TaskCost
 from graphsched.errors import PlatformError
 from graphsched.executors.collector import left_alone, no_collector
+from graphsched.executors.kept_memory import keep_memory
 from graphsched.plan import Plan
 from graphsched.platform import Device, Platform
 from graphsched.schedulers.scheduling import check_mode
@@ -78,6 +79,7 @@ def profile(
     plan = work if isinstance(work, Plan) else None
     platform = plan.platform if platform is None and plan is not None else platform
     work = work.work if isinstance(work, Plan) else work
+    keep_memory()
     if platform is None:
         raise PlatformError("profile of a workload needs a platform: that of gs.local_platform()")
     known = Costs() if refresh else kept_costs(platform)

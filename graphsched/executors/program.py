@@ -18,6 +18,7 @@ from graphsched.executors.cuda_graph import GraphCompiler
 from graphsched.executors.eager import EagerCompiler
 from graphsched.executors.failing import come_to_rest, failure_in_run
 from graphsched.executors.flights import Submitted
+from graphsched.executors.kept_memory import give_memory_back, keep_memory
 from graphsched.executors.lanes import CpuLane, close_lanes, cpu_lanes, cuda_lanes, streams_as_they_were
 from graphsched.executors.memory import check_memory
 from graphsched.executors.requests import checked
@@ -70,6 +71,7 @@ class Program:
     """
 
     def __init__(self, plan: Plan, *, mode: str | None = None, timeout_s: float = 60.0) -> None:
+        keep_memory()
         self.turn = threading.RLock()
         self.plan = checked(plan, mode, timeout_s)
         self.mode = self.plan.mode
@@ -284,6 +286,7 @@ class Program:
         self._end()
         self._calls, self._timed, self._steps, self._initial = Calls(), None, None, {}
         del self._compiler, self.buffers
+        give_memory_back()
 
     def __enter__(self) -> Program:
         return self

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from graphsched.costs import Costs
-from graphsched.errors import ScheduleError
+from graphsched.errors import CostError, ScheduleError
 from graphsched.plan import MODES, Plan, check_capturable
 from graphsched.platform import Platform
 from graphsched.schedulers.asking.answers import answer_of, plan_of
@@ -45,7 +45,7 @@ def schedule(
             scheduler fails: it raises, takes too long, or returns what is no placement of all tasks. The message names
             it.
         PlatformError: A task or value names a device, or needs a link, that the platform does not have.
-        CostError: A task has durations, but none for a device where it may run.
+        CostError: `costs` are no costs, or a task has durations, but none for a device where it may run.
         CaptureError: The mode is ``graph``, and the plan has what no CUDA graph can hold.
 
     Example:
@@ -62,6 +62,8 @@ def schedule(
     function = find_scheduler(scheduler)
     check_options(scheduler, function, options)
     costs = platform.costs if costs is None else costs
+    if not isinstance(costs, Costs):
+        raise CostError(f"costs are {costs!r}: gs.Costs are needed; the name of a scheduler goes to scheduler=")
     ask = partial(answer_of, scheduler, function, work, platform, costs_in(mode, costs), mode, options)
     placement = within(time_limit_s, f"scheduler {scheduler!r}", ask)
     name = described(scheduler, function, options) + (f" ({placement.note})" if placement.note else "")

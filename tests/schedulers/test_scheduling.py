@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from graphsched.errors import ScheduleError
+from graphsched.errors import CostError, ScheduleError
 from graphsched.plan import Placement
 from graphsched.platform import Platform
 from graphsched.schedulers import register, registry, schedule, schedulers
@@ -144,6 +144,12 @@ def test_unknown_scheduler() -> None:
         schedule(WORK, machine(1), scheduler="hefty")
     with pytest.raises(ScheduleError, match=r"no scheduler 'quantum': there are auto, .*, wavefront"):
         schedule(WORK, machine(1), scheduler="quantum")
+
+
+def test_a_name_in_the_place_of_costs() -> None:
+    """The third argument; the message says where the name goes."""
+    with pytest.raises(CostError, match=r"costs are 'heft': gs.Costs are needed; .* goes to scheduler="):
+        schedule(WORK, machine(1), "heft")  # type: ignore[arg-type]
 
 
 def test_unknown_mode() -> None:

@@ -23,6 +23,7 @@ from graphsched.executors.distributed.rank_watch import GRACE_S, SLICE_S, RankWa
 from graphsched.executors.distributed.termination import stand_by
 from graphsched.executors.distributed.world import ALL_HEARD_S, join
 from graphsched.executors.failing import failure_in_run
+from graphsched.executors.kept_memory import give_memory_back, keep_memory
 from graphsched.executors.lanes import CpuLane, close_lanes, streams_as_they_were
 from graphsched.executors.requests import checked
 from graphsched.executors.segments import GRAPH
@@ -47,6 +48,7 @@ class RankProgram:
     """
 
     def __init__(self, plan: Plan, *, timeout_s: float = 60.0) -> None:
+        keep_memory()
         self.whole = checked(plan, "distributed", timeout_s, ("distributed",))
         self.world = join(timeout_s)
         stand_by(self.world)
@@ -273,6 +275,7 @@ class RankProgram:
             self._end()
             self._calls, self._timed = Calls(), None
             del self._compiler, self.buffers
+            give_memory_back()
 
     def __enter__(self) -> RankProgram:
         return self
