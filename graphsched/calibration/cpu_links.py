@@ -6,6 +6,7 @@ Not modelled: caches; a buffer that was just written may be copied faster than t
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +15,9 @@ from typing import Any
 
 from graphsched.calibration.fitting import Points, check_arrived, fresh_repeats, link_of, measure_points, transfer_sizes
 from graphsched.platform import Link
-from graphsched.platform.parts import HOST_MEMORY
+from graphsched.platform.parts import HOST_MEMORY, LinkMemory
+
+WRITTEN = 4  # results in turn
 
 
 def copy_points(largest: int, threads: int) -> tuple[Points, Points]:
@@ -36,9 +39,30 @@ def shared_memory(largest: int) -> dict[str, float]:
         return {HOST_MEMORY: together_bytes_per_s(2, min(largest, 2**24))}
 
 
-def cpu_links(warm: Points, fresh: Points) -> list[Link]:
+def cpu_links(warm: Points, fresh: Points, pinned: Points) -> list[Link]:
     """Copies within the CPU's memory on a host with GPUs."""
-    return [link_of("cpu", "cpu", "local", warm), link_of("cpu", "cpu", "fresh", fresh)]
+    by_memory: dict[LinkMemory, Points] = {"local": warm, "fresh": fresh, "pinned": pinned}
+    return [link_of("cpu", "cpu", memory, points) for memory, points in by_memory.items()]
+
+
+def pinned_points(pinned: Any, largest: int, threads: int) -> Points:
+    """Points of copies of what `threads` threads have just written into pinned memory that no cache holds.
+
+    Args:
+        pinned: Bytes of pinned memory, more than caches hold.
+        largest: The largest copy.
+        threads: Of the lane.
+    """
+    import torch
+
+    sources = itertools.cycle([torch.zeros(largest, dtype=torch.uint8) for _ in range(WRITTEN)])
+    part = next_parts(pinned)
+
+    def sample(nbytes: int) -> float:
+        return timed_s(part(nbytes), next(sources)[:nbytes].fill_(1), 1)
+
+    with torch_threads(threads):
+        return measure_points(sample, transfer_sizes(largest))
 
 
 def worker_links(devices: Sequence[str], warm: Points, fresh: Points) -> list[Link]:
@@ -92,6 +116,26 @@ def touch_memory(nbytes: int) -> None:
     import torch
 
     torch.empty(nbytes, dtype=torch.uint8).fill_(1)
+
+
+def next_parts(buffer: Any) -> Callable[[int], Any]:
+    """Gives so many elements of `buffer`, each time the next ones: a plan copies what lies in no cache.
+
+    Example:
+        >>> import torch
+        >>> part = next_parts(torch.arange(5))
+        >>> part(2).tolist(), part(2).tolist(), part(2).tolist()
+        ([0, 1], [2, 3], [0, 1])
+    """
+    place = 0
+
+    def part(count: int) -> Any:
+        nonlocal place
+        place = place if place + count <= buffer.numel() else 0
+        place += count
+        return buffer[place - count : place]
+
+    return part
 
 
 def timed_s(target: Any, source: Any, batch: int) -> float:

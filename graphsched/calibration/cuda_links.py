@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from graphsched.calibration.cpu_links import touch_memory
+from graphsched.calibration.cpu_links import next_parts, touch_memory
 from graphsched.calibration.cuda_clock import poll_s
 from graphsched.calibration.cuda_ways import Bench, arrives, host_way, local_way, peer_way, queued_points
 from graphsched.calibration.fitting import check_arrived, fresh_repeats, link_of, measure_points, transfer_sizes
@@ -67,26 +67,6 @@ def _blocking_in(bench: Bench, gpu: int) -> Callable[[int], float]:
 def _blocking_out(bench: Bench, gpu: int) -> Callable[[int], float]:
     device, part = bench.second[gpu], next_parts(bench.pageable)
     return lambda n: _copy_s(part(n), device[:n])
-
-
-def next_parts(buffer: Any) -> Callable[[int], Any]:
-    """Gives so many elements of `buffer`, each time the next ones: a plan copies what lies in no cache.
-
-    Example:
-        >>> import torch
-        >>> part = next_parts(torch.arange(5))
-        >>> part(2).tolist(), part(2).tolist(), part(2).tolist()
-        ([0, 1], [2, 3], [0, 1])
-    """
-    place = 0
-
-    def part(count: int) -> Any:
-        nonlocal place
-        place = place if place + count <= buffer.numel() else 0
-        place += count
-        return buffer[place - count : place]
-
-    return part
 
 
 def _fresh_in(bench: Bench, gpu: int) -> Callable[[int], float]:

@@ -68,11 +68,13 @@ Beside = Callable[[Sequence[Flow]], Sample]
 """Times the chain beside flows, (source, target) by device names; alone for none."""
 
 
-def readings(gpu: str, peer: str | None, moved_bytes: float, bytes_per_s: float, beside: Beside) -> list[Reading]:
-    """Readings of one GPU beside copies from and to the host, and from and to `peer` if there is one.
+def readings(
+    device: str, others: Sequence[str], moved_bytes: float, bytes_per_s: float, beside: Beside
+) -> list[Reading]:
+    """Readings of one device beside copies from and to each of the `others`.
 
     Args:
-        gpu, peer: Device names.
+        device, others: Names.
         moved_bytes: What the chain reads and writes.
         bytes_per_s: The memory's rate.
         beside: Measures.
@@ -80,10 +82,10 @@ def readings(gpu: str, peer: str | None, moved_bytes: float, bytes_per_s: float,
     alone_s = beside(()).seconds
     share = min(1.0, moved_bytes / alone_s / bytes_per_s)
     found = []
-    for flows in traffic_flows(gpu, peer):
+    for flows in traffic_flows(device, others):
         sample = beside(flows)
         into, out = (
-            sum(rate for flow, rate in zip(flows, sample.rates, strict=True) if flow[end] == gpu) for end in (1, 0)
+            sum(rate for flow, rate in zip(flows, sample.rates, strict=True) if flow[end] == device) for end in (1, 0)
         )
         longer = sample.seconds / alone_s - 1.0
         slower = tuple(a / b - 1.0 for a, b in zip(sample.alone, sample.rates, strict=False)) if len(flows) == 1 else ()
@@ -91,16 +93,16 @@ def readings(gpu: str, peer: str | None, moved_bytes: float, bytes_per_s: float,
     return found
 
 
-def traffic_flows(gpu: str, peer: str | None) -> list[tuple[Flow, ...]]:
-    """What is copied beside the kernel: into its GPU, out of it and both, with the host and with a peer.
+def traffic_flows(device: str, others: Sequence[str]) -> list[tuple[Flow, ...]]:
+    """What is copied beside the kernel: into its device, out of it and both, with each of the others.
 
     Example:
-        >>> traffic_flows("cuda:0", None)
+        >>> traffic_flows("cuda:0", ["cpu"])
         [(('cpu', 'cuda:0'),), (('cuda:0', 'cpu'),), (('cpu', 'cuda:0'), ('cuda:0', 'cpu'))]
     """
     found: list[tuple[Flow, ...]] = []
-    for other in (HOST, peer) if peer else (HOST,):
-        into, out = (other, gpu), (gpu, other)
+    for other in others:
+        into, out = (other, device), (device, other)
         found += [(into,), (out,), (into, out)]
     return found
 
@@ -130,24 +132,24 @@ def _slope(term: Any, longer: Any) -> float:
     return float(term @ longer) / squares if squares else 0.0
 
 
-def fit_slowed(found: Sequence[Reading]) -> tuple[float, float, float, float]:
-    """How much longer a copy takes beside a kernel of memory share 1, as a fraction; not below 0.
+def fit_slowed(device: str, found: Sequence[Reading]) -> tuple[float, float, float, float]:
+    """How much longer a copy takes beside a kernel of memory share 1 on `device`, as a fraction; not below 0.
 
     Returns:
-        Of copies from the host and to it, then from a peer and to it; 0 where there is no reading of one by itself.
+        Of copies into it and out of it between the host and a GPU, then between it and a peer; 0 where there is no
+        reading of one by itself.
 
     Example:
         >>> flows = [("cpu", "cuda:0"), ("cuda:0", "cpu"), ("cuda:0", "cuda:1")]
         >>> longer = [0.025, -0.01, 0.1]
-        >>> fit_slowed([Reading(0.0, 0.5, 0.0, 0.0, (f,), (x,)) for f, x in zip(flows, longer, strict=True)])
+        >>> fit_slowed("cuda:0", [Reading(0, 0.5, 0, 0, (f,), (x,)) for f, x in zip(flows, longer, strict=True)])
         (0.05, 0.0, 0.0, 0.2)
     """
     singles = [reading for reading in found if reading.slower and reading.share > 0.0]
-    flows = [reading.flows[0] for reading in singles]
-    gpu = next((end for flow in flows if HOST in flow for end in flow if end != HOST), "")
     slowed = {
-        (HOST in flow, flow[0] == gpu): max(0.0, reading.slower[0] / reading.share)
-        for reading, flow in zip(singles, flows, strict=True)
+        (HOST in flow, flow[0] == device): max(0.0, reading.slower[0] / reading.share)
+        for reading in singles
+        for flow in reading.flows
     }
     into, out = slowed.get((True, False), 0.0), slowed.get((True, True), 0.0)
     return into, out, slowed.get((False, False), 0.0), slowed.get((False, True), 0.0)
@@ -156,8 +158,8 @@ def fit_slowed(found: Sequence[Reading]) -> tuple[float, float, float, float]:
 def traffic_readings(bench: Bench, gpu: int, peer: int | None, bytes_per_s: float) -> list[Reading]:
     """Readings of one GPU, measured; `peer` is one that it has peer access to, both ways."""
     additions = Additions(bench, gpu)
-    names = f"cuda:{gpu}", None if peer is None else f"cuda:{peer}"
-    return readings(*names, additions.moved_bytes, bytes_per_s, additions)
+    others = [HOST, *([] if peer is None else [f"cuda:{peer}"])]
+    return readings(f"cuda:{gpu}", others, additions.moved_bytes, bytes_per_s, additions)
 
 
 # -- on the device --------------------------------------------------------------------------------
@@ -210,14 +212,14 @@ class Additions:
             began = time.perf_counter()
             gate = new_event()
             start, end = self._queue_additions(gate, hold_s)
-            marks = [_queue_copies(way, count, gate) for way, count in zip(ways, counts, strict=True)]
+            marks = [queue_copies(way, count, gate) for way, count in zip(ways, counts, strict=True)]
             in_time = time.perf_counter() - began < hold_s
             self._bench.settle()
             if in_time:
                 break
             hold_s *= 2.0  # some began before all were queued
         seconds = elapsed_s(start, end)
-        return Sample(seconds, tuple(_copy_rate(way, row, seconds) for way, row in zip(ways, marks, strict=True)))
+        return Sample(seconds, tuple(copy_rate(way, row, seconds) for way, row in zip(ways, marks, strict=True)))
 
     def _queue_additions(self, gate: Any, hold_s: float) -> tuple[Any, Any]:
         """Queue the chain behind a spin kernel and `gate`; timing events before and after it."""
@@ -235,12 +237,13 @@ class Additions:
         return start, end
 
 
-def _queue_copies(way: Way, count: int, gate: Any) -> list[Any]:
-    """Queue `count` copies behind `gate`; a timing event before them and after each."""
+def queue_copies(way: Way, count: int, gate: Any = None) -> list[Any]:
+    """Queue `count` copies, behind `gate` if there is one; a timing event before them and after each."""
     stream, marks = way.streams[-1], [new_event(timing=True) for _ in range(count + 1)]
     with ExitStack() as stack:
         on_streams(stack, way.streams)
-        stream.wait_event(gate)
+        if gate is not None:
+            stream.wait_event(gate)
         marks[0].record(stream)
         for mark in marks[1:]:
             way.copy(way.source.numel())()
@@ -248,7 +251,7 @@ def _queue_copies(way: Way, count: int, gate: Any) -> list[Any]:
     return marks
 
 
-def _copy_rate(way: Way, marks: Sequence[Any], until_s: float) -> float:
+def copy_rate(way: Way, marks: Sequence[Any], until_s: float) -> float:
     """Bytes per second of a way from its first copy's start, for `until_s`; the copy under way counts in part."""
     ends = [0.0, *(elapsed_s(marks[0], mark) for mark in marks[1:])]
     copies = float(np.interp(until_s, ends, range(len(ends))))

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphsched.calibration.capacities import Capacities, corrected, fit_capacities, rates_alone
 from graphsched.calibration.cpu_dispatch import lane_figures, waiting_figures
-from graphsched.calibration.cpu_links import copy_points, cpu_links, shared_memory, worker_links
+from graphsched.calibration.cpu_links import copy_points, cpu_links, pinned_points, shared_memory, worker_links
 from graphsched.calibration.host import HostFacts, cpu_model, host_facts, host_memory_bytes, platform_name
 from graphsched.calibration.own_time import own_time_s
 from graphsched.calibration.rates import cpu_flop_per_s, cpu_threads, cuda_flop_per_s
 from graphsched.environment import WANTED
 from graphsched.executors.collector import left_alone
+from graphsched.executors.kept_memory import give_memory_back, keep_memory
 from graphsched.platform import Device, Dispatch, Link, Platform
 from graphsched.platform.consistency import reconciled
-from graphsched.platform.parts import DeviceKind
+from graphsched.platform.parts import MEMORY_FACTORS, DeviceKind
 
 if TYPE_CHECKING:
     from graphsched.calibration.cuda_traffic import Reading
@@ -47,11 +48,13 @@ def measure_platform(*, name: str | None = None, quick: bool = False, report: Re
     Raises:
         PlatformError: Copied data arrived changed.
     """
+    keep_memory()
     began, facts = time.perf_counter(), host_facts()
     say = report or _silent
     measured = _cuda_host if facts.gpus else _cpu_host
     with left_alone():
         devices, links, found, dispatch, readings = measured(facts, quick, say)
+    give_memory_back()
     platform = Platform(
         name=name or platform_name(facts),
         devices=tuple(devices),
@@ -129,8 +132,8 @@ def _cpu_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
 def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
     import torch
 
+    from graphsched.calibration.cpu_traffic import cpu_traffic_readings
     from graphsched.calibration.cuda_dispatch import cuda_dispatch
-    from graphsched.calibration.cuda_traffic import fit_slowed, fit_traffic
     from graphsched.calibration.cuda_ways import Bench
 
     properties: list[Any] = [torch.cuda.get_device_properties(i) for i in range(len(facts.gpus))]
@@ -149,23 +152,29 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
         say("kernels beside copies")
         memory_rates = {k.source: 2 * k.bandwidth_bytes_per_s for k in links if k.memory == "local"}
         traffic = _by_model(facts.gpus, lambda i: _cuda_traffic(bench, i, links, memory_rates[f"cuda:{i}"]))
+        cpu = _cpu_device(facts, memory_rates["cpu"])
+        say("tasks of the CPU beside copies")
+        traffic["cpu"] = cpu_traffic_readings(bench, 0, cpu.threads, cpu.bytes_per_s)
     finally:
         bench.close()
-    devices = [_cpu_device(facts, memory_rates["cpu"])]
+    devices = [_beside_copies(cpu, traffic["cpu"])]
     for i, model in enumerate(facts.gpus):
         size, rate = int(properties[i].total_memory), memory_rates[f"cuda:{i}"]
-        into, out = fit_traffic(traffic[model])
         device = Device(f"cuda:{i}", "cuda", model, size, flop_per_s=flops[model], bytes_per_s=rate)
-        device = replace(device, traffic_in=into, traffic_out=out, peer_engines=capacities.peer_engines)
-        devices.append(_slowed(device, *fit_slowed(traffic[model])))
+        device = replace(device, peer_engines=capacities.peer_engines)
+        devices.append(_beside_copies(device, traffic[model]))
     beside = {model: [asdict(reading) for reading in found] for model, found in traffic.items()}
     notes = {"spread": _rounded(spread | together), "traffic": beside}
     return devices, links, capacities, dispatch | {"run_s": own_time_s()}, notes
 
 
-def _slowed(device: Device, into: float, out: float, peer_in: float, peer_out: float) -> Device:
-    """`device` with what kernels that fill its memory rate cost copies, see `cuda_traffic.fit_slowed`."""
-    return replace(device, slowed_in=into, slowed_out=out, slowed_peer_in=peer_in, slowed_peer_out=peer_out)
+def _beside_copies(device: Device, found: list[Reading]) -> Device:
+    """`device` with what copies cost what fills its memory rate, and this them: see `calibration.cuda_traffic`."""
+    from graphsched.calibration.cuda_traffic import fit_slowed, fit_traffic
+
+    figures = (*fit_traffic(found), *fit_slowed(device.name, found))
+    factors: dict[str, Any] = dict(zip(MEMORY_FACTORS, figures, strict=True))
+    return replace(device, **factors)
 
 
 def _cpu_device(facts: HostFacts, bytes_per_s: float) -> Device:
@@ -188,8 +197,8 @@ def _cuda_links(bench: Any, largest: int, calls_s: Sequence[float], say: Report)
             if i != j:
                 found.append(pair_link(bench, i, j, largest, say))
     say("host memory")
-    warm, fresh = copy_points(min(largest, CPU_LOCAL_BYTES), host_facts().cores)
-    links = [m.link for m in found] + cpu_links(warm, fresh)
+    most, cores = min(largest, CPU_LOCAL_BYTES), host_facts().cores
+    links = [m.link for m in found] + cpu_links(*copy_points(most, cores), pinned_points(bench.pinned, most, cores))
     return links, {str(m.link): m.spread for m in found}
 
 

@@ -14,6 +14,7 @@ def calibration_parts(gpus: int) -> list[str]:
         return ["memory copies", "arithmetic", "dispatch"]
     each = [f"host memory and cuda:{i}" for i in range(gpus)]
     last = ["host memory", "shared capacities", "arithmetic", "kernels beside copies"]
+    last.append("tasks of the CPU beside copies")
     return ["dispatch", "first use of every pair", *each, *last]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -61,7 +61,7 @@ class SimulatedMemory:
         return Sample(seconds, tuple(rates), tuple(1.1 * rate for rate in rates))
 
     def found(self, peer: str | None) -> list[Reading]:
-        return readings("cuda:0", peer, self.moved_bytes, MEMORY, self.beside)
+        return readings("cuda:0", ["cpu", *([peer] if peer else [])], self.moved_bytes, MEMORY, self.beside)
 
 
 @pytest.mark.parametrize("peer", [None, "cuda:1"])
@@ -69,7 +69,7 @@ class SimulatedMemory:
 def test_known_factors_are_found_again(into: float, out: float, share: float, peer: str | None) -> None:
     host = SimulatedMemory(into, out, share)
     assert fit_traffic(host.found(peer)) == pytest.approx((into, out), rel=0.01, abs=1e-9)
-    assert host.asked == [(), *traffic_flows("cuda:0", peer)]
+    assert host.asked == [(), *traffic_flows("cuda:0", ["cpu", peer] if peer else ["cpu"])]
 
 
 def test_noise_of_a_thousandth_leaves_a_few_per_cent_with_a_peer() -> None:
@@ -87,7 +87,7 @@ def test_a_reading_has_rates_as_shares_of_the_memorys() -> None:
 
 def test_one_transfer_is_held_against_itself_alone() -> None:
     found = SimulatedMemory(2.0, 1.0).found("cuda:1")
-    assert [reading.flows for reading in found] == traffic_flows("cuda:0", "cuda:1")
+    assert [reading.flows for reading in found] == traffic_flows("cuda:0", ["cpu", "cuda:1"])
     assert [reading.slower for reading in found] == [(pytest.approx(0.1),), (pytest.approx(0.1),), ()] * 2
 
 
@@ -136,33 +136,36 @@ SINGLES = [
 
 def test_what_kernels_cost_copies_is_told_by_direction_and_link() -> None:
     both = Reading(0.1, 0.986, 0.1, 0.1, (("cpu", "cuda:0"), ("cuda:0", "cpu")))
-    found = fit_slowed([*SINGLES, both])
+    found = fit_slowed("cuda:0", [*SINGLES, both])
     assert found == pytest.approx((0.0247 / 0.986, 0.0365 / 0.986, 0.0216 / 0.986, 0.189 / 0.986))
-    assert fit_slowed([both, *reversed(SINGLES)]) == found
+    assert fit_slowed("cuda:0", [both, *reversed(SINGLES)]) == found
 
 
 def test_each_factor_goes_to_its_field() -> None:
-    gpu = measuring._slowed(Device("cuda:0", "cuda"), *fit_slowed(SINGLES))
+    pressed = [replace(SINGLES[0], longer=0.02, into=0.01), replace(SINGLES[1], longer=0.01, out=0.01)]
+    found = [*pressed, *SINGLES[2:]]
+    gpu = measuring._beside_copies(Device("cuda:0", "cuda"), found)
     factors = (gpu.slowed_in, gpu.slowed_out, gpu.slowed_peer_in, gpu.slowed_peer_out)
-    assert factors == fit_slowed(SINGLES)
+    assert factors == fit_slowed("cuda:0", found)
+    assert (gpu.traffic_in, gpu.traffic_out) == fit_traffic(found) == pytest.approx((2 / 0.986, 1 / 0.986))
     assert sorted(factors) == [factors[2], factors[0], factors[1], factors[3]]
 
 
 def test_a_copy_that_is_no_slower_has_no_factor_and_what_was_not_measured_has_none() -> None:
-    assert fit_slowed([single("cpu", "cuda:3", -0.01), single("cuda:3", "cpu", 0.05, share=0.5)]) == (
+    assert fit_slowed("cuda:3", [single("cpu", "cuda:3", -0.01), single("cuda:3", "cpu", 0.05, share=0.5)]) == (
         0.0,
         0.1,
         0.0,
         0.0,
     )
-    assert fit_slowed([]) == fit_slowed([Reading(0.1, 1.0, 0.02, 0.0)]) == (0.0, 0.0, 0.0, 0.0)
-    assert fit_slowed([single("cpu", "cuda:0", 0.1, share=0.0)]) == (0.0, 0.0, 0.0, 0.0)
+    assert fit_slowed("cuda:0", []) == fit_slowed("cuda:0", [Reading(0.1, 1.0, 0.02, 0.0)]) == (0.0, 0.0, 0.0, 0.0)
+    assert fit_slowed("cuda:0", [single("cpu", "cuda:0", 0.1, share=0.0)]) == (0.0, 0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("peer", [None, "cuda:1"])
 def test_what_a_simulated_memory_costs_copies_is_found_again(peer: str | None) -> None:
     """Each copy takes a tenth longer beside additions of share 0.5."""
-    found = fit_slowed(SimulatedMemory(2.0, 1.0, share=0.5).found(peer))
+    found = fit_slowed("cuda:0", SimulatedMemory(2.0, 1.0, share=0.5).found(peer))
     assert found == pytest.approx((0.2, 0.2, 0.2, 0.2) if peer else (0.2, 0.2, 0.0, 0.0))
 
 
