@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import networkx as nx
 
 from graphsched.costs import Costs, TaskCost
-from graphsched.plan import Placement, Plan, build_plan
+from graphsched.plan import Placement, Plan, build_plan, pinned_results
 from graphsched.platform import Device, Dispatch, Link, Platform
 from graphsched.workload import Workload
 
@@ -122,3 +122,9 @@ def operations(kinds: Mapping[str, int], costs: Sequence[TaskCost], model: str =
     for name, kind in kinds.items():
         work.task(kernel, kind, name=name, outputs=[])
     return work, Costs({(work[name].signature, model): costs[kind] for name, kind in kinds.items()})
+
+
+def pinning_s(plan: Plan, i: int) -> float:
+    """Seconds that action `i` is longer for what it copies into pinned memory, by the link within the CPU."""
+    reads = pinned_results(plan).get(plan.names[i], ()) if plan.kinds[i] == "run" else ()
+    return sum([plan.platform.link("cpu", "cpu", "pinned").duration_s(read.value.nbytes) for read in reads])

@@ -11,9 +11,10 @@ from typing import Any
 
 from graphsched.errors import WorkloadError
 from graphsched.executors.lanes import is_cuda
-from graphsched.plan import Plan
+from graphsched.plan import Copy, Plan
 from graphsched.plan.joins import Join
-from graphsched.workload import TensorSpec, Value, check_data, check_dense
+from graphsched.plan.pinning import takes_pinned
+from graphsched.workload import Read, TensorSpec, Value, check_data, check_dense
 
 TORCH_ALONE, ONE_THREAD_BYTES = 2**15, 2**21
 
@@ -111,6 +112,7 @@ class Buffers:
         self.slots: list[Any] = []
         self.slot_of: dict[str, int] = {}
         self._changed: set[str] = set()
+        self._pinned: dict[str, int] = {}
         self._results: list[int] = []
         for value in plan.work.values.values():
             if value.kind != "output":
@@ -161,6 +163,19 @@ class Buffers:
     def host_pair(self, spec: TensorSpec, *, pinned: bool) -> itertools.cycle[Any]:
         """Two host buffers for copies of such a tensor, to be used in turn."""
         return itertools.cycle([new_tensor(copied(spec), "cpu", pinned=pinned and self.pins) for _ in range(2)])
+
+    def pinned(self, read: Read) -> int:
+        """The slot of pinned memory for a result that GPUs read, see `plan.pinning`."""
+        name, spec = str(read), read.value.spec
+        if name not in self._pinned:
+            assert spec is not None
+            self._pinned[name] = slot = self.constant(None)
+            self.slots[slot] = new_tensor(copied(spec), "cpu", pinned=self.pins)
+        return self._pinned[name]
+
+    def source(self, copy: Copy) -> int:
+        """The slot that a copy reads."""
+        return self.pinned(copy.read) if takes_pinned(self.plan, copy) else self.slot(copy.read.value.name)
 
     def load(self, inputs: Mapping[str, Any]) -> set[int]:
         """Put the inputs of a run in place; those not given get their default.

@@ -16,7 +16,7 @@ from graphsched.executors.peer_copies import allow_access, driver_copy, is_plain
 from graphsched.executors.places import as_operation, into
 from graphsched.plan import Copy
 from graphsched.plan.joins import concatenation, replaced
-from graphsched.workload import Operation, Slot, Task, TensorSpec, fill, like, returned_tensors
+from graphsched.workload import Operation, Read, Slot, Task, TensorSpec, fill, like, returned_tensors
 
 Call = Callable[[], None]
 
@@ -64,6 +64,32 @@ def task_call(task: Task, device: str, buffers: Buffers) -> Call:
         output = outputs[0]
         return one
     return several if outputs else none
+
+
+def pinning_call(call: Call, reads: Sequence[Read], buffers: Buffers) -> Call:
+    """A function that makes `call`, of a task on the CPU, and copies what it wrote of these into pinned memory."""
+    slots = buffers.slots
+    ends = [(buffers.slot(read.value.name), buffers.pinned(read)) for read in reads]
+
+    def call_and_pin() -> None:
+        call()
+        for source, target in ends:
+            made, pinned = slots[source], slots[target]
+            check_same(pinned, made)
+            pinned.copy_(made)
+
+    return call_and_pin
+
+
+def check_same(read: Any, made: Any) -> None:
+    """Make sure that a result fits the memory that GPUs read it from.
+
+    Raises:
+        RuntimeError: It has become another.
+    """
+    if (made.shape, made.dtype) != (read.shape, read.dtype):
+        was, now = (f"{t.dtype} {tuple(t.shape)}" for t in (read, made))
+        raise RuntimeError(f"GPUs read {was} of it, which has become {now}")
 
 
 def _in_place(task: Task, buffers: Buffers) -> Operation:
@@ -141,7 +167,7 @@ def nested(argument: Any) -> bool:
 def copy_call(name: str, copy: Copy, buffers: Buffers) -> Call:
     """A function that makes copy `name`, on the current streams of its devices."""
     slots = buffers.slots
-    source = buffers.slot(copy.read.value.name)
+    source = buffers.source(copy)
     output = buffers.slot(name)
     place = buffers.places.get(name)
     if place is not None:

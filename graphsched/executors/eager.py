@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, get_args
 
 from graphsched.executors.buffers import Buffers
-from graphsched.executors.calls import Call, copy_call, failure_of, peer_call, staged_calls, task_call
+from graphsched.executors.calls import Call, copy_call, failure_of, peer_call, pinning_call, staged_calls, task_call
 from graphsched.executors.carrying import NOTHING, Carry
 from graphsched.executors.clocks import new_event
 from graphsched.executors.collectives import collective_call
@@ -20,7 +20,7 @@ from graphsched.executors.lanes import CpuLane, CudaLane, is_cuda
 from graphsched.executors.ranges import with_ranges
 from graphsched.executors.stamps import Calls, Stamps, stamp
 from graphsched.executors.watch import Watch
-from graphsched.plan import Copy, Plan
+from graphsched.plan import Copy, Plan, pinned_results
 from graphsched.plan.model import ActionKind
 from graphsched.plan.steps import carried_waits
 
@@ -39,7 +39,7 @@ class EagerCompiler:
 
         self.plan, self.buffers, self.cpu, self.cuda, self.watch = plan, buffers, cpu, cuda, watch
         self._set_stream = torch.cuda.set_stream
-        self._behind = behind_collectives(plan)
+        self._behind, self._pinned = behind_collectives(plan), pinned_results(plan)
         waited = {j for waits in (*plan.waits, *self._behind.values()) for j in waits}
         self.events = {i: new_event() for i in sorted(waited) if plan.lane_of[i] in cuda}
         self.done = {i: threading.Event() for i in range(len(plan)) if plan.lane_of[i] in cpu}
@@ -55,7 +55,8 @@ class EagerCompiler:
             return collective_call(plan.work[plan.names[i]], lanes, self.buffers)
         if copy is None:
             task = plan.work[plan.names[i]]
-            return task_call(task, lane.device, self.buffers)
+            call, reads = task_call(task, lane.device, self.buffers), self._pinned.get(task.name, ())
+            return pinning_call(call, reads, self.buffers) if reads else call
         between = is_cuda(copy.source) and is_cuda(copy.target) and copy.source != copy.target
         if between:
             staged = plan.platform.link(copy.source, copy.target).memory == "staged"

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from graphsched.executors.buffers import Buffers
-from graphsched.executors.calls import Call, copy_call
+from graphsched.executors.calls import Call, check_same, copy_call
 from graphsched.executors.carrying import NOTHING, Carry
 from graphsched.executors.clocks import new_event
 from graphsched.executors.eager import EagerCompiler
@@ -240,9 +240,7 @@ def _copy_into_same(name: str, copy: Copy, buffers: Buffers, kept: dict[int, Any
             kept[output] = slots[output]
             return
         here, there = kept[output], slots[source]
-        if (there.shape, there.dtype) != (here.shape, here.dtype):
-            was, now = (f"{t.dtype} {tuple(t.shape)}" for t in (here, there))
-            raise RuntimeError(f"a CUDA graph reads {was} of it, which has become {now}")
+        check_same(here, there)
         here.copy_(there)
         slots[output] = here
 

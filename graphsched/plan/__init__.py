@@ -1,11 +1,12 @@
 """Plans: what runs where, in which order, and who waits for whom."""
 
-from graphsched.plan.builder import Placement, allowed_devices, build_plan, lies_pageable
+from graphsched.plan.builder import Placement, allowed_devices, build_plan
 from graphsched.plan.check import check, known
 from graphsched.plan.graph_mode import check_capturable
 from graphsched.plan.holding import Held, Peak
 from graphsched.plan.memory import peak_memory
 from graphsched.plan.model import HOST_LANE, MODES, Action, Copy, Lane, Plan, copy_lane
+from graphsched.plan.pinning import lies_pageable, pinned_results
 from graphsched.plan.segments import OUTSIDE, Segments, launching_lane, segments_of
 from graphsched.plan.stamping import stamped
 
@@ -30,6 +31,7 @@ __all__ = [
     "launching_lane",
     "lies_pageable",
     "peak_memory",
+    "pinned_results",
     "segments_of",
     "stamped",
 ]

@@ -13,8 +13,9 @@ from graphsched.garbage import collector_off
 from graphsched.plan.dependencies import Columns, find_homes, reduce_waits, required_actions
 from graphsched.plan.frees import find_frees
 from graphsched.plan.model import HOST_LANE, Copy, Lane, Plan, comm_lane, copy_lane
+from graphsched.plan.pinning import lies_pageable, made_by_task
 from graphsched.platform import Platform
-from graphsched.workload import Memory, Read, Task, Value, Workload, ancestors_first
+from graphsched.workload import Memory, Read, Task, Workload, ancestors_first
 
 
 @dataclass(frozen=True)
@@ -75,9 +76,10 @@ class _Builder:
 
     def host_memory(self, read: Read, source: str, target: str, asked: Memory) -> Memory:
         """Kind of host memory of a copy: to a GPU it follows from where the value lies, whatever was asked for."""
-        if source == "cpu" and self.platform.device(target).kind == "cuda" and lies_pageable(self.work, read.value):
-            return "pageable"
-        return asked
+        if source != "cpu" or self.platform.device(target).kind != "cuda":
+            return asked
+        new = asked == "fresh" and made_by_task(self.work, read.value)
+        return "pageable" if new or lies_pageable(self.work, read.value) else asked
 
     def bring(self, read: Read, device: str) -> None:
         """Insert the copy of `read` to `device`, once."""
@@ -204,17 +206,6 @@ def _checked_lane(task: Task, lane: str | None, work: Workload, platform: Platfo
             f"{', '.join(task.devices) or 'any compute lane'}"
         )
     return lane
-
-
-def lies_pageable(work: Workload, value: Value) -> bool:
-    """Whether `value`, if it is on the cpu, lies in pageable memory: a task returned it, or an unpinned copy.
-
-    Inputs and states lie in pinned memory where a plan uses CUDA.
-    """
-    if value.producer is None:
-        return False
-    producer = work[value.producer]
-    return producer.kind != "copy" or producer.memory != "pinned"
 
 
 def allowed_devices(task: Task, platform: Platform, work: Workload) -> tuple[str, ...]:

@@ -5,8 +5,9 @@ plan, not when tasks run. In eager mode `Plan.frees` says what goes back when. I
 is captured, once as in eager mode and once without giving back what lies on GPUs; then every result lies in the graphs'
 memory for good, and a run returns clones.
 
-A program holds its inputs and states, what the states were at first (`Program.reset` goes back to it), and two host
-buffers for every copy to a host. All of that counts, from the making of a program to the end of a run.
+A program holds its inputs and states, what the states were at first (`Program.reset` goes back to it), two host
+buffers for every copy to a host, and one for every result of a task on the CPU that GPUs read. All of that counts, from
+the making of a program to the end of a run.
 
 Not modelled: CPU lanes side by side, which make and free when they get there: the peak of host memory is that of the
 plan's order. Inputs and states with gaps between their elements. Pinned memory, whose blocks are powers of two. What
@@ -22,6 +23,7 @@ from itertools import groupby
 from graphsched.plan.allocator import CachingAllocator, HostAllocator
 from graphsched.plan.holding import DeviceMemory, Held, Peak, Taken
 from graphsched.plan.model import Copy, Plan
+from graphsched.plan.pinning import pinned_results
 from graphsched.plan.segments import OUTSIDE, Segments, segments_of
 from graphsched.workload import Value
 
@@ -127,6 +129,7 @@ class _Walk:
             self.take(Held(f"{join.task} (parts)", whole.nbytes, join.task), join.device)
         self.copies_of_states("initial")
         self.host_buffers()
+        self.pinned_results()
         for memory in self.memories.values():
             memory.resident_bytes = memory.allocator.allocated_bytes
 
@@ -146,6 +149,12 @@ class _Walk:
                 name = f"{self.plan.names[i]} ({why})" if why else self.plan.names[i]
                 made += [self.take(Held(name, copy.read.value.nbytes, _maker(copy)), device) for _ in range(2)]
         return [taken for taken in made if taken is not None]
+
+    def pinned_results(self) -> None:
+        """One for each result of a task on the CPU that GPUs read."""
+        for task, reads in pinned_results(self.plan).items():
+            for read in reads:
+                self.take(Held(f"{read} (pinned)", read.value.nbytes, task), "cpu")
 
     def _staged(self, copy: Copy) -> bool:
         ends = copy.source, copy.target

@@ -59,9 +59,9 @@ def segments_of(plan: Plan) -> Segments:
         >>> plan = build_plan(work, here, None, Placement(["a", "b", "c"], lanes), scheduler="by hand")
         >>> segments = segments_of(plan)
         >>> [(name, number) for name, number in zip(plan.names, segments.of)]
-        [('x>cuda:0', 0), ('a', 0), ('a>cpu', 0), ('b', -1), ('b>cuda:0', -1), ('c', 1)]
+        [('x>cuda:0', 0), ('a', 0), ('a>cpu', 0), ('b', -1), ('b>cuda:0', 1), ('c', 1)]
         >>> segments.after, segments.before
-        ({3: 0}, [(), (4,)])
+        ({3: 0}, [(), (3,)])
     """
     cutter = _Cutter(plan, captured(plan))
     for i in range(len(plan)):

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 
 from graphsched.costs import TaskCost
+from graphsched.errors import PlatformError
 from graphsched.estimates import collective_cost, dispatched, task_cost
 from graphsched.plan import Copy, Plan
 from graphsched.plan.joins import CAT
 from graphsched.platform import Device, Link
 from graphsched.simulator.footprints import memory_of
 from graphsched.simulator.network import Route
-from graphsched.workload import Task
+from graphsched.workload import Task, Value
 
 
 class Durations:
@@ -76,6 +77,13 @@ class Durations:
         if link is None:
             link = self._links[key] = self._plan.platform.link(*key)
         return link
+
+    def pinning_s(self, value: Value) -> float:
+        """Seconds in which a CPU lane copies `value` into pinned memory; 0 where no copy within the CPU is known."""
+        try:
+            return self._plan.platform.link("cpu", "cpu", "pinned").duration_s(value.nbytes)
+        except PlatformError:
+            return 0.0
 
     def route(self, copy: Copy, crosses: tuple[int, ...], on_cores: bool) -> Route:
         """What `copy` asks of the network; alone and unhindered it takes `Link.duration_s`.

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from graphsched.costs import TaskCost
-from graphsched.plan import Plan
+from graphsched.plan import Plan, pinned_results
 from graphsched.simulator.columns import ALONE, NETWORK, Columns
 from graphsched.simulator.durations import Durations
-from graphsched.simulator.host_memory import memory_bytes_per_s, moved_bytes_per_s
+from graphsched.simulator.host_memory import CACHED_BYTES, memory_bytes_per_s, moved_bytes_per_s
 from graphsched.simulator.kinds import Kinds
 from graphsched.simulator.lane_costs import CPU
 from graphsched.simulator.model import Model
@@ -40,14 +40,19 @@ def share_devices(columns: Columns, costs: dict[int, TaskCost], plan: Plan, mode
 
 
 def share_memory(columns: Columns, costs: dict[int, TaskCost], durations: Durations, plan: Plan) -> None:
-    """Put tasks that copies slow, or that slow copies, into pools, alone there as they may be; say who slows whom."""
+    """Put tasks that copies slow, or that slow copies, into pools, alone there as they may be; say who slows whom.
+
+    Args:
+        costs: Of tasks on GPUs; the others have their times in `columns`.
+    """
     found = couplings(plan, durations.link)
     if not found:
         return
     by_block = _placed_by_block(columns, costs)
     pressed, slowing = ({device for both in found.values() for device, _ in both[side]} for side in (0, 1))
-    moved = {i: cost for i, cost in costs.items() if columns.resource[i] not in by_block}
-    columns.shares = memory_shares(plan, moved, pressed) | memory_shares(plan, costs, slowing)
+    every = costs | _through_memory(columns, durations, plan)
+    moved = {i: cost for i, cost in every.items() if columns.resource[i] not in by_block}
+    columns.shares = memory_shares(plan, moved, pressed) | memory_shares(plan, every, slowing)
     pools = _memory_pools(columns, plan)
     for i, (presses, slowed) in found.items():
         felt = tuple((pools[k], x) for k, x in presses if k in pools and pools[k] not in by_block)
@@ -56,6 +61,19 @@ def share_memory(columns: Columns, costs: dict[int, TaskCost], durations: Durati
             columns.pressures[i] = felt
         if paid:
             columns.slowed[i] = paid
+
+
+def _through_memory(columns: Columns, durations: Durations, plan: Plan) -> dict[int, TaskCost]:
+    """Times of the tasks on CPU lanes whose values are too large for caches, as costs.
+
+    What they then copy into pinned memory moves as many bytes a second as they do.
+    """
+    found, pinned = {}, pinned_results(plan)
+    for i, task in enumerate(plan.tasks):
+        if columns.kind[i] == CPU and plan.kinds[i] == "run" and task is not None and task.nbytes >= CACHED_BYTES:
+            pinning_s = sum([durations.pinning_s(read.value) for read in pinned.get(task.name, ())])
+            found[i] = TaskCost(columns.work_s[i] - pinning_s)
+    return found
 
 
 def _memory_pools(columns: Columns, plan: Plan) -> dict[str, int]:

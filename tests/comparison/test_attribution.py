@@ -116,7 +116,7 @@ def test_a_target_that_comes_late_to_a_message_is_dispatch() -> None:
     ("source", "target", "detail"),
     [
         ("cuda:0/s0", "cpu/w0", "D2H cuda:0 under load"),
-        ("cpu/w0", "cuda:0/s0", "H2D cuda:0 pageable under load"),
+        ("cpu/w0", "cuda:0/s0", "H2D cuda:0 under load"),
     ],
 )
 def test_transfers_under_load_are_named_so(source: str, target: str, detail: str) -> None:

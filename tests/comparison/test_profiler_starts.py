@@ -63,7 +63,7 @@ def test_each_graph_of_a_plan_has_its_first_action() -> None:
     work = Workload("cut")
     a = add(work, "a", work.input("x", MATRIX, device="cuda:0"))
     h = add(work, "h", a)
-    add(work, "b", h)
+    add(work, "b", work.copy(h, to="cuda:0", name="back"))
     plan = replace(plan_of(work, {"a": "cuda:0/s0", "h": "cpu/w0", "b": "cuda:0/s0"}), mode="graph")
     copies = {plan.names[i]: work_at(50 + 10 * i, 55 + 10 * i, 9, "copy", correlation=i) for i in plan.copies}
     found = apart(plan, {"a": APART["a"], "b": replace(APART["b"], correlation=2), **copies})

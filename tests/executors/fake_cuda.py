@@ -414,12 +414,13 @@ class FakeCuda:
     # -- what actions do to memory -----------------------------------------------------------------
 
     def action(self, compiler: Any, i: int, body: Any) -> Any:
-        """The body of an action; an update writes the state where the task ran."""
+        """The body of an action; an update writes the state where the task ran, and results go to pinned memory."""
         task, slots = compiler.plan.task(i), compiler.buffers.slots
         lane = compiler.cuda.get(compiler.plan.lane_of[i])
         updated = [compiler.buffers.slot(v.name) for v in task.updates] if task else []
         if i in compiler.plan.copies:
             updated = [compiler.buffers.slot(compiler.plan.names[i])]
+        updated += [compiler.buffers.pinned(read) for read in compiler._pinned.get(compiler.plan.names[i], ())]
 
         def traced_body() -> None:
             self.log.append(f"{compiler.plan.names[i]} on {self.here()}")
@@ -577,6 +578,8 @@ class Homes(dict[int, str]):
         self.made, self.plan = made, plan
 
     def __missing__(self, slot: int) -> str:
+        if slot in self.made._pinned.values():
+            return "cpu"
         name = next(n for n, s in self.made.slot_of.items() if s == slot)
         self[slot] = name.rpartition(">")[2] if ">" in name else self.plan.homes[name]
         return self[slot]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
@@ -13,16 +14,32 @@ import torch
 
 from graphsched.errors import TaskFailedError
 from graphsched.executors import Program, capture, execute, measure, segments
-from graphsched.plan import OUTSIDE, Plan, Segments, segments_of
+from graphsched.plan import OUTSIDE, Plan, Segments, pinned_results, segments_of
 from graphsched.workload import TensorSpec, Workload
-from tests.executors.fake_cuda import FakeCuda
-from tests.executors.programs import Plain, assert_same, by_hand, digits, machine, random_plan, random_workload, step_
+from tests.executors.fake_cuda import FakeCuda, RaceError
+from tests.executors.programs import (
+    SIZE,
+    Plain,
+    assert_same,
+    by_hand,
+    digits,
+    machine,
+    random_plan,
+    random_workload,
+    step_,
+    top,
+)
 
 TWO = [TensorSpec((2,))]
 
 
-def there_and_back(function: Callable[..., Any] = torch.neg, second: str = "cuda:0/s1") -> Plan:
-    """x ──▶ a (s0) ──▶ c (cpu) ──▶ d (s0);  x ──▶ b (s1), which stands behind c;  w ◀── count (cpu) ◀── c."""
+def there_and_back(
+    function: Callable[..., Any] = torch.neg, second: str = "cuda:0/s1", *, pageable: bool = False
+) -> Plan:
+    """x ──▶ a (s0) ──▶ c (cpu) ──▶ d (s0);  x ──▶ b (s1), which stands behind c;  w ◀── count (cpu) ◀── c.
+
+    The result of c comes back in d's graph or, `pageable`, before that.
+    """
     work = Workload()
     x = work.input("x", torch.ones(2), device="cuda:0")
     w = work.state("w", torch.zeros(2), device="cpu")
@@ -30,7 +47,7 @@ def there_and_back(function: Callable[..., Any] = torch.neg, second: str = "cuda
     c = work.task(function, a, name="c", outputs=TWO)
     work.task(step_, w, c, updates=w, name="count", outputs=[])
     b = work.task(torch.sin, x, name="b")
-    work.task(torch.add, c, b, name="d")
+    work.task(torch.add, work.copy(c, to="cuda:0", name="back") if pageable else c, b, name="d")
     lanes = {"a": "cuda:0/s0", "b": second, "c": "cpu/w0", "count": "cpu/w1", "d": "cuda:0/s0"}
     return by_hand(work, machine(*sorted({"cuda:0", second.partition("/")[0]})), lanes)
 
@@ -68,14 +85,62 @@ def test_runs_do_what_plain_pytorch_does(cuda: Callable[[int], FakeCuda], seed: 
         ({"before": ((), (), ())}, "not yet written by"),
     ],
 )
+@pytest.mark.parametrize("pageable", [True, False])
 def test_without_the_waits_between_segments_a_race_is_found(
-    cuda: Callable[[int], FakeCuda], monkeypatch: pytest.MonkeyPatch, lost: dict[str, Any], message: str
+    pageable: bool, cuda: Callable[[int], FakeCuda], monkeypatch: pytest.MonkeyPatch, lost: dict[str, Any], message: str
 ) -> None:
-    """The run before the capture makes segments one by one, so the first replay shows it."""
+    """The run before the capture shows what reads too early, the first replay what segments do not wait for."""
     cuda(1)
     monkeypatch.setattr(segments, "segments_of", lambda plan: replace(segments_of(plan), **lost))
-    with Program(there_and_back(), mode="graph") as program, pytest.raises(TaskFailedError, match=message):
+    plan = there_and_back(pageable=pageable)
+    with pytest.raises((TaskFailedError, RaceError), match=message), Program(plan, mode="graph") as program:
         program.run()
+
+
+@pytest.mark.parametrize("mode", ["eager", "graph"])
+def test_results_of_the_cpu_are_read_as_the_run_made_them(cuda: Callable[[int], FakeCuda], mode: str) -> None:
+    """c takes its time; the memory that d's copy reads still holds what c returned in the run before."""
+    cuda(1)
+
+    def late(t: torch.Tensor) -> torch.Tensor:
+        time.sleep(0.01)
+        return -t
+
+    with Program(there_and_back(late), mode=mode) as program:
+        for k in range(4):
+            x = torch.full((2,), float(k))
+            assert torch.equal(program.run(x=x)["d"], torch.sin(x) - torch.exp(x))
+
+
+def grow_(t: torch.Tensor) -> None:
+    t.add_(1.0)
+
+
+@pytest.mark.parametrize("mode", ["eager", "graph"])
+def test_what_a_task_updates_behind_a_graph_is_copied_again(mode: str, cuda: Callable[[int], FakeCuda]) -> None:
+    """c (cpu) is half of a state ──▶ d (s0); u (cpu) adds 1 to it ──▶ e (s0)."""
+    cuda(1)
+    work = Workload()
+    c = work.task(top, work.state("w", torch.zeros(SIZE, 2), device="cpu"), name="c")
+    work.task(torch.clone, c, name="d")
+    work.task(grow_, c, updates=c, name="u")
+    work.task(torch.clone, c, name="e")
+    plan = by_hand(work, machine("cuda:0"), {"c": "cpu/w0", "d": "cuda:0/s0", "u": "cpu/w0", "e": "cuda:0/s0"})
+    assert [str(read) for reads in pinned_results(plan).values() for read in reads] == ["c", "c@1"]
+    with Program(plan, mode=mode) as program:
+        for k in range(3):
+            found = program.run()
+            assert [found[name].unique().tolist() for name in "de"] == [[k], [k + 1]]
+
+
+@pytest.mark.parametrize("mode", ["eager", "graph"])
+def test_steps_that_overlap_have_pinned_memory_of_their_own(mode: str, cuda: Callable[[int], FakeCuda]) -> None:
+    """Two steps under way: what c returns in the second is not what the first one's copy reads."""
+    cuda(1)
+    with Program(there_and_back(), mode=mode) as program:
+        xs = [torch.full((2,), float(k)) for k in range(2)]
+        for x, step in zip(xs, [program.submit(x=x) for x in xs], strict=True):
+            assert torch.equal(step.result()["d"], torch.sin(x) - torch.exp(x))
 
 
 def test_without_what_lies_between_graphs_and_others_a_run_fails(
@@ -206,15 +271,20 @@ def test_a_cpu_task_that_fails_before_the_capture_is_named(cuda: Callable[[int],
             Program(there_and_back(task), mode="graph")
 
 
-def test_a_result_of_the_cpu_that_changes_its_shape_is_told(cuda: Callable[[int], FakeCuda]) -> None:
-    """A graph reads what was there when it was captured."""
+@pytest.mark.parametrize(
+    ("pageable", "mode", "name"), [(True, "graph", "back"), (False, "graph", "c"), (False, "eager", "c")]
+)
+def test_a_result_of_the_cpu_that_changes_its_shape_is_told(
+    pageable: bool, mode: str, name: str, cuda: Callable[[int], FakeCuda]
+) -> None:
+    """A GPU reads it from memory that is as large as the first one was."""
     cuda(1)
     size = [2]
-    with Program(there_and_back(lambda t: -t[: size[0]]), mode="graph") as program:
+    with Program(there_and_back(lambda t: -t[: size[0]], pageable=pageable), mode=mode) as program:
+        program.run()
         size[0] = 1
-        with pytest.raises(
-            TaskFailedError, match=r"'c>cuda:0' .*a CUDA graph reads .* \(2,\) of it, .* become .* \(1,\)"
-        ):
+        told = rf"'{name}' .*GPUs read .* \(2,\) of it, .* become .* \(1,\)"
+        with pytest.raises(TaskFailedError, match=told):
             program.run()
 
 
@@ -238,15 +308,16 @@ def test_graphs_are_launched_where_copies_outside_need_not_wait_for_them(cuda: C
     work = Workload()
     value = work.task(torch.exp, work.input("x", torch.ones(2), device="cpu"), name="a")
     c = work.task(torch.neg, value, name="c")
-    work.task(torch.add, c, work.task(torch.sin, value, name="b"), name="d")
+    back = work.copy(c, to="cuda:0", name="back")
+    work.task(torch.add, back, work.task(torch.sin, value, name="b"), name="d")
     plan = by_hand(work, machine("cuda:0"), {"a": "cuda:0/s0", "b": "cuda:0/s0", "c": "cpu/w0", "d": "cuda:0/s0"})
     lanes = [plan.lanes[lane].name for lane in plan.lane_of]
     assert lanes[0] == "cuda:0/h2d"
-    assert lanes[plan.names.index("c>cuda:0")] == "cuda:0/h2d"
+    assert lanes[plan.names.index("back")] == "cuda:0/h2d"
     with Program(plan, mode="graph") as program:
         by_name = {plan.lanes[number].name: lane for number, lane in program._cuda.items()}
         assert program._compiler.origin is by_name["cuda:0/s0"].stream
-        copied = plan.names.index("c>cuda:0")
+        copied = plan.names.index("back")
         calls = zip(program._calls.owner, program._calls.calls, strict=True)
         waits = [getattr(call, "func", None) for owner, call in calls if owner == copied]
         assert by_name["cuda:0/h2d"].stream.wait_event not in waits
@@ -299,7 +370,7 @@ def test_only_events_inside_graphs_are_external(
     cuda: Callable[[int], FakeCuda], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cuda(1)
-    plan = there_and_back()
+    plan = there_and_back(pageable=True)
     of, new_event, made = segments_of(plan).of, segments.new_event, []
 
     def noted(timing: bool = False, external: bool = False) -> Any:

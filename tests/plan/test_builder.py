@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from graphsched.errors import GraphschedError, PlatformError, ScheduleError
-from graphsched.plan import Lane, Placement, allowed_devices, build_plan, copy_lane
+from graphsched.plan import Lane, Placement, Plan, allowed_devices, build_plan, copy_lane, pinned_results
 from graphsched.plan.model import line_of
 from graphsched.workload import Workload
 from tests.plan.hand import MATRIX, actions, add, hand_platform, plan_of, sink
@@ -218,12 +218,69 @@ def test_what_a_copy_left_on_the_host_is_pageable_unless_it_was_pinned(pinned: b
     assert {c.target: c.memory for c in copy.values()} == {"cpu": memory, "cuda:1": memory}
 
 
-def test_what_a_cpu_task_returned_is_pageable() -> None:
+def test_what_a_cpu_task_returned_goes_to_gpus_by_pinned_memory() -> None:
+    """a (cpu) ──▶ b (cuda:0), which reads an input, too."""
     work = Workload()
     a = add(work, "a", work.input("x", MATRIX))
     sink(work, "b", a, work.values["x"])
     plan = plan_of(work, {"a": "cpu/w0", "b": "cuda:0/s0"})
-    assert {plan.names[i]: c.memory for i, c in plan.copies.items()} == {"a>cuda:0": "pageable", "x>cuda:0": "pinned"}
+    assert memories(plan) == {"a>cuda:0": "pinned", "x>cuda:0": "pinned"}
+    assert brought(plan) == {"a": ["a"]}
+
+
+def test_a_copy_of_it_that_is_asked_for_takes_the_memory_that_is_asked_for() -> None:
+    """New memory is none that a task has just written."""
+    work = Workload()
+    a = add(work, "a", work.input("x", MATRIX))
+    for name, options in {"p": {"pinned": True}, "n": {}, "f": {"fresh": True}}.items():
+        work.copy(a, to="cuda:0", name=name, **options)
+    plan = plan_of(work, {"a": "cpu/w0"})
+    assert memories(plan) == {"p": "pinned", "n": "pageable", "f": "pageable"}
+    assert brought(plan) == {"a": ["a"]}
+
+
+@pytest.mark.parametrize(("pinned", "memory"), [(False, "pageable"), (True, "pinned")])
+def test_what_a_copy_brought_to_the_cpu_lies_where_that_was_asked_for(pinned: bool, memory: str) -> None:
+    """x (cuda:0) ──▶ c (cpu) ──▶ b (cuda:1)."""
+    work = Workload()
+    sink(work, "b", work.copy(work.input("x", MATRIX, device="cuda:0"), to="cpu", name="c", pinned=pinned))
+    plan = plan_of(work, {"b": "cuda:1/s0"})
+    assert memories(plan) == {"c": memory, "c>cuda:1": memory}
+    assert brought(plan) == {}
+
+
+def test_results_that_no_gpu_reads_are_left_where_they_are() -> None:
+    """a (cpu) ──▶ b (cpu); two tasks on GPUs read of c, and of d one result of two."""
+    work = Workload()
+    x = work.input("x", MATRIX)
+    sink(work, "b", add(work, "a", x))
+    c = add(work, "c", x)
+    first, second = work.task(lambda x: (x, x), x, name="d", outputs=[MATRIX, MATRIX])
+    sink(work, "e", c, second)
+    sink(work, "f", c, work.task(lambda x: x, first, name="g", outputs=[MATRIX]))
+    cpu = dict.fromkeys("abcdg", "cpu/w0")
+    plan = plan_of(work, cpu | {"e": "cuda:0/s0", "f": "cuda:1/s0"})
+    assert brought(plan) == {"c": ["c"], "d": [second.name], "g": ["g"]}
+
+
+def test_what_a_task_updated_is_read_as_that_left_it() -> None:
+    """a (cpu), a view of a state ──▶ b (cuda:0); u (cpu) updates a ──▶ c, d (cuda:0, cuda:1)."""
+    work = Workload()
+    a = work.task(lambda w: w.t(), work.state("w", MATRIX, device="cpu"), name="a")
+    sink(work, "b", a)
+    work.task(lambda a: None, a, name="u", updates=a)
+    sink(work, "c", a)
+    sink(work, "d", a)
+    plan = plan_of(work, {"a": "cpu/w0", "b": "cuda:0/s0", "u": "cpu/w0", "c": "cuda:0/s0", "d": "cuda:1/s0"})
+    assert brought(plan) == {"a": ["a"], "u": ["a@1"]}
+
+
+def brought(plan: Plan) -> dict[str, list[str]]:
+    return {task: [str(read) for read in reads] for task, reads in pinned_results(plan).items()}
+
+
+def memories(plan: Plan) -> dict[str, str]:
+    return {plan.names[i]: copy.memory for i, copy in plan.copies.items()}
 
 
 def test_nothing_to_do() -> None:

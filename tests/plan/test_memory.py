@@ -175,8 +175,8 @@ def test_in_graph_mode_what_cpu_lanes_make_still_goes() -> None:
     make(work, "b", value)
     lanes = {"a": "cuda:0/s0", "b": "cuda:0/s0"} | {f"h{i}": "cpu/w0" for i in range(3)}
     plan = replace(plan_of(work, lanes), mode="graph")
-    assert kb(plan, "cpu") == 2 * 2 + 3 * 4  # buffers for a and its rehearsal; h2 of that, h0, h1
-    assert kb(plan, "cuda:0") == 1 + 1 + 4 + 1 + 1  # x, a, h2, b and its clone
+    assert kb(plan, "cpu") == 2 * 2 + 4 + 3 * 4  # buffers for a and its rehearsal; h2 in pinned memory; h0, h1, h2
+    assert kb(plan, "cuda:0") == 1 + 1 + 4 + 4 + 1  # x, a, h2 twice (the run before's goes behind the new one), b
 
 
 def test_a_plan_without_memory_has_no_peaks() -> None:

@@ -76,12 +76,20 @@ def test_what_a_cpu_task_needs_is_over_before_later_actions_of_the_gpu() -> None
 
 
 def test_a_gpu_task_that_needs_a_cpu_task_begins_a_segment() -> None:
-    """a (s0); c (cpu) ──▶ b (s0): the copy of c, which lies in pageable memory, is made between the segments."""
+    """a (s0); c (cpu) ──▶ b (s0): the copy of c, out of pinned memory, is in the segment of b."""
     draft = Draft()
     draft.task("a", "s0")
     draft.task("b", "s0", draft.task("c", "w0"))
     plan = draft.plan()
-    assert cut(plan) == ({"a": 0, "c": OUTSIDE, "c>cuda:0": OUTSIDE, "b": 1}, [[], ["c>cuda:0"]], {})
+    assert cut(plan) == ({"a": 0, "c": OUTSIDE, "c>cuda:0": 1, "b": 1}, [[], ["c"]], {})
+
+
+def test_a_copy_out_of_pageable_memory_is_made_between_segments() -> None:
+    """a (s0); c (cpu) ──▶ p, asked for ──▶ b (s0)."""
+    draft = Draft()
+    draft.task("a", "s0")
+    draft.task("b", "s0", draft.work.copy(draft.task("c", "w0"), to="cuda:0", name="p"))
+    assert cut(draft.plan()) == ({"a": 0, "c": OUTSIDE, "p": OUTSIDE, "b": 1}, [[], ["p"]], {})
 
 
 def test_what_one_segment_waited_for_cuts_no_other() -> None:
@@ -92,7 +100,7 @@ def test_what_one_segment_waited_for_cuts_no_other() -> None:
     draft.task("b", "s0", c)
     draft.task("d", "s1", c)
     of, before, _ = cut(draft.plan())
-    assert (of["b"], of["d"], before) == (1, 1, [[], ["c>cuda:0"]])
+    assert (of["b"], of["d"], before) == (1, 1, [[], ["c"]])
 
 
 def test_a_cpu_task_after_a_wait_of_lanes_waits_for_their_segment() -> None:

@@ -230,9 +230,9 @@ def test_link_times_decide(bandwidth: float, devices: set[str]) -> None:
     assert {plan.lanes[k].device for k, kind in zip(plan.lane_of, plan.kinds, strict=True) if kind == "run"} == devices
 
 
-@pytest.mark.parametrize(("pageable", "device"), [(1.0, "cuda:0"), (0.01, "cpu")])
-def test_results_of_cpu_tasks_are_pageable(pageable: float, device: str) -> None:
-    """b goes to the quicker GPU only if the pageable link, not the pinned one, is quick enough.
+@pytest.mark.parametrize(("pinned", "device"), [(1.0, "cuda:0"), (0.01, "cpu")])
+def test_results_of_cpu_tasks_go_by_pinned_memory(pinned: float, device: str) -> None:
+    """b goes to the quicker GPU only if the pinned link, not the pageable one, is quick enough.
 
     ::
 
@@ -240,7 +240,7 @@ def test_results_of_cpu_tasks_are_pageable(pageable: float, device: str) -> None
     """
     dag = nx.DiGraph([("a", "b", {"nbytes": 10})])
     nx.set_node_attributes(dag, {"a": {"cpu": 1.0}, "b": {"cpu": 100.0, "cuda": 1.0}}, "duration_s")
-    links = tuple(Link("cpu", "cuda:0", m, 0.0, rate) for m, rate in (("pinned", 1e3), ("pageable", pageable)))
+    links = tuple(Link("cpu", "cuda:0", m, 0.0, rate) for m, rate in (("pinned", pinned), ("pageable", 1e3)))
     platform = Platform("pair", (Device("cpu", "cpu"), Device("cuda:0", "cuda")), links)
     plan = schedule(Workload.from_graph(dag), platform)
     assert lanes_of(plan)["b"].startswith(device)

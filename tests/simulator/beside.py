@@ -27,7 +27,9 @@ def gpus(factors: Mapping[str, float], **options: object) -> Platform:
     """GPUs whose memory moves 100 bytes a second, joined by links of 50; `factors` of what kernels and copies cost."""
     here = platform(bandwidth=50.0, **options)  # type: ignore[arg-type]
     figures = {"bytes_per_s": 100.0, **factors}
-    return replace(here, devices=tuple(replace(d, **figures) if d.kind == "cuda" else d for d in here.devices))
+    devices = tuple(replace(d, **figures) if d.kind == "cuda" else d for d in here.devices)
+    links = tuple(link for link in here.links if (link.source, link.target) != ("cpu", "cpu"))  # pinning takes no time
+    return replace(here, devices=devices, links=links)
 
 
 def plan_of(

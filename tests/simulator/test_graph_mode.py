@@ -314,8 +314,12 @@ def test_nothing_about_graphs_counts_in_eager_mode(seed: int, lanes: int) -> Non
 # -- graphs between tasks on the CPU --------------------------------------------------------------------
 
 
-def cut(model: Model = EVERYTHING, *, both: bool = False, **dispatch: float) -> dict[str, tuple[float, float]]:
+def cut(
+    model: Model = EVERYTHING, *, both: bool = False, pageable: bool = True, **dispatch: float
+) -> dict[str, tuple[float, float]]:
     """Spans of a ──▶ b ──▶ c, b on the CPU between two graphs; with `both`, d runs beside a in the first graph.
+
+    The result of b is copied out of the memory that b returned it in, if `pageable`, else by c's graph.
 
     Tasks take 8 s, d 20 s, copies none. The thread takes 3 s for a launch, 5 s to hand b over; its lane wakes in 1 s.
     """
@@ -325,10 +329,13 @@ def cut(model: Model = EVERYTHING, *, both: bool = False, **dispatch: float) -> 
     if both:
         work.task(torch.abs, x, name="d", device="cuda:0")
     b = work.task(torch.neg, a, name="b", device="cpu")
-    work.task(torch.neg, b, name="c", device="cuda:0")
+    there = work.copy(b, to="cuda:0", name="bc") if pageable else b
+    work.task(torch.neg, there, name="c", device="cuda:0")
     costly = replace(LAUNCHED, handoff_s=5.0, wake_s=1.0, **dispatch)  # type: ignore[arg-type]
     here = platform(dispatch=costly, bandwidth=1e9)
-    lanes = {"a": "cuda:0/s0", "b": "cpu/w0", "c": "cuda:0/s0"} | ({"d": "cuda:0/s1"} if both else {})
+    lanes = {"a": "cuda:0/s0", "b": "cpu/w0", "c": "cuda:0/s0", "bc": "cuda:0/h2d"} | (
+        {"d": "cuda:0/s1"} if both else {}
+    )
     plan = planned(work, here, lanes)
     seconds = {task.signature: 20.0 if task.name == "d" else 8.0 for task in work.tasks}
     kinds = {(what, kind): TaskCost(seconds[what]) for what in seconds for kind in ("GPU", "CPU")}
@@ -342,9 +349,17 @@ def test_graphs_are_launched_around_a_task_on_the_cpu() -> None:
     found = cut(Model(timing=False))
     assert found["a"] == (4, 12)
     assert list(found["b"]) == pytest.approx([12.25 + 1, 21.25])
-    assert found["b>cuda:0"][0] == pytest.approx(21.25 + 9 + 9 + 1)
+    assert found["bc"][0] == pytest.approx(21.25 + 9 + 9 + 1)
     assert found["c"][0] == pytest.approx(21.25 + 9 + 9 + 9 + 3 + 1)
     assert found[""][1] == pytest.approx(found["c"][1] + 0.5)
+
+
+def test_a_copy_out_of_pinned_memory_is_in_the_graph_of_its_reader() -> None:
+    """The thread waits for b's lane, then launches: as much earlier as a copy and a record take."""
+    found = cut(Model(timing=False), pageable=False)
+    assert list(found["b"]) == pytest.approx([12.25 + 1, 21.25])
+    assert found["b>cuda:0"][0] == pytest.approx(21.25 + 3 + 1)
+    assert found["c"][0] == pytest.approx(found["b>cuda:0"][1] + 0.25)
 
 
 def test_what_is_outside_waits_for_all_of_a_graph() -> None:

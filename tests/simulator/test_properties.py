@@ -18,7 +18,7 @@ from graphsched.plan import Plan
 from graphsched.platform import Dispatch
 from graphsched.simulator import Model, predict
 from graphsched.timeline import Timeline
-from tests.builders import FREE, layered, planned, platform
+from tests.builders import FREE, layered, pinning_s, planned, platform
 
 LANES = ("cuda:0/s0", "cuda:0/s1", "cuda:1/s0", "cuda:1/s1", "cpu/w0", "cpu/w1", "worker:0/s0")
 SHARED = {"bus": 60.0, "in cuda:0": 50.0, "out cpu": 40.0}
@@ -127,7 +127,7 @@ def test_with_nothing_shared_each_action_starts_as_soon_as_it_may(seed: int):
             ):
                 thread = ends[-1]  # it blocks
         else:
-            ends.append(start + alone[i])
+            ends.append(start + alone[i] + pinning_s(plan, i))
         last[lane] = ends[-1]
         assert timeline.start_s[i] == pytest.approx(start)
         assert timeline.end_s[i] == pytest.approx(ends[-1])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from graphsched.plan import Plan
 from graphsched.simulator import Model, predict
 from graphsched.simulator.network import max_min_rates
-from tests.builders import layered, planned, platform
+from tests.builders import layered, pinning_s, planned, platform
 
 LANES = ("cuda:0/s0", "cuda:0/s1", "cuda:1/s0", "cuda:2/s0", "worker:0/s0", "worker:1/s0", "cpu/w0")
 CAPACITIES = ("bus", "in cuda:0", "out cuda:1", "in cpu", "out worker:0")
@@ -58,6 +58,7 @@ def reference(plan: Plan) -> list[float]:
     """End of each action; dispatch, waits and latencies cost nothing."""
     left = [
         float(plan.copies[i].read.value.nbytes if i in plan.copies else plan.task(i).duration_s)  # type: ignore[union-attr,arg-type]
+        + pinning_s(plan, i)
         for i in range(len(plan))
     ]
     last: dict[int, int] = {}

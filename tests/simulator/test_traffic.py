@@ -13,10 +13,11 @@ from graphsched.plan import Plan
 from graphsched.platform import Platform
 from graphsched.simulator import Model, predict
 from graphsched.simulator.columns import ALONE, NETWORK
+from graphsched.simulator.host_memory import CACHED_BYTES
 from graphsched.simulator.predict import tabulated
 from graphsched.simulator.traffic import LEAST_SHARE, memory_share
 from graphsched.workload import TensorSpec, Workload
-from tests.builders import kernel, platform
+from tests.builders import kernel, planned, platform
 from tests.simulator import beside
 from tests.simulator.beside import IN, KNOWN, OUT, PEER, Copy, ends, gpus
 
@@ -178,3 +179,53 @@ def test_times_alone_are_the_same_to_the_bit_through_the_clock() -> None:
     times = {f"k{n}": (0.1 + n / 7, 100, "cuda:0/s0") for n in range(9)}
     plan = plan_of(times, {"c": (*IN, 13)}, host(1e-300, 0.0))
     assert ends(plan) == ends(plan, Model(traffic=False))
+
+
+# -- tasks of the CPU ------------------------------------------------------------------------------
+
+LARGE = 10**7  # bytes: more than what is taken to lie in caches
+CPU_RATE = {"bytes_per_s": 1e7, "traffic_in": 0.25, "traffic_out": 0.5}
+
+
+def beside_cpu(nbytes: int, copies: Mapping[str, Copy], cpu: Mapping[str, float] = CPU_RATE, **options: Any) -> Plan:
+    """c (1 s on the CPU, reads so many bytes) beside copies over links of half of what the host's memory moves."""
+    plain = platform(bandwidth=5e6, **options)
+    here = replace(plain, devices=tuple(replace(d, **cpu) if d.name == "cpu" else d for d in plain.devices))
+    work = Workload()
+    x = work.input("x", TensorSpec((nbytes,), "uint8"), device="cpu")
+    work.task(kernel, x, name="c", outputs=[], device="cpu", duration_s=1.0)
+    for name, (source, target, size) in copies.items():
+        value = work.input(f"{name}x", TensorSpec((size,), "uint8"), device=source)
+        work.copy(value, to=target, name=name, pinned=True)
+    return planned(work, here, {"c": "cpu/w0"})
+
+
+@pytest.mark.parametrize(
+    ("copies", "seconds"), [({"out": OUT}, 1.125), ({"in": IN}, 1.25), ({"in": IN, "out": OUT}, 1.375), ({}, 1.0)]
+)
+def test_copies_slow_a_task_of_the_cpu_that_moves_through_memory(
+    copies: dict[str, tuple[str, str]], seconds: float
+) -> None:
+    """Copies from the GPU come in, copies to it go out, at half of the memory's rate."""
+    plan = beside_cpu(LARGE, {name: (*ends_, 10**8) for name, ends_ in copies.items()})
+    assert ends(plan)["c"] == pytest.approx(seconds)
+    assert ends(plan, Model(traffic=False))["c"] == 1.0
+
+
+def test_half_the_bytes_are_half_as_slow_and_what_lies_in_caches_is_not_slowed() -> None:
+    half = beside_cpu(10**7, {"in": (*IN, 10**8)}, {**CPU_RATE, "bytes_per_s": 2e7})
+    assert ends(half)["c"] == pytest.approx(1 + 0.5 * 0.5 * 5e6 / 2e7)
+    small = beside_cpu(CACHED_BYTES - 1, {"in": (*IN, 10**8)})
+    assert ends(small)["c"] == 1.0
+    assert not tabulated(small, 1, Model())[0].shares
+
+
+def test_a_task_of_the_cpu_slows_copies_from_its_memory() -> None:
+    """A copy of 0.2 s takes 1.5 times as long while c runs, one to the host does not."""
+    plan = beside_cpu(LARGE, {"in": (*IN, 10**6), "out": (*OUT, 10**6)}, {"bytes_per_s": 1e7, "slowed_out": 0.5})
+    assert ends(plan) == pytest.approx({"c": 1.0, "in": 0.3, "out": 0.2})
+
+
+def test_a_cpu_that_nothing_is_known_of_stays_off_the_clock() -> None:
+    plan = beside_cpu(LARGE, {"in": (*IN, 10**8)}, {})
+    assert tabulated(plan, 1, Model())[0].resource == [ALONE, ALONE]
