@@ -29,6 +29,7 @@ ADDED_BYTES, COPIED_BYTES = 2**24, 2**26
 SETS = 8  # of matrices: together more than what caches keep
 ADDITIONS, WARM_UP = 48, 8
 OUTLAST = 2.5  # times what all additions take alone
+MOST_COPIES = 400  # in a row, which fit in a launch queue: where these do not last as long, that is how it is
 
 
 def cpu_traffic_readings(bench: Bench, gpu: int, threads: int, bytes_per_s: float) -> list[Reading]:
@@ -75,7 +76,7 @@ class LaneAdditions:
             seconds, row_s = self._lane.submit(self._add).result()
             outlasted = not any(row[-1].query() for row in marks)
             self._bench.settle()
-            if outlasted:
+            if outlasted or max(counts) > MOST_COPIES:
                 break
             counts = [2 * count for count in counts]
         if not flows:

@@ -52,9 +52,11 @@ def measure_platform(*, name: str | None = None, quick: bool = False, report: Re
     began, facts = time.perf_counter(), host_facts()
     say = report or _silent
     measured = _cuda_host if facts.gpus else _cpu_host
-    with left_alone():
-        devices, links, found, dispatch, readings = measured(facts, quick, say)
-    give_memory_back()
+    try:
+        with left_alone():
+            devices, links, found, dispatch, readings = measured(facts, quick, say)
+    finally:
+        give_memory_back()
     platform = Platform(
         name=name or platform_name(facts),
         devices=tuple(devices),

@@ -39,7 +39,7 @@ class EagerCompiler:
 
         self.plan, self.buffers, self.cpu, self.cuda, self.watch = plan, buffers, cpu, cuda, watch
         self._set_stream = torch.cuda.set_stream
-        self._behind, self._pinned = behind_collectives(plan), pinned_results(plan)
+        self._behind, self._pinned = behind_collectives(plan), pinned_results(plan, local=True)
         waited = {j for waits in (*plan.waits, *self._behind.values()) for j in waits}
         self.events = {i: new_event() for i in sorted(waited) if plan.lane_of[i] in cuda}
         self.done = {i: threading.Event() for i in range(len(plan)) if plan.lane_of[i] in cpu}

@@ -46,6 +46,7 @@ class _Builder:
     platform: Platform
     placement: Placement
     homes: dict[str, str]
+    mode: str
     columns: Columns = field(default_factory=Columns)
     lanes: dict[str, int] = field(default_factory=lambda: {HOST_LANE: 0})
     made: set[str] = field(default_factory=set)
@@ -75,11 +76,12 @@ class _Builder:
                 self.waits += 1
 
     def host_memory(self, read: Read, source: str, target: str, asked: Memory) -> Memory:
-        """Kind of host memory of a copy: to a GPU it follows from where the value lies, whatever was asked for."""
+        """Kind of host memory of a copy: to a GPU pageable where the value lies so, whatever was asked for."""
         if source != "cpu" or self.platform.device(target).kind != "cuda":
             return asked
-        new = asked == "fresh" and made_by_task(self.work, read.value)
-        return "pageable" if new or lies_pageable(self.work, read.value) else asked
+        message = self.mode == "distributed" and target != self.platform.accelerators(1)[0]
+        by_hand = message and made_by_task(self.work, read.value)  # of another rank, which takes it from where it lies
+        return "pageable" if by_hand or lies_pageable(self.work, read.value) else asked
 
     def bring(self, read: Read, device: str) -> None:
         """Insert the copy of `read` to `device`, once."""
@@ -141,7 +143,7 @@ def build_plan(
     _check_placement(work, platform, placement)
     device_of = {task: Lane.named(lane).device for task, lane in placement.lanes.items()}
     homes = find_homes(work, device_of, platform)
-    builder = _Builder(work, platform, placement, homes)
+    builder = _Builder(work, platform, placement, homes, mode)
     builder.build()
     columns = builder.columns
     lanes = tuple(Lane.named(name) for name in builder.lanes)

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from graphsched.plan.model import Copy, Plan
 
 
-def pinned_results(plan: Plan) -> dict[str, tuple[Read, ...]]:
+def pinned_results(plan: Plan, *, local: bool = False) -> dict[str, tuple[Read, ...]]:
     """By task, in the plan's order of copies: what it wrote and its lane copies into pinned memory.
 
-    That is a result of its own, or of another task that it updated.
+    That is a result of its own, or of another task that it updated. In mode ``distributed`` copies to GPUs of other
+    ranks are messages, unless `plan` is the `local` one of a rank.
 
     Example:
         >>> from graphsched.plan import Placement, build_plan
@@ -39,7 +40,8 @@ def pinned_results(plan: Plan) -> dict[str, tuple[Read, ...]]:
     """
     found: dict[str, dict[str, Read]] = {}
     for copy in plan.copies.values():
-        if copy.read.source is not None and takes_pinned(plan, copy):
+        message = plan.mode == "distributed" and not local and copy.target not in plan.platform.accelerators(1)
+        if copy.read.source is not None and not message and takes_pinned(plan, copy):
             found.setdefault(copy.read.source, {})[str(copy.read)] = copy.read
     return {task: tuple(reads.values()) for task, reads in found.items()}
 
@@ -47,9 +49,7 @@ def pinned_results(plan: Plan) -> dict[str, tuple[Read, ...]]:
 def takes_pinned(plan: Plan, copy: Copy) -> bool:
     """Whether `copy` brings a result of a task on the CPU to a GPU out of pinned memory."""
     to_gpu = copy.source == "cpu" and plan.platform.device(copy.target).kind == "cuda"
-    if not to_gpu or copy.memory != "pinned" or not made_by_task(plan.work, copy.read.value):
-        return False
-    return plan.mode != "distributed" or copy.target == plan.platform.accelerators(1)[0]
+    return to_gpu and copy.memory == "pinned" and made_by_task(plan.work, copy.read.value)
 
 
 def made_by_task(work: Workload, value: Value) -> bool:

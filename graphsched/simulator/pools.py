@@ -53,7 +53,7 @@ def share_memory(columns: Columns, costs: dict[int, TaskCost], durations: Durati
     every = costs | _through_memory(columns, durations, plan)
     moved = {i: cost for i, cost in every.items() if columns.resource[i] not in by_block}
     columns.shares = memory_shares(plan, moved, pressed) | memory_shares(plan, every, slowing)
-    pools = _memory_pools(columns, plan)
+    pools = _memory_pools(columns, plan) | _cores_pools(columns, plan)
     for i, (presses, slowed) in found.items():
         felt = tuple((pools[k], x) for k, x in presses if k in pools and pools[k] not in by_block)
         paid = tuple((pools[k], x) for k, x in slowed if k in pools)
@@ -81,6 +81,8 @@ def _memory_pools(columns: Columns, plan: Plan) -> dict[str, int]:
     pools: dict[str, int] = {}
     for i in columns.shares:
         device = plan.lanes[columns.lane[i]].device
+        if columns.kind[i] == CPU:
+            continue
         if device not in pools:
             pools[device] = columns.resource[i]
             if columns.resource[i] == ALONE:
@@ -88,6 +90,16 @@ def _memory_pools(columns: Columns, plan: Plan) -> dict[str, int]:
                 columns.pools, columns.lone = columns.pools + 1, columns.lone + 1
         columns.resource[i] = pools[device]
     return pools
+
+
+def _cores_pools(columns: Columns, plan: Plan) -> dict[str, int]:
+    """By device, the pool of its tasks on CPU lanes that have a memory share: that of the cores, where they are put."""
+    found = {}
+    for i in columns.shares:
+        if columns.kind[i] == CPU:
+            found[plan.lanes[columns.lane[i]].device] = columns.resource[i] = columns.pools - 1
+            columns.threads_of[i] = 0  # there are cores for all, unless `share_cores` finds that there are not
+    return found
 
 
 def _placed_by_block(columns: Columns, costs: dict[int, TaskCost]) -> set[int]:

@@ -1,5 +1,7 @@
 """Copies beside kernels: both move bytes in a GPU's memory, so where a kernel fills its bandwidth both go slower.
 
+So it is with copies beside tasks of the CPU and the host's memory: what is said of kernels holds for them.
+
 A kernel whose memory share is m (the bytes that its task reads and writes, over its time alone, over the device's
 rate) goes at 1 / (1 + m · (in · a + out · b) / rate) beside transfers that bring a bytes per second into its GPU
 and take b out of it. ``in`` and ``out`` are measured (`Device.traffic_in`, `Device.traffic_out`), 0 where unknown.
@@ -68,7 +70,7 @@ def memory_shares(plan: Plan, costs: Mapping[int, TaskCost], devices: Collection
     """Memory shares of the tasks on `devices`, by action; none of those that are too small to count.
 
     Args:
-        costs: Of tasks on GPUs.
+        costs: Of tasks on GPUs, and of those on CPU lanes whose values no cache holds.
     """
     if not devices:
         return {}

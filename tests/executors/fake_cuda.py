@@ -41,7 +41,7 @@ from graphsched.executors import (
 )
 from graphsched.executors.lanes import is_cuda
 from graphsched.plan import Plan
-from graphsched.workload import Collective
+from graphsched.workload import Collective, Read
 
 Clock = dict[Any, int]
 STAMP_NS = 1000  # from one stamp to the next
@@ -246,6 +246,8 @@ class FakeCuda:
         twin, load = buffers.Buffers.twin, buffers.Buffers.load
         patch.setattr(buffers.Buffers, "twin", lambda made: traced(self, untold(made, twin)))
         patch.setattr(buffers.Buffers, "load", lambda made, inputs: self.loaded(made, inputs, load))
+        pinned = buffers.Buffers.pinned
+        patch.setattr(buffers.Buffers, "pinned", lambda made, read: self.pinned(made, read, pinned))
         clone = buffers.Buffers.copies_of_results
         patch.setattr(buffers.Buffers, "copies_of_results", lambda made, fixed: self.cloned(made, fixed, clone))
         self.install_graphs(patch)
@@ -402,6 +404,14 @@ class FakeCuda:
             if not gpu:
                 merge(self.host, stream.clock)
         return used
+
+    def pinned(self, made: buffers.Buffers, read: Read, make: Any) -> int:
+        """Pinned memory for a result: it has been written by nobody yet."""
+        new = str(read) not in made._pinned
+        slot: int = make(made, read)
+        if new and isinstance(made.slots, Slots):
+            self.live[address(list.__getitem__(made.slots, slot))].wrote = None
+        return slot
 
     def cloned(self, made: buffers.Buffers, fixed: list[Any], clone: Any) -> Any:
         """What graphs computed is read by the current streams of its GPUs."""

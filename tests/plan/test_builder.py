@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -229,13 +230,13 @@ def test_what_a_cpu_task_returned_goes_to_gpus_by_pinned_memory() -> None:
 
 
 def test_a_copy_of_it_that_is_asked_for_takes_the_memory_that_is_asked_for() -> None:
-    """New memory is none that a task has just written."""
+    """By the thread out of memory that was there, or out of new memory; or by the engine."""
     work = Workload()
     a = add(work, "a", work.input("x", MATRIX))
     for name, options in {"p": {"pinned": True}, "n": {}, "f": {"fresh": True}}.items():
         work.copy(a, to="cuda:0", name=name, **options)
     plan = plan_of(work, {"a": "cpu/w0"})
-    assert memories(plan) == {"p": "pinned", "n": "pageable", "f": "pageable"}
+    assert memories(plan) == {"p": "pinned", "n": "pageable", "f": "fresh"}
     assert brought(plan) == {"a": ["a"]}
 
 
@@ -247,6 +248,23 @@ def test_what_a_copy_brought_to_the_cpu_lies_where_that_was_asked_for(pinned: bo
     plan = plan_of(work, {"b": "cuda:1/s0"})
     assert memories(plan) == {"c": memory, "c>cuda:1": memory}
     assert brought(plan) == {}
+
+
+def test_messages_take_results_from_where_they_lie() -> None:
+    """a (cpu), of rank 0 ──▶ b (cuda:0), of the same; ──▶ c (cuda:1), of the next."""
+    work = Workload()
+    a = add(work, "a", work.input("x", MATRIX))
+    sink(work, "b", a)
+    sink(work, "c", a)
+    lanes = {"a": "cpu/w0", "b": "cuda:0/s0", "c": "cuda:1/s0"}
+    placement = Placement(list(lanes), lanes)
+    plan = build_plan(work, hand_platform(), None, placement, scheduler="by hand", mode="distributed")
+    assert memories(plan) == {"a>cuda:0": "pinned", "a>cuda:1": "pageable"}
+    both = plan_of(work, lanes)
+    assert memories(both) == {"a>cuda:0": "pinned", "a>cuda:1": "pinned"}
+    only = replace(both, mode="distributed", copies={i: c for i, c in both.copies.items() if c.target == "cuda:1"})
+    assert pinned_results(only) == {}
+    assert pinned_results(only, local=True) == {"a": (only.copies[next(iter(only.copies))].read,)}
 
 
 def test_results_that_no_gpu_reads_are_left_where_they_are() -> None:

@@ -229,3 +229,20 @@ def test_a_task_of_the_cpu_slows_copies_from_its_memory() -> None:
 def test_a_cpu_that_nothing_is_known_of_stays_off_the_clock() -> None:
     plan = beside_cpu(LARGE, {"in": (*IN, 10**8)}, {})
     assert tabulated(plan, 1, Model())[0].resource == [ALONE, ALONE]
+
+
+def test_copies_slow_tasks_of_lanes_that_share_cores() -> None:
+    """c (1 s) on 4 threads of 4 cores beside a copy of 10 s; and beside d on a second lane, too."""
+    plain = platform(bandwidth=5e6)
+    cpu = {**CPU_RATE, "threads": 4}
+    devices = tuple(replace(d, **cpu) if d.name == "cpu" else d for d in plain.devices)  # type: ignore[arg-type]
+    found = []
+    for lanes in ({"c": "cpu/w0"}, {"c": "cpu/w0", "d": "cpu/w1"}):
+        work = Workload()
+        for name in lanes:
+            x = work.input(f"{name}x", TensorSpec((LARGE,), "uint8"), device="cpu")
+            work.task(kernel, x, name=name, outputs=[], device="cpu", duration_s=1.0)
+        work.copy(work.input("y", TensorSpec((10**8,), "uint8"), device="cuda:0"), to="cpu", name="out", pinned=True)
+        plan = planned(work, replace(plain, devices=devices, cores=4), lanes)
+        found.append([ends(plan)["c"], ends(plan, Model(traffic=False))["c"], ends(plan, Model(sharing=False))["c"]])
+    assert found == [pytest.approx([1.125, 1.0, 1.125]), pytest.approx([2.25, 2.0, 1.125])]

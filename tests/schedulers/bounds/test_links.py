@@ -60,6 +60,23 @@ def test_pageable_copies_follow_each_other() -> None:
     assert link_bound(work, _wide({}, blocking=False)) == 0.0
 
 
+@pytest.mark.parametrize("memory", [{"pinned": True}, {"fresh": True}, {}])
+def test_a_result_of_the_cpu_goes_by_the_memory_that_is_asked_for(memory: dict[str, bool]) -> None:
+    """c (cpu) ──▶ three copies of 60 bytes to cuda:0, whatever the kinds of links take: no plan is below the bound."""
+    ends, rates = ("cpu", "cuda:0"), {"pinned": 50.0, "pageable": 10.0, "fresh": 2.0}
+    links = tuple(Link(*ends, kind, 0.0, rate, blocking=kind != "pinned") for kind, rate in rates.items())  # type: ignore[arg-type]
+    here = Platform("kinds", (Device("cpu", "cpu"), Device("cuda:0", "cuda")), links, dispatch=FREE)
+    work = Workload()
+    c = work.task(print, name="c", outputs=[BYTES], duration_s=0.0, device="cpu")
+    for k in range(3):
+        work.copy(c, to="cuda:0", name=f"k{k}", **memory)
+    found = {schedule(work, here, scheduler=name) for name in ("one_stream", "heft", "search", "dls", "peft")}
+    asked = next(iter(memory), "pageable")
+    assert {copy.memory for plan in found for copy in plan.copies.values()} == {asked}
+    assert min(predict(plan).makespan_s for plan in found) >= link_bound(work, here) * (1 - 1e-9)
+    assert link_bound(work, here) == (pytest.approx(180 / rates[asked]) if asked != "pinned" else 0.0)
+
+
 @pytest.mark.parametrize("contention", [True, False])
 def test_pageable_copies_are_outside_graphs(contention: bool) -> None:
     """The bound holds in graph mode, for such a copy takes what it does in a stream; one in a graph would take 1 s."""
