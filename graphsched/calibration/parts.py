@@ -13,9 +13,8 @@ def calibration_parts(gpus: int) -> list[str]:
     if not gpus:
         return ["memory copies", "arithmetic", "dispatch"]
     each = [f"host memory and cuda:{i}" for i in range(gpus)]
-    last = ["host memory", "shared capacities", "arithmetic", "kernels beside copies"]
-    last.append("tasks of the CPU beside copies")
-    return ["dispatch", "first use of every pair", *each, *last]
+    beside = ["kernels beside copies", "tasks of the CPU beside copies"]
+    return ["dispatch", "first use of every pair", *each, "host memory", "shared capacities", "arithmetic", *beside]
 
 
 def check_parts(gpus: int) -> list[str]:
