@@ -276,3 +276,10 @@ def test_times_are_the_same_to_the_bit_where_copies_and_kernels_do_not_meet() ->
     plan = plan_of(times, {"c": (*IN, 13)}, host())
     assert tabulated(plan, 1, Model())[0].slowed
     assert ends(plan) == ends(plan, Model(traffic=False))
+
+
+def test_a_copy_feels_a_kernel_as_it_would_be_without_copies() -> None:
+    """k, n (10 s each, fill the memory) beside c at 50 / 1.5 a second take 13.3 s each; c has 1000 - 889 bytes left."""
+    both = {"k": one(10.0, 1000), "n": one(10.0, 1000)}
+    plan = plan_of(both, {"c": (*IN, 1000)}, gpus({"traffic_in": 1.0, "slowed_in": 0.5}))
+    assert ends(plan) == pytest.approx({"k": 40 / 3, "n": 80 / 3, "c": 80 / 3 + (1000 - 8000 / 9) / 50})

@@ -246,3 +246,19 @@ def test_copies_slow_tasks_of_lanes_that_share_cores() -> None:
         plan = planned(work, replace(plain, devices=devices, cores=4), lanes)
         found.append([ends(plan)["c"], ends(plan, Model(traffic=False))["c"], ends(plan, Model(sharing=False))["c"]])
     assert found == [pytest.approx([1.125, 1.0, 1.125]), pytest.approx([2.25, 2.0, 1.125])]
+
+
+def test_a_copy_feels_tasks_of_the_cpu_as_they_would_be_without_copies() -> None:
+    """Two tasks in a row (1 s, half the memory's rate) beside a copy at 5 / 1.25 MB/s take 1 + 0.5 * 0.5 * 0.24 s."""
+    plain = platform(bandwidth=5e6)
+    cpu = {"bytes_per_s": 2.0 * CACHED_BYTES, "traffic_out": 0.5, "slowed_out": 0.5}
+    devices = tuple(replace(d, **cpu) if d.name == "cpu" else d for d in plain.devices)  # type: ignore[arg-type]
+    work = Workload()
+    x = work.input("x", TensorSpec((CACHED_BYTES,), "uint8"), device="cpu")
+    for name in "cd":
+        work.task(kernel, x, name=name, outputs=[], device="cpu", duration_s=1.0)
+    work.copy(work.input("y", TensorSpec((10**8,), "uint8"), device="cpu"), to="cuda:0", name="in", pinned=True)
+    found = ends(planned(work, replace(plain, devices=devices), {"c": "cpu/w0", "d": "cpu/w0"}))
+    rate = 5e6 / 1.25
+    each = 1 + 0.5 * 0.5 * rate / (2 * CACHED_BYTES)
+    assert found == pytest.approx({"c": each, "d": 2 * each, "in": 2 * each + (10**8 - rate * 2 * each) / 5e6})
