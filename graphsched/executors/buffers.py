@@ -169,8 +169,7 @@ class Buffers:
         name, spec = str(read), read.value.spec
         if name not in self._pinned:
             assert spec is not None
-            self._pinned[name] = slot = self.constant(None)
-            self.slots[slot] = new_tensor(copied(spec), "cpu", pinned=self.pins)
+            self._pinned[name] = self.constant(new_tensor(copied(spec), "cpu", pinned=self.pins))
         return self._pinned[name]
 
     def source(self, copy: Copy) -> int:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import platform
 from collections.abc import Mapping
 
 VARIABLES = (
@@ -70,7 +71,4 @@ def told_otherwise(environment: Mapping[str, str]) -> bool:
 
 def on_glibc() -> bool:
     """Whether this process's C library is glibc."""
-    try:
-        return bool(os.confstr("CS_GNU_LIBC_VERSION"))
-    except (AttributeError, OSError, ValueError):
-        return False
+    return platform.libc_ver()[0] == "glibc"

@@ -13,7 +13,7 @@ from graphsched.garbage import collector_off
 from graphsched.plan.dependencies import Columns, find_homes, reduce_waits, required_actions
 from graphsched.plan.frees import find_frees
 from graphsched.plan.model import HOST_LANE, Copy, Lane, Plan, comm_lane, copy_lane
-from graphsched.plan.pinning import lies_pageable, made_by_task
+from graphsched.plan.pinning import by_message, lies_pageable, made_by_task
 from graphsched.platform import Platform
 from graphsched.workload import Memory, Read, Task, Workload, ancestors_first
 
@@ -79,9 +79,8 @@ class _Builder:
         """Kind of host memory of a copy: to a GPU pageable where the value lies so, whatever was asked for."""
         if source != "cpu" or self.platform.device(target).kind != "cuda":
             return asked
-        message = self.mode == "distributed" and target != self.platform.accelerators(1)[0]
-        by_hand = message and made_by_task(self.work, read.value)  # of another rank, which takes it from where it lies
-        return "pageable" if by_hand or lies_pageable(self.work, read.value) else asked
+        sent = by_message(self.mode, self.platform, target) and made_by_task(self.work, read.value)
+        return "pageable" if sent or lies_pageable(self.work, read.value) else asked
 
     def bring(self, read: Read, device: str) -> None:
         """Insert the copy of `read` to `device`, once."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from graphsched.platform import Platform
 from graphsched.workload import Read, Value, Workload
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def pinned_results(plan: Plan, *, local: bool = False) -> dict[str, tuple[Read, 
     """
     found: dict[str, dict[str, Read]] = {}
     for copy in plan.copies.values():
-        message = plan.mode == "distributed" and not local and copy.target not in plan.platform.accelerators(1)
+        message = not local and by_message(plan.mode, plan.platform, copy.target)
         if copy.read.source is not None and not message and takes_pinned(plan, copy):
             found.setdefault(copy.read.source, {})[str(copy.read)] = copy.read
     return {task: tuple(reads.values()) for task, reads in found.items()}
@@ -50,6 +51,14 @@ def takes_pinned(plan: Plan, copy: Copy) -> bool:
     """Whether `copy` brings a result of a task on the CPU to a GPU out of pinned memory."""
     to_gpu = copy.source == "cpu" and plan.platform.device(copy.target).kind == "cuda"
     return to_gpu and copy.memory == "pinned" and made_by_task(plan.work, copy.read.value)
+
+
+def by_message(mode: str, platform: Platform, target: str) -> bool:
+    """Whether a result of the CPU goes to GPU `target` by a message, which takes it from where it lies.
+
+    So it does to the GPUs of other ranks than the first, which has the CPU.
+    """
+    return mode == "distributed" and target not in platform.accelerators(1)
 
 
 def made_by_task(work: Workload, value: Value) -> bool:

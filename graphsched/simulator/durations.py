@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cached_property
 
 from graphsched.costs import TaskCost
 from graphsched.errors import PlatformError
 from graphsched.estimates import collective_cost, dispatched, task_cost
-from graphsched.plan import Copy, Plan
+from graphsched.plan import Copy, Plan, pinned_results
 from graphsched.plan.joins import CAT
 from graphsched.platform import Device, Link
 from graphsched.simulator.footprints import memory_of
 from graphsched.simulator.network import Route
-from graphsched.workload import Task, Value
+from graphsched.workload import Task
 
 
 class Durations:
@@ -78,12 +79,20 @@ class Durations:
             link = self._links[key] = self._plan.platform.link(*key)
         return link
 
-    def pinning_s(self, value: Value) -> float:
-        """Seconds in which a CPU lane copies `value` into pinned memory; 0 where no copy within the CPU is known."""
+    def pinning_s(self, task: Task) -> float:
+        """Seconds in which a CPU lane copies what `task` wrote into pinned memory; 0 where that is unknown."""
+        return self._pinning_s.get(task.name, 0.0)
+
+    @cached_property
+    def _pinning_s(self) -> dict[str, float]:
+        pinned = pinned_results(self._plan)
         try:
-            return self._plan.platform.link("cpu", "cpu", "pinned").duration_s(value.nbytes)
+            link = self._plan.platform.link("cpu", "cpu", "pinned") if pinned else None
         except PlatformError:
-            return 0.0
+            link = None
+        if link is None:
+            return {}
+        return {task: sum([link.duration_s(read.value.nbytes) for read in reads]) for task, reads in pinned.items()}
 
     def route(self, copy: Copy, crosses: tuple[int, ...], on_cores: bool) -> Route:
         """What `copy` asks of the network; alone and unhindered it takes `Link.duration_s`.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphsched.costs import TaskCost
-from graphsched.plan import Plan, pinned_results
+from graphsched.plan import Plan
 from graphsched.simulator.columns import ALONE, NETWORK, Columns
 from graphsched.simulator.durations import Durations
 from graphsched.simulator.host_memory import CACHED_BYTES, memory_bytes_per_s, moved_bytes_per_s
@@ -68,12 +68,11 @@ def _through_memory(columns: Columns, durations: Durations, plan: Plan) -> dict[
 
     What they then copy into pinned memory moves as many bytes a second as they do.
     """
-    found, pinned = {}, pinned_results(plan)
-    for i, task in enumerate(plan.tasks):
-        if columns.kind[i] == CPU and plan.kinds[i] == "run" and task is not None and task.nbytes >= CACHED_BYTES:
-            pinning_s = sum([durations.pinning_s(read.value) for read in pinned.get(task.name, ())])
-            found[i] = TaskCost(columns.work_s[i] - pinning_s)
-    return found
+    return {
+        i: TaskCost(columns.work_s[i] - durations.pinning_s(task))
+        for i, task in enumerate(plan.tasks)
+        if columns.kind[i] == CPU and plan.kinds[i] == "run" and task is not None and task.nbytes >= CACHED_BYTES
+    }
 
 
 def _memory_pools(columns: Columns, plan: Plan) -> dict[str, int]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from graphsched.costs import TaskCost
 from graphsched.errors import PlanError
-from graphsched.plan import OUTSIDE, Plan, Segments, launching_lane, pinned_results, segments_of, stamped
+from graphsched.plan import OUTSIDE, Plan, Segments, launching_lane, segments_of, stamped
 from graphsched.platform import Dispatch
 from graphsched.platform.dispatch import COMPANY_WAIT_S
 from graphsched.simulator.cache_states import inputs_longer_s
@@ -97,7 +97,6 @@ def _fill_runs(columns: Columns, durations: Durations, plan: Plan, model: Model)
     graph, dispatch, lane_of = plan.mode == "graph", columns.dispatch, columns.lane
     devices = [plan.platform.device(lane.device) if lane.kind == "compute" else None for lane in plan.lanes]
     costs: dict[int, TaskCost] = {}
-    pinned = pinned_results(plan) if plan.copies else {}
     for i, (kind, task) in enumerate(zip(plan.kinds, plan.tasks, strict=True)):
         if kind == "run":
             device = devices[lane_of[i]]
@@ -106,8 +105,7 @@ def _fill_runs(columns: Columns, durations: Durations, plan: Plan, model: Model)
             assert task is not None
             cost = durations.task(task, device)
             if columns.kind[i] == CPU:
-                pinning_s = sum([durations.pinning_s(read.value) for read in pinned.get(task.name, ())])
-                columns.work_s[i] = cost.on_lane_at(dispatch.product_s) + pinning_s + columns.job_s
+                columns.work_s[i] = cost.on_lane_at(dispatch.product_s) + durations.pinning_s(task) + columns.job_s
                 columns.call_s[i] = dispatch.handoff_s
             else:
                 costs[i] = cost

@@ -410,7 +410,7 @@ class FakeCuda:
         new = str(read) not in made._pinned
         slot: int = make(made, read)
         if new and isinstance(made.slots, Slots):
-            self.live[address(list.__getitem__(made.slots, slot))].wrote = None
+            self.live[address(list.__getitem__(made.slots, slot))] = Block("host", holders=1)
         return slot
 
     def cloned(self, made: buffers.Buffers, fixed: list[Any], clone: Any) -> Any:
@@ -588,8 +588,6 @@ class Homes(dict[int, str]):
         self.made, self.plan = made, plan
 
     def __missing__(self, slot: int) -> str:
-        if slot in self.made._pinned.values():
-            return "cpu"
         name = next(n for n, s in self.made.slot_of.items() if s == slot)
         self[slot] = name.rpartition(">")[2] if ">" in name else self.plan.homes[name]
         return self[slot]
