@@ -137,6 +137,7 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
     from graphsched.calibration.cpu_traffic import cpu_traffic_readings
     from graphsched.calibration.cuda_dispatch import cuda_dispatch
     from graphsched.calibration.cuda_ways import Bench
+    from graphsched.calibration.written_copies import with_written
 
     properties: list[Any] = [torch.cuda.get_device_properties(i) for i in range(len(facts.gpus))]
     smallest = min(int(p.total_memory) for p in properties)
@@ -157,6 +158,8 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
         cpu = _cpu_device(facts, memory_rates["cpu"])
         say("tasks of the CPU beside copies")
         traffic["cpu"] = cpu_traffic_readings(bench, 0, cpu.threads, cpu.bytes_per_s)
+        say("copies of what the CPU has just written")
+        links = with_written(bench, links, cpu.threads)
     finally:
         bench.close()
     devices = [_beside_copies(cpu, traffic["cpu"])]

@@ -53,6 +53,14 @@ def takes_pinned(plan: Plan, copy: Copy) -> bool:
     return to_gpu and copy.memory == "pinned" and made_by_task(plan.work, copy.read.value)
 
 
+def just_written(plan: Plan, copy: Copy) -> bool:
+    """Whether `copy` brings to a GPU, out of pinned memory, what a task on the CPU wrote: a result or an update."""
+    to_gpu = copy.source == "cpu" and plan.platform.device(copy.target).kind == "cuda"
+    wrote = plan.work[copy.read.source] if copy.read.source is not None else None
+    pinned = to_gpu and copy.memory == "pinned" and not by_message(plan.mode, plan.platform, copy.target)
+    return pinned and wrote is not None and wrote.kind == "run"
+
+
 def by_message(mode: str, platform: Platform, target: str) -> bool:
     """Whether a result of the CPU goes to GPU `target` by a message, which takes it from where it lies.
 

@@ -6,6 +6,8 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+import numpy as np
+
 from graphsched.errors import PlatformError
 from graphsched.platform.checks import check_count, check_number, check_seconds
 
@@ -91,6 +93,9 @@ class Link:
         crosses: Names of the shared capacities (`Platform.capacities`) that a transfer takes part of.
         blocking: The dispatching thread waits for the transfer (pageable memory).
         sizes_bytes, seconds: Measured points, sizes ascending; between them time is interpolated.
+        written_s: From pinned memory to a GPU, what a transfer of each of `sizes_bytes` takes longer where a CPU lane
+            has just written it and no lane has computed since. Empty: unknown, and no effect.
+        fades_s: Time in which that falls to a part of 1/e; 0: it stays.
     """
 
     source: str
@@ -102,20 +107,27 @@ class Link:
     blocking: bool = False
     sizes_bytes: tuple[int, ...] = ()
     seconds: tuple[float, ...] = ()
+    written_s: tuple[float, ...] = ()
+    fades_s: float = 0.0
 
     def __post_init__(self) -> None:
         if self.memory not in get_args(LinkMemory):
             raise PlatformError(f"link {self} has memory {self.memory!r}: one of {', '.join(get_args(LinkMemory))}")
         check_seconds(self.latency_s, f"latency_s of link {self}")
+        check_seconds(self.fades_s, f"fades_s of link {self}")
         check_number(self.bandwidth_bytes_per_s, f"bandwidth_bytes_per_s of link {self}", positive=True)
         if len(self.sizes_bytes) != len(self.seconds):
             raise PlatformError(f"link {self}: {len(self.sizes_bytes)} sizes and {len(self.seconds)} times")
+        if self.written_s and len(self.written_s) != len(self.sizes_bytes):
+            raise PlatformError(f"link {self}: {len(self.sizes_bytes)} sizes and {len(self.written_s)} written_s")
         for size in self.sizes_bytes:
             check_number(size, f"sizes_bytes of link {self}")
         if list(self.sizes_bytes) != sorted(set(self.sizes_bytes)):
             raise PlatformError(f"link {self}: sizes_bytes must ascend, got {self.sizes_bytes}")
         for point in self.seconds:
             check_seconds(point, f"seconds of link {self}", positive=True)
+        for point in self.written_s:
+            check_seconds(point, f"written_s of link {self}")
 
     def __str__(self) -> str:
         return f"{self.source}>{self.target} ({self.memory})"
@@ -143,3 +155,13 @@ class Link:
             return self.seconds[-1]
         (x0, x1), (y0, y1) = self.sizes_bytes[after - 1 : after + 1], self.seconds[after - 1 : after + 1]
         return y0 + (y1 - y0) * (nbytes - x0) / (x1 - x0)
+
+    def written_longer_s(self, nbytes: int) -> float:
+        """Seconds that a transfer of `nbytes` takes longer where they have just been written; linear between points.
+
+        Example:
+            >>> link = Link("cpu", "cuda:0", "pinned", 0.0, 1e9, (), False, (1000, 3000), (1e-6, 3e-6), (2e-6, 4e-6))
+            >>> [round(link.written_longer_s(n) * 1e6, 9) for n in (10, 2000, 9000)]
+            [2.0, 3.0, 4.0]
+        """
+        return float(np.interp(nbytes, self.sizes_bytes, self.written_s)) if self.written_s else 0.0

@@ -15,6 +15,7 @@ from graphsched.simulator.code_fetches import Fetch
 from graphsched.simulator.graph_segments import Replays
 from graphsched.simulator.lane_costs import Lanes
 from graphsched.simulator.network import Route, Table
+from graphsched.simulator.written_copies import Written
 
 NEEDS_CPU = 1  # the thread must wait for results of CPU lanes before it issues the action
 BLOCKS = 2  # the thread waits until the action is over
@@ -86,6 +87,7 @@ class Columns:
         lone: How many pools before the last hold tasks that only copies slow.
         shares: Memory shares of tasks that copies slow, or that slow copies.
         pressures, slowed: What copies cost tasks, and tasks them, see `simulator.traffic`.
+        written: Copies of what a CPU lane has just written, see `simulator.written_copies`.
         late_events_s: What timing events take longer beside copies, see `simulator.timing_events`.
         joins_s: How much later than behind tasks alone those in graphs start that wait for copies too, see
             `simulator.graph_joins`.
@@ -149,6 +151,7 @@ class Columns:
     shares: dict[int, float] = field(default_factory=dict)
     pressures: dict[int, tuple[tuple[int, float], ...]] = field(default_factory=dict)
     slowed: dict[int, tuple[tuple[int, float], ...]] = field(default_factory=dict)
+    written: dict[int, Written] = field(default_factory=dict)
     late_events_s: dict[int, float] = field(default_factory=dict)
     joins_s: dict[int, float] = field(default_factory=dict)
     handovers: dict[int, list[float]] = field(default_factory=dict)

@@ -160,6 +160,11 @@ class CoreSharing:
         self._demand -= self._running.pop(action)
 
     @property
+    def busy(self) -> bool:
+        """Whether anything runs."""
+        return bool(self._running)
+
+    @property
     def share(self) -> float:
         """Share of its speed alone that each running action has."""
         cores = max(self._cores, max(self._running.values(), default=1))

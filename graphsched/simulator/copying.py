@@ -16,6 +16,7 @@ from graphsched.simulator.host_calls import copy_call_s, copy_company_s
 from graphsched.simulator.lane_costs import CPU
 from graphsched.simulator.model import Model
 from graphsched.simulator.network import Route, tables_of
+from graphsched.simulator.written_copies import Written
 
 
 class _Way(NamedTuple):
@@ -66,7 +67,12 @@ def fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Model
             if route not in alone_s:
                 alone_s[route] = route.alone_s(columns.capacities)
             columns.work_s[i] = alone_s[route]
-        if way.shared or i in columns.engine_of or i in columns.pressures or i in columns.slowed:
+        if model.written and route.nbytes and (longer_s := durations.written_longer_s(copy)):
+            behind = i - plan.index_of[str(copy.read.source)]
+            longer = longer_s * route.limit / route.nbytes
+            columns.written[i] = Written(longer, way.link.fades_s, behind, str(copy.read))
+        felt = i in columns.pressures or i in columns.slowed or i in columns.written
+        if way.shared or i in columns.engine_of or felt:
             columns.resource[i] = NETWORK
         if columns.resource[i] == NETWORK or (on_cpu and model.contention):
             columns.routes[i] = route

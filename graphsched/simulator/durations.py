@@ -8,7 +8,7 @@ from functools import cached_property
 from graphsched.costs import TaskCost
 from graphsched.errors import PlatformError
 from graphsched.estimates import collective_cost, dispatched, task_cost
-from graphsched.plan import Copy, Plan, pinned_results
+from graphsched.plan import Copy, Plan, just_written, pinned_results
 from graphsched.plan.joins import CAT
 from graphsched.platform import Device, Link
 from graphsched.simulator.footprints import memory_of
@@ -93,6 +93,10 @@ class Durations:
         if link is None:
             return {}
         return {task: sum([link.duration_s(read.value.nbytes) for read in reads]) for task, reads in pinned.items()}
+
+    def written_longer_s(self, copy: Copy) -> float:
+        """Seconds that `copy` takes longer while no CPU lane computes: one has just written what it brings."""
+        return self.link(copy).written_longer_s(copy.read.value.nbytes) if just_written(self._plan, copy) else 0.0
 
     def route(self, copy: Copy, crosses: tuple[int, ...], on_cores: bool) -> Route:
         """What `copy` asks of the network; alone and unhindered it takes `Link.duration_s`.

@@ -62,7 +62,7 @@ class Engine:
         self._missing: dict[int, int] = {}  # action -> how many ends it needs that are not known
         self._dependents: dict[int, list[int]] = {}
         self._routes = columns.routes
-        self._shared = SharedResources(columns, self._at)
+        self._shared = SharedResources(columns, self._at, self.end_s)
         self._pools, self._cores, self._network = self._shared.pools, self._shared.cores, self._shared.network
         doors = Doors(columns, copy=self._begin_copy, let_in=self._let_in)
         self._engines, self._gates, self._doors = doors.engines, doors.gates, doors.all

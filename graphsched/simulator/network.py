@@ -1,12 +1,13 @@
 """Transfers that share capacities: their rates, found anew only where something changed.
 
 Rates are max-min fair. A capacity with a table has the rate of the present load. What a CPU core that makes a
-transfer, or kernels in the memories at its ends (`simulator.traffic`), leave of its speed is its own highest rate.
+transfer, kernels in the memories at its ends (`simulator.traffic`), or cores that have just written its bytes
+(`simulator.written_copies`) leave of its speed is its own highest rate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
@@ -70,7 +71,8 @@ class Network:
     """The transfers under way, in groups that are joined by the capacities they share.
 
     `cores_share` is the share of its speed that a transfer made by a CPU core has at present, `uses` the shares of
-    memory rates that kernels use, by pool.
+    memory rates that kernels use, by pool, `fetched` the transfers out of caches of cores that rest, see
+    `simulator.written_copies`.
     """
 
     def __init__(
@@ -98,9 +100,10 @@ class Network:
         self._token = 0
         self._flows: dict[tuple[float, tuple[int, ...], int], _Flow] = {}
         self._known: dict[tuple[tuple[int, ...], tuple[float, ...] | None], list[float]] = {}
-        self._all_fast = True  # nothing but transfers slows transfers
         self.cores_share = 1.0
         self.uses: Sequence[float] = ()
+        self.fetched: Mapping[int, float] = {}
+        self._all_fast = self._nothing_slows()
 
     def capacities(self, group: Sequence[int]) -> Sequence[float]:
         """Bytes per second of every capacity while the transfers of `group` are under way."""
@@ -139,15 +142,32 @@ class Network:
         """Transfers made by CPU cores have `share` of their speed from now on."""
         if share != self.cores_share:
             self.cores_share = share
-            self._all_fast = share == 1.0 and not any(self.uses)
+            self._all_fast = self._nothing_slows()
             self._changed.update((a, None) for a, transfer in self._running.items() if transfer.route.on_cores)
+
+    def fetch(self, longer: Mapping[int, float]) -> None:
+        """The bytes of these transfers take so many times as long from now on, the others' do not."""
+        if longer != self.fetched:
+            touched = [a for a in self._running if longer.get(a) != self.fetched.get(a)]
+            self.fetched = longer
+            self._all_fast = self._nothing_slows()
+            self._changed.update(dict.fromkeys(touched))
+
+    def _nothing_slows(self) -> bool:
+        """Whether nothing but transfers slows transfers."""
+        return self.cores_share == 1.0 and not any(self.uses) and not self.fetched
+
+    @property
+    def running(self) -> Collection[int]:
+        """Transfers under way."""
+        return self._running.keys()
 
     def share_memory(self, uses: Sequence[float]) -> bool:
         """Kernels use these shares of memory rates, by pool, from now on; whether that changes a transfer."""
         if uses == self.uses:
             return False
         before, self.uses = self.uses or [0.0] * len(uses), uses
-        self._all_fast = self.cores_share == 1.0 and not any(uses)
+        self._all_fast = self._nothing_slows()
         pools = {k for k, use in enumerate(uses) if use != before[k]}
         touched = [a for a in self._running if any(k in pools for k, _ in self._slowed.get(a, ()))]
         self._changed.update(dict.fromkeys(touched))
@@ -227,6 +247,8 @@ class Network:
         """The highest rates that transfers may have at present, were there no others."""
         share, uses, routes = self.cores_share, self.uses, [self._routes[a] for a in actions]
         limits = [r.limit * share if r.on_cores else r.limit for r in routes]
+        if self.fetched:
+            limits = [limit / self.fetched.get(a, 1.0) for a, limit in zip(actions, limits, strict=True)]
         if not any(uses):
             return limits
         longer = [sum([factor * uses[k] for k, factor in self._slowed.get(a, ())]) for a in actions]

@@ -136,6 +136,13 @@ def share_cores(columns: Columns, plan: Plan, model: Model) -> None:
                 columns.resource[i] = columns.pools - 1
 
 
+def watch_cores(columns: Columns) -> None:
+    """Put tasks of CPU lanes that share nothing into the pool of the cores: that they compute matters to copies."""
+    for i, kind in enumerate(columns.kind):
+        if kind == CPU and columns.resource[i] == ALONE:
+            columns.threads_of[i], columns.resource[i] = 0, columns.pools - 1  # as many cores as they want
+
+
 def _share_host_memory(columns: Columns, plan: Plan) -> None:
     """Say what tasks move through memory, if those of all lanes may want more at once than there is."""
     columns.memory_bytes_per_s = memory_bytes_per_s(plan)

@@ -6,7 +6,7 @@ rates from tasks, and tasks from copies.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from graphsched.simulator.block_queue import BlockQueue
 from graphsched.simulator.code_fetches import Fetches
@@ -15,6 +15,7 @@ from graphsched.simulator.compute import CoreSharing, Pool, device_resource
 from graphsched.simulator.fluid import Resource, Timer, no_longer_s
 from graphsched.simulator.network import Network
 from graphsched.simulator.traffic import BesideTraffic, MemoryUse, Traffic, Unshared
+from graphsched.simulator.written_copies import WrittenCopies
 
 
 class SharedResources:
@@ -28,8 +29,8 @@ class SharedResources:
         coupled: Whether the use of one changes another.
     """
 
-    def __init__(self, columns: Columns, timer: Timer) -> None:
-        """`timer`: has a resource looked at again at a time."""
+    def __init__(self, columns: Columns, timer: Timer, end_s: Sequence[float]) -> None:
+        """`timer`: has a resource looked at again at a time; `end_s`: of actions that are over."""
         self._columns, self._traffic = columns, Traffic(columns.pressures, columns.pools)
         devices = [_pool(columns, k, timer) for k in range(columns.pools - 1)]
         self._core_sharing = CoreSharing(columns.threads_of, columns.cores, columns.moved, columns.memory_bytes_per_s)
@@ -40,12 +41,16 @@ class SharedResources:
         self.cores = Pool(self._core_sharing, _work(columns, columns.pools - 1), timer)
         self.pools.append(_pressed(self.cores, columns, self._traffic, columns.pools - 1))
         self.network = Network(columns.routes, columns.capacities, timer, columns.tables, columns.slowed)
-        self.coupled = bool(columns.held or columns.slowed or columns.pressures)
+        self._written = WrittenCopies(columns.written, end_s)
+        self.coupled = bool(columns.held or columns.slowed or columns.pressures or columns.written)
 
     def couple(self, touched: dict[Resource, None], now: float) -> None:
         """Add to what is `touched` what that changes elsewhere: copies by cores and by kernels, kernels by copies."""
         if self._columns.held and self.cores in touched:
             self.network.share_cores(self._core_sharing.share)
+            touched[self.network] = None
+        if self._columns.written and (self.cores in touched or self.network in touched):
+            self.network.fetch(self._written.longer(self.network.running, self._core_sharing.busy, now))
             touched[self.network] = None
         if self._columns.slowed and self._memory_changes(touched, now):
             touched[self.network] = None

@@ -21,7 +21,7 @@ from graphsched.simulator.instruction_cache import company_longer_s, fetched_cod
 from graphsched.simulator.interpreter_lock import takes_turns
 from graphsched.simulator.lane_costs import CPU, CUDA, lanes_of
 from graphsched.simulator.model import Model, switched
-from graphsched.simulator.pools import share_cores, share_devices, share_memory
+from graphsched.simulator.pools import share_cores, share_devices, share_memory, watch_cores
 from graphsched.simulator.rank_threads import fill_ranks
 
 
@@ -66,6 +66,8 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
     fill_copies(columns, durations, plan, model)
     if model.sharing:
         share_cores(columns, plan, model)
+    if columns.written:
+        watch_cores(columns)
     if segments is not None:
         columns.launching, columns.far_lanes = _launched_on(plan, segments, columns.lanes.kind)
         launch_graphs(columns, segments)

@@ -1,0 +1,122 @@
+"""What copies to a GPU take longer of what the threads of a CPU lane have just written, while these rest.
+
+What a core has written lies changed in its own cache, and a core that sleeps is slow to hand it out: the engine waits
+for it. Copies of what a lane has just copied into pinned memory are held against copies of pinned memory that no cache
+holds, in turn, on the GPU's clock; so are those that begin later, for caches let go of it by and by.
+
+On a host of an H200 with 16 cores 16.8 MB take 0.7 ms where they take 0.34 from memory, 64 MB 1.3 and 1.2
+(docs/readings.md).
+
+Not modelled: copies of a part of what was written; that larger results fade in another time.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from graphsched.calibration.cpu_links import WRITTEN, next_parts, torch_threads
+from graphsched.calibration.cuda_clock import elapsed_s
+from graphsched.calibration.cuda_ways import Bench, host_way
+from graphsched.calibration.fitting import repeats_for
+from graphsched.executors.clocks import new_event
+from graphsched.platform import Link
+
+FADING_BYTES = 2**24
+PAUSES_S = (0.0, 3e-4, 1e-3, 2e-3)
+LEAST = 0.02  # of the most: less is noise
+LARGEST_BYTES = 2**26  # several times what the cores' own caches hold: larger copies take as much longer
+
+
+def with_written(bench: Bench, links: list[Link], threads: int) -> list[Link]:
+    """`links`, those from pinned memory to a GPU with `Link.written_s`, for CPU lanes of so many threads."""
+    with ThreadPoolExecutor(1) as lane:
+        return [_with_written(bench, link, lane, threads) if _from_host(link) else link for link in links]
+
+
+def _from_host(link: Link) -> bool:
+    return link.source == "cpu" and link.memory == "pinned" and link.target.startswith("cuda:")
+
+
+def _with_written(bench: Bench, link: Link, lane: ThreadPoolExecutor, threads: int) -> Link:
+    copies = WrittenCopies(bench, int(link.target.partition(":")[2]), threads)
+    known = [nbytes for nbytes in link.sizes_bytes if nbytes <= copies.largest]
+    longer_s = lane.submit(lambda: [copies.longer_s(nbytes)[1] for nbytes in known]).result()
+    fading = min(FADING_BYTES, copies.largest)
+    later = lane.submit(lambda: [copies.longer_s(fading, pause_s) for pause_s in PAUSES_S]).result()
+    written_s = tuple(longer_s + longer_s[-1:] * (len(link.sizes_bytes) - len(known)))
+    return replace(link, written_s=written_s, fades_s=fades_s(later))
+
+
+def fades_s(later: Sequence[tuple[float, float]]) -> float:
+    """Time in which what copies take longer falls to a part of 1/e, by a line through its logarithm; 0: it does not.
+
+    Args:
+        later: After how many seconds copies began, ascending, and how many they took longer.
+
+    Example:
+        >>> round(fades_s([(0.0, 8e-4), (1e-3, 4e-4), (2e-3, 2e-4)]) * 1e3, 3), fades_s([(0.0, 1e-4), (1e-3, 2e-4)])
+        (1.443, 0.0)
+    """
+    after_s, longer_s = np.array(later).T
+    if not longer_s.any():
+        return 0.0
+    over = longer_s <= LEAST * longer_s.max()
+    count = max(2, int(over.argmax())) if over.any() else len(over)  # from the first of these on it is noise
+    longer_s = np.maximum(longer_s, LEAST * longer_s.max())[:count]
+    slope = float(np.polyfit(after_s[:count], np.log(longer_s), 1, w=longer_s)[0])
+    return -1.0 / slope if slope < 0.0 else 0.0
+
+
+class WrittenCopies:
+    """Copies to a GPU of what a lane has just written, and of what it has not; to be made in the lane's thread.
+
+    Attributes:
+        largest: Bytes of the largest.
+    """
+
+    def __init__(self, bench: Bench, gpu: int, threads: int) -> None:
+        import torch
+
+        way = host_way(bench, gpu, to_gpu=True)
+        self.largest = min(LARGEST_BYTES, bench.largest)
+        self._threads, self._target, self._stream = threads, way.target, way.streams[0]
+        self._results = itertools.cycle([torch.zeros(self.largest, dtype=torch.uint8) for _ in range(WRITTEN)])
+        self._part = next_parts(way.source)
+
+    def longer_s(self, nbytes: int, pause_s: float = 0.0) -> tuple[float, float]:
+        """After how many seconds, medians, copies of so many bytes began that were written; how many they took longer.
+
+        `pause_s`: that the lane sleeps in between. They take no less than others.
+        """
+        kept, written, after = [], [], []
+        with torch_threads(self._threads):
+            for _ in range(repeats_for(nbytes) + 1):
+                kept.append(self._copy_s(self._part(nbytes)))
+                part = self._part(nbytes)
+                part.copy_(next(self._results)[:nbytes].fill_(1))
+                began = time.perf_counter()
+                if pause_s:
+                    time.sleep(pause_s)
+                after.append(time.perf_counter() - began)
+                written.append(self._copy_s(part))
+        return median(after[1:]), max(0.0, median(written[1:]) - median(kept[1:]))
+
+    def _copy_s(self, part: Any) -> float:
+        """Seconds of the copy of `part` on the GPU's clock; both kinds hold the same time of calls."""
+        import torch
+
+        start, end = new_event(timing=True), new_event(timing=True)
+        with torch.cuda.stream(self._stream):
+            start.record(self._stream)
+            self._target[: part.numel()].copy_(part, non_blocking=True)
+            end.record(self._stream)
+        end.synchronize()
+        return elapsed_s(start, end)

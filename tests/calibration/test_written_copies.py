@@ -1,0 +1,135 @@
+"""What copies of what was just written take longer, on a clock and a stream that are played."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from graphsched.calibration import written_copies as module
+from graphsched.calibration.cuda_links import host_links
+from graphsched.calibration.cuda_ways import Bench
+from graphsched.calibration.fitting import transfer_sizes
+from graphsched.calibration.written_copies import PAUSES_S, fades_s, with_written
+from graphsched.platform import Link
+
+RATE, FADES_S, LARGEST = 1e9, 1e-3, 2**18
+SIZES = tuple(transfer_sizes(2**20))
+
+
+class Part:
+    """Bytes of a buffer; writing takes no time."""
+
+    def __init__(self, host: Host, first: int, last: int) -> None:
+        self.host, self.first, self.last = host, first, last
+
+    def numel(self) -> int:
+        return self.last - self.first
+
+    def __getitem__(self, part: slice) -> Part:
+        first = self.first + (part.start or 0)
+        return Part(self.host, first, self.last if part.stop is None else self.first + part.stop)
+
+    def copy_(self, source: Any, non_blocking: bool = False) -> Any:
+        if non_blocking:
+            self.host.copy(source)
+        else:
+            assert source.numel() == self.numel()
+            assert torch.get_num_threads() == self.host.threads
+            self.host.written = self.first, self.last, self.host.now_s
+        return self
+
+
+class Host:
+    """Copies of bytes that were written no longer ago than a copy take half as long again, less and less by and by."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, threads: int = 1, longer: float = 0.5) -> None:
+        self.now_s, self.threads, self.longer = 0.0, threads, longer
+        self.written = 0, 0, -1.0
+        self.copies: list[tuple[int, int]] = []
+        self.gpus: list[int] = []
+        monkeypatch.setattr(module, "LARGEST_BYTES", LARGEST)
+        monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: self.now_s, sleep=self._sleep))
+        monkeypatch.setattr(module, "host_way", self._way)
+        monkeypatch.setattr(module, "new_event", self._event)
+        monkeypatch.setattr(module, "elapsed_s", lambda start, end: end.at_s - start.at_s)
+        monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
+        self.largest = 2**20
+
+    def _sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    def _way(self, bench: Any, gpu: int, *, to_gpu: bool) -> Any:
+        assert (bench, to_gpu) == (self, True)
+        self.gpus.append(gpu)
+        return SimpleNamespace(source=Part(self, 0, 2**22), target=Part(self, 0, 2**20), streams=("stream",))
+
+    def _event(self, *, timing: bool) -> Any:
+        assert timing
+        event = SimpleNamespace(at_s=0.0, synchronize=lambda: None)
+        event.record = lambda stream: setattr(event, "at_s", self.now_s)
+        return event
+
+    def copy(self, part: Part) -> None:
+        first, last, at_s = self.written
+        seconds = part.numel() / RATE
+        if (first, last) == (part.first, part.last):
+            seconds *= 1 + self.longer * 2.718281828459045 ** ((at_s - self.now_s) / FADES_S)
+        self.copies.append((part.first, part.last))
+        self.now_s += seconds
+
+
+def pinned(target: str = "cuda:0", source: str = "cpu", memory: Any = "pinned") -> Link:
+    return Link(source, target, memory, 0.0, RATE, (), False, SIZES, tuple(n / RATE for n in SIZES))
+
+
+def test_each_gpu_has_what_copies_take_longer_by_size_and_how_it_fades(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = Host(monkeypatch)
+    others = [pinned("cpu", "cuda:0"), pinned(memory="pageable"), pinned("cpu", "cpu")]
+    found = with_written(host, [pinned(), *others, pinned("cuda:1")], threads=1)  # type: ignore[arg-type]
+    assert host.gpus == [0, 1]
+    assert found[1:4] == others
+    for link in (found[0], found[4]):
+        measured = [0.5 * min(n, LARGEST) / RATE for n in SIZES]  # larger ones as much as the largest
+        assert link.written_s == pytest.approx(measured)
+        assert link.fades_s == pytest.approx(FADES_S)
+
+
+def test_what_is_not_written_comes_from_another_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies of both kinds alternate, each of the next part of the buffer."""
+    host = Host(monkeypatch)
+    with_written(host, [pinned()], threads=1)  # type: ignore[arg-type]
+    assert all(a != b for a, b in zip(host.copies, host.copies[1:], strict=False))
+
+
+def test_what_takes_no_longer_has_no_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+    (found,) = with_written(Host(monkeypatch, longer=-0.25), [pinned()], threads=1)  # type: ignore[arg-type]
+    assert set(found.written_s) == {0.0}
+    assert found.fades_s == 0.0
+
+
+def test_threads_are_those_of_the_lane_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = torch.get_num_threads()
+    with_written(Host(monkeypatch, threads=3), [pinned()], threads=3)  # type: ignore[arg-type]
+    assert torch.get_num_threads() == before
+
+
+def test_noise_below_a_share_of_the_most_does_not_decide_how_it_fades() -> None:
+    exact = [(pause_s, 1e-4 * 2.718281828459045 ** (-pause_s / 1e-4)) for pause_s in PAUSES_S]
+    noisy = [(pause_s, longer_s if longer_s > 1e-7 else 0.0) for pause_s, longer_s in exact]
+    assert fades_s(noisy) == pytest.approx(1e-4, rel=0.35)
+
+
+@pytest.mark.gpu
+def test_on_a_gpu() -> None:
+    bench = Bench(1, 2**24)
+    try:
+        link = next(m.link for m in host_links(bench, 0, 2**24, (0.0, 0.0)) if m.link.memory == "pinned")
+        (found,) = with_written(bench, [link], torch.get_num_threads())
+    finally:
+        bench.close()
+    assert len(found.written_s) == len(link.sizes_bytes)
+    assert 0.0 <= found.written_longer_s(2**24) < 10 * link.duration_s(2**24)
