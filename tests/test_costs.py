@@ -59,6 +59,9 @@ def test_seconds_that_are_not(seconds: Any) -> None:
         ({"device_s": 1.0, "concurrency": ((0, 1.0),)}, "copies of concurrency is 0: a whole number from 1"),
         ({"device_s": 1.0, "concurrency": ([2, 1.0],)}, "concurrency holds .*: pairs of numbers of copies and"),
         ({"device_s": 1.0, "graph_memory": ((-1, 1.0),)}, "bytes of graph_memory is -1"),
+        ({"device_s": 1.0, "rests": ((0.0, 1.0),)}, "rests is .* ascending"),
+        ({"device_s": 1.0, "rests": ((math.inf, 1.0),)}, "seconds of rest of rests is inf"),
+        ({"device_s": 1.0, "rests": ((2e-3, 1.0), (1e-3, 1.0))}, "rests is .* ascending"),
         ({"device_s": 1.0, "graph_memory": ((10**19, 1.0),)}, "bytes of graph_memory is 1000"),
         ({"device_s": 1.0, "quartiles_s": (1.0,)}, "quartiles_s is .*: the first and the third"),
         ({"device_s": 1.0, "quartiles_s": (1.1, 1.0)}, "quartiles_s is .*: the first and the third"),
@@ -150,6 +153,7 @@ def test_the_relief_of_kernels_is_kept_and_half_where_a_file_has_none() -> None:
 
 def test_json_round_trip_in_any_order() -> None:
     full = TaskCost(1e-3, 2e-6, 3, 400, (0.9e-3, 1.1e-3), 20, CURVE, "measured", graph_memory=((5, 1.0), (6, 2.0)))
+    full = replace(full, rests=((3e-4, 0.5e-3), (2e-3, 1e-3)))
     full = replace(full, product_s=3e-4, cache=CacheStates(-1e-6, 2e-6, 3e-7, shares=(0.25, 0.75)))
     costs = Costs({("mm", "GPU"): full, ("add", "CPU"): TaskCost(0.1, source="given")})
     turned = Costs(dict(reversed([(key, costs[key]) for key in costs])))
@@ -207,7 +211,7 @@ def test_code_and_footprint_survive_json_and_kernels_of_unknown_code_are_as_they
 
 def test_rows_without_kernels_are_as_they_always_were() -> None:
     (row,) = Costs({("mm", "GPU"): TaskCost(1.0)}).to_dict()
-    assert not {"kernels", "processors", "graph_memory", "product_s", "cache", "beside"} & set(row)
+    assert not {"kernels", "processors", "graph_memory", "product_s", "cache", "rests", "beside"} & set(row)
 
 
 def test_pairs_come_after_operations_in_order() -> None:

@@ -23,7 +23,8 @@ from graphsched.calibration.capacities import Flow
 from graphsched.calibration.cpu_links import torch_threads
 from graphsched.calibration.cuda_traffic import HOST, Reading, Sample, copy_rate, queue_copies, readings
 from graphsched.calibration.cuda_ways import Bench, Way, host_way, way_s
-from graphsched.calibration.lane_pace import REST_S
+from graphsched.costs import REST_S
+from graphsched.executors.own_team import end_own_team
 
 ADDED_BYTES, COPIED_BYTES = 2**24, 2**26
 SETS = 8  # of matrices: together more than what caches keep
@@ -42,6 +43,7 @@ def cpu_traffic_readings(bench: Bench, gpu: int, threads: int, bytes_per_s: floa
         bytes_per_s: The rate of the host's memory.
     """
     found: list[Reading] = []
+    end_own_team()
     with ThreadPoolExecutor(1) as lane:
         for rest_s in (REST_S, 0.0) if threads > 1 else (0.0,):
             additions = LaneAdditions(bench, gpu, lane, threads, rest_s)

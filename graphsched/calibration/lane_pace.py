@@ -21,11 +21,12 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
+from graphsched.costs import REST_S
 from graphsched.executors.lanes import CpuLane, close_lanes, cpu_lanes
+from graphsched.executors.own_team import end_own_team
 from graphsched.plan import Plan
 
 LONGEST_ROW_S = 0.04
-REST_S = 2e-3  # of threads that look for work for a while after an operation
 INTERRUPTED = 1.5  # times as long as the fastest
 SIZE, SIZE_OF_TWO, STEP = 256, 768, 32  # of the product, by one thread and by two; sizes are multiples of the last
 
@@ -54,6 +55,7 @@ class LaneYardstick:
         if self._threads > 1:
             time.sleep(REST_S)
         lanes = cpu_lanes(self._plan)
+        end_own_team()
         try:
             computing = [lane for lane in lanes.values() if lane.name in self._names]
             return _at_once_s(computing, self._threads, self.row_s)

@@ -27,6 +27,7 @@ from graphsched.calibration.cuda_clock import elapsed_s
 from graphsched.calibration.cuda_ways import Bench, host_way
 from graphsched.calibration.fitting import repeats_for
 from graphsched.executors.clocks import new_event
+from graphsched.executors.own_team import end_own_team
 from graphsched.platform import Link
 
 FADING_BYTES = 2**24
@@ -37,6 +38,7 @@ LARGEST_BYTES = 2**26  # several times what the cores' own caches hold: larger c
 
 def with_written(bench: Bench, links: list[Link], threads: int) -> list[Link]:
     """`links`, those from pinned memory to a GPU with `Link.written_s`, for CPU lanes of so many threads."""
+    end_own_team()
     with ThreadPoolExecutor(1) as lane:
         return [_with_written(bench, link, lane, threads) if _from_host(link) else link for link in links]
 

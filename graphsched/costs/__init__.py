@@ -3,12 +3,23 @@
 from graphsched.costs.cache_states import CacheStates
 from graphsched.costs.checks import MOST, check_seconds
 from graphsched.costs.kernels import Kernel, Multiprocessors
-from graphsched.costs.operations import COMPANY_KINDS, Beside, CostSource, TaskCost
+from graphsched.costs.operations import (
+    BRIEF_REST_S,
+    COMPANY_KINDS,
+    LONG_REST_S,
+    REST_S,
+    Beside,
+    CostSource,
+    TaskCost,
+)
 from graphsched.costs.table import Costs
 
 __all__ = [
+    "BRIEF_REST_S",
     "COMPANY_KINDS",
+    "LONG_REST_S",
     "MOST",
+    "REST_S",
     "Beside",
     "CacheStates",
     "CostSource",

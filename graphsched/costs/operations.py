@@ -78,6 +78,11 @@ class Beside:
         return replace(self, copies=self.graph_copies) if self.graph_copies else self
 
 
+REST_S, BRIEF_REST_S, LONG_REST_S = 2e-3, 3e-4, 6e-3
+"""How long the threads of a CPU lane have rested before operations are timed there, in seconds: `TaskCost.device_s` is
+what they take after the first; see `TaskCost.rests`."""
+
+
 @dataclass(frozen=True, slots=True)
 class TaskCost:
     """The cost of one operation on one kind of device, alone on it.
@@ -112,6 +117,8 @@ class TaskCost:
         curve_left_out: Whether `concurrency` was not to be measured: for a plan with one lane a device.
         host_left_out: Whether what the call costs the host was not to be measured: for a plan that is one CUDA graph.
         cache: What it takes longer inside a CUDA graph by what caches hold; None: not measured.
+        rests: (seconds of rest, seconds) pairs: `device_s` on a CPU lane by how long its threads have rested before;
+            empty: not measured.
     """
 
     device_s: float
@@ -137,6 +144,7 @@ class TaskCost:
     graph_memory: tuple[tuple[int, float], ...] = ()
     product_s: float = 0.0
     cache: CacheStates | None = None
+    rests: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("device_s", "dispatch_s", "switching_s", "call_s", "product_s"):
@@ -153,6 +161,7 @@ class TaskCost:
             raise CostError(f"source is {self.source!r}: one of {', '.join(get_args(CostSource))}")
         check_points(self.concurrency, "concurrency", "numbers of copies", "slowdowns", 1)
         check_points(self.graph_memory, "graph_memory", "numbers of bytes", "seconds", 0)
+        check_points(self.rests, "rests", "seconds of rest", "seconds", None)
         self._check_quartiles()
 
     def _check_quartiles(self) -> None:
@@ -259,6 +268,16 @@ class TaskCost:
             (2.0, 1.0)
         """
         return self.device_s * product_s / self.product_s if product_s and self.product_s else self.device_s
+
+    def rests_at(self, product_s: float) -> tuple[tuple[float, float], ...]:
+        """`rests` on a lane as in `on_lane_at`; a longer rest costs no less than the first.
+
+        Example:
+            >>> TaskCost(2.0, product_s=2e-4, rests=((1e-3, 1.5), (2e-3, 2.0), (4e-3, 1.0))).rests_at(4e-4)
+            ((0.001, 3.0), (0.002, 4.0), (0.004, 3.0))
+        """
+        pace = product_s / self.product_s if product_s and self.product_s else 1.0
+        return tuple((rest_s, pace * max(seconds, self.rests[0][1])) for rest_s, seconds in self.rests)
 
     def slowdown(self, k: int) -> float:
         """Slowdown beside k - 1 others of its own kind, interpolated; without a curve: k (one device's work).

@@ -110,6 +110,8 @@ class Costs:
                 del row["graph_memory"]
             if not cost.product_s:
                 del row["product_s"]
+            if not cost.rests:
+                del row["rests"]
             if not cost.host_left_out:
                 del row["host_left_out"]
             if cost.cache is None:
@@ -161,7 +163,7 @@ def _points(rows: Any) -> tuple[tuple[int, float], ...]:
 def _task_cost(content: dict[str, Any]) -> TaskCost:
     made = dict(content)
     made["quartiles_s"] = tuple(made["quartiles_s"]) if made.get("quartiles_s") else None
-    for name in ("concurrency", "graph_memory"):
+    for name in ("concurrency", "graph_memory", "rests"):
         made[name] = _points(made.get(name, ()))
     made["kernels"] = tuple(Kernel(**kernel) for kernel in made.get("kernels", ()))
     made["processors"] = Multiprocessors(**made["processors"]) if made.get("processors") else None

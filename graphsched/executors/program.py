@@ -21,6 +21,7 @@ from graphsched.executors.flights import Submitted
 from graphsched.executors.kept_memory import give_memory_back, keep_memory
 from graphsched.executors.lanes import CpuLane, close_lanes, cpu_lanes, cuda_lanes, streams_as_they_were
 from graphsched.executors.memory import check_memory
+from graphsched.executors.own_team import end_own_team
 from graphsched.executors.requests import checked
 from graphsched.executors.segments import GRAPH
 from graphsched.executors.stamps import Calls, Stamps
@@ -120,6 +121,8 @@ class Program:
             close_lanes(self._cpu, timeout_s=0.0)
             self.buffers = self.buffers.renewed()
             self._start()
+        if self._cpu:
+            end_own_team()
 
     # -- running -----------------------------------------------------------------------------------
 

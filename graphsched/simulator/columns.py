@@ -88,6 +88,7 @@ class Columns:
         shares: Memory shares of tasks that copies slow, or that slow copies.
         pressures, slowed: What copies cost tasks, and tasks them, see `simulator.traffic`.
         written: Copies of what a CPU lane has just written, see `simulator.written_copies`.
+        rested: What tasks on CPU lanes take by how long these have rested, see `simulator.rested_lanes`.
         late_events_s: What timing events take longer beside copies, see `simulator.timing_events`.
         joins_s: How much later than behind tasks alone those in graphs start that wait for copies too, see
             `simulator.graph_joins`.
@@ -152,6 +153,7 @@ class Columns:
     pressures: dict[int, tuple[tuple[int, float], ...]] = field(default_factory=dict)
     slowed: dict[int, tuple[tuple[int, float], ...]] = field(default_factory=dict)
     written: dict[int, Written] = field(default_factory=dict)
+    rested: dict[int, tuple[tuple[float, float], ...]] = field(default_factory=dict)
     late_events_s: dict[int, float] = field(default_factory=dict)
     joins_s: dict[int, float] = field(default_factory=dict)
     handovers: dict[int, list[float]] = field(default_factory=dict)

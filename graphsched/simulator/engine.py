@@ -22,6 +22,7 @@ from graphsched.simulator.graph_mode import inside, latencies_s
 from graphsched.simulator.host_calls import queries_s
 from graphsched.simulator.lane_costs import CUDA, WAIT
 from graphsched.simulator.rank_threads import RankThreads
+from graphsched.simulator.rested_lanes import rested_s
 from graphsched.simulator.returns import finished_s
 from graphsched.simulator.shared_resources import SharedResources
 from graphsched.simulator.straight import Straight
@@ -55,6 +56,7 @@ class Engine:
         self._timed = timed
         self._gap_s = columns.dispatch.timed_gap_s if timed else 0.0
         self._least_gap_s = self._gap_s  # what passes between the end of any work and that of its span
+        self._rested = columns.rested
         self._late_events_s = columns.late_events_s if timed else {}
         self._clock = Clock()
         self._now = 0.0
@@ -145,6 +147,8 @@ class Engine:
         """The work of action `i` starts, which takes so much longer."""
         if self._late_s:
             start += self._late_s.get(i, 0.0)
+        if i in self._rested:
+            longer_s += rested_s(self._columns, i, start, self.end_s)
         self._work(i, start, longer_s)
 
     def _work(self, i: int, start: float, longer_s: float) -> None:

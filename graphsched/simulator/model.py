@@ -43,6 +43,8 @@ class Model:
         fetches: They take longer where they start together with others, and all of them have to fetch their code.
         interpreter: Threads of CPU lanes and the one that hands them tasks hold the interpreter's lock in turn, where
             a platform says what that costs. Off: each goes on as if it were alone.
+        rests: Tasks on CPU lanes of several threads take the longer the longer these have rested, where that was
+            measured. Off: as after a rest of 2 ms.
         pace: Tasks on CPU lanes take as much longer as the yardstick of these does, where it was taken when their costs
             were measured and before the run.
 
@@ -73,6 +75,7 @@ class Model:
     company: bool = True
     fetches: bool = True
     interpreter: bool = True
+    rests: bool = True
     pace: bool = True
 
 

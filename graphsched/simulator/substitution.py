@@ -136,7 +136,8 @@ def _with_work(columns: Columns, found: Readings, terms: Collection[Term]) -> Co
         for i in actions if term in terms else ():
             work_s[i], resource[i] = found.work_s[i], ALONE
             known.add(i)
-    return replace(columns, work_s=work_s, resource=resource, events_known=frozenset(known))
+    rested = {i: rests for i, rests in columns.rested.items() if i not in known}
+    return replace(columns, work_s=work_s, resource=resource, events_known=frozenset(known), rested=rested)
 
 
 def _without_looks(columns: Columns) -> Columns:

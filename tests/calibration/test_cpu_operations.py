@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from graphsched.calibration import cpu_operations as module
-from graphsched.calibration.cpu_operations import SHORT_S, measure_on_cpu
-from graphsched.calibration.lane_pace import LONGEST_ROW_S, REST_S
+from graphsched.calibration.cpu_operations import LONG_RESTS, SHORT_S, measure_on_cpu
+from graphsched.calibration.lane_pace import LONGEST_ROW_S
+from graphsched.costs import BRIEF_REST_S, LONG_REST_S, REST_S
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -26,7 +27,10 @@ def test_a_lane_of_several_threads_rests_before_each_sample(monkeypatch: pytest.
         assert calls > 100  # short ones are timed together
     else:
         assert len(rests) >= 20
-        assert set(rests) == {REST_S}
+        assert rests.count(BRIEF_REST_S) == cost.samples
+        assert rests.count(LONG_REST_S) == min(cost.samples, LONG_RESTS)
+        assert rests.count(REST_S) >= cost.samples  # the first behind a row of the yardstick does not count
+        assert set(rests) == {BRIEF_REST_S, REST_S, LONG_REST_S}
         assert calls == len(rests) + 2
 
 
@@ -63,3 +67,19 @@ def test_the_lanes_yardstick_is_taken_between_the_samples(
     assert cost.product_s == pytest.approx(PRODUCT_S if again else PRODUCT_S * (rows + 1) / 2)
     assert set(lengths) == {min(LONGEST_ROW_S, max(SHORT_S, first_s))}
     assert order == ["sample"] * 2 + (["row"] + ["sample"] * (every + again)) * rows
+
+
+@pytest.mark.parametrize(("threads", "seconds", "known"), [(2, 1e-4, True), (2, 0.1, False), (1, 1e-4, False)])
+def test_rests_of_other_lengths_count_apart(
+    monkeypatch: pytest.MonkeyPatch, threads: int, seconds: float, known: bool
+) -> None:
+    """Operations take 4 times as long after a rest, 6 times after a long one; what takes long does not mind, one thread
+    has no others.
+    """
+    longer = {0.0: 1.0, BRIEF_REST_S: 2.0, REST_S: 4.0, LONG_REST_S: 6.0}
+    monkeypatch.setattr(module, "_sample", lambda call, batch, rest_s=0.0: seconds * longer[rest_s])
+    monkeypatch.setattr(module, "product_s", lambda product, row_s: PRODUCT_S)
+    cost = measure_on_cpu([lambda: None], threads, repeats=20)
+    assert cost.device_s == pytest.approx(seconds * (4.0 if threads > 1 else 1.0))
+    points = {rest_s: seconds * longer[rest_s] for rest_s in (BRIEF_REST_S, REST_S, LONG_REST_S)}
+    assert dict(cost.rests) == (pytest.approx(points) if known else {})

@@ -15,7 +15,7 @@ from graphsched.calibration.cpu_traffic import ADDITIONS, SETS, WARM_UP, LaneAdd
 from graphsched.calibration.cuda_links import local_link
 from graphsched.calibration.cuda_traffic import fit_slowed, fit_traffic
 from graphsched.calibration.cuda_ways import Bench
-from graphsched.calibration.lane_pace import REST_S
+from graphsched.costs import REST_S
 
 RATE, NBYTES = 1e9, 2**20
 IN, OUT = ("cuda:0", "cpu"), ("cpu", "cuda:0")

@@ -25,6 +25,7 @@ from graphsched.executors.distributed.world import ALL_HEARD_S, join
 from graphsched.executors.failing import failure_in_run
 from graphsched.executors.kept_memory import give_memory_back, keep_memory
 from graphsched.executors.lanes import CpuLane, close_lanes, streams_as_they_were
+from graphsched.executors.own_team import end_own_team
 from graphsched.executors.requests import checked
 from graphsched.executors.segments import GRAPH
 from graphsched.executors.stamps import Calls, Stamps
@@ -174,6 +175,8 @@ class RankProgram:
         self.buffers.clear()
         position = 0
         self.watch.begin()
+        if self._cpu:
+            end_own_team()
         unwatch = self.world.board.watch(self._hear)
         with streams_as_they_were(self._devices()), torch.no_grad(), self.world.waiting(self._end_run):
             try:
