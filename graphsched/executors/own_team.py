@@ -16,6 +16,7 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Callable
+from pathlib import Path
 
 SOFT = 1  # omp_pause_soft: settings stay as they are
 
@@ -32,10 +33,12 @@ def end_own_team() -> None:
 
 @functools.cache
 def _pause() -> Callable[[int], int] | None:
-    """The library's function, where torch has loaded it."""
+    """GNU's function, where torch has loaded that library."""
     import torch  # noqa: F401
 
     try:
-        return ctypes.CDLL(None).omp_pause_resource_all
-    except (AttributeError, OSError, TypeError):  # no such function, no such process-wide library
+        loaded = Path("/proc/self/maps").read_text(encoding="utf-8").split()
+        path = next(word for word in loaded if "libgomp" in word)
+        return ctypes.CDLL(path).omp_pause_resource_all
+    except (StopIteration, AttributeError, OSError):  # another library, an older one, no such file
         return None

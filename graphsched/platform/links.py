@@ -30,7 +30,7 @@ def rescaled(link: Link, bandwidth_bytes_per_s: float, latency_s: float | None =
     """`link` with another rate and latency; measured points keep their shape.
 
     What a point has beyond the latency is stretched as the rate is, so that a link that took twice the time of
-    latency + bytes / rate at some size still does.
+    latency + bytes / rate at some size still does. What cores are slow to hand out (`written_s`) stays as it is.
 
     Example:
         >>> link = Link("a", "b", "peer", 1.0, 100.0, sizes_bytes=(100, 1000), seconds=(3.0, 11.0))

@@ -12,7 +12,7 @@ from graphsched.platform.checks import check_number
 Part = TypeVar("Part")
 TEXTS = ("name", "kind", "model", "host", "source", "target", "memory")
 FLAGS = ("blocking",)
-LISTS = ("crosses", "sizes_bytes", "seconds")
+LISTS = ("crosses", "sizes_bytes", "seconds", "written_s")
 RATES = ("measured_bytes_per_s", "predicted_bytes_per_s")
 PATTERN = ("flows", "fitted", *RATES)
 RETIRED = ("crowded_in", "crowded_out", "item_s", "graph_look_ahead_s", "graph_seen_s")

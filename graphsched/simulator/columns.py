@@ -182,6 +182,15 @@ class Columns:
         """What one timing event adds to its lane."""
         return self.dispatch.timed_gap_s / 2
 
+    def slowed_by_others(self, i: int, seconds: float) -> bool:
+        """Whether action `i`, which took so many seconds, takes longer than alone, be it after the longest rest."""
+        own_s = self.work_s[i]
+        if i in self.rested:
+            own_s += max(s for _, s in self.rested[i]) - self.rested[i][0][1]
+        if i in self.written:
+            own_s *= 1.0 + self.written[i].longer
+        return self.resource[i] != ALONE and seconds > LOADED * own_s
+
     def half(self, i: int, rank: int) -> Half:
         """What issuing action `i` takes the thread of `rank`."""
         found = self.halves.get((i, rank))

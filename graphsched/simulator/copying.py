@@ -67,7 +67,9 @@ def fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Model
             if route not in alone_s:
                 alone_s[route] = route.alone_s(columns.capacities)
             columns.work_s[i] = alone_s[route]
-        if model.written and route.nbytes and (longer_s := durations.written_longer_s(copy)):
+        longer_s = durations.written_longer_s(copy) if model.written else 0.0
+        if longer_s and copy.read.value.nbytes and (route.nbytes or route.latency_s):
+            route = route if route.nbytes else _all_flow(route, copy.read.value.nbytes)
             behind = i - plan.index_of[str(copy.read.source)]
             longer = longer_s * route.limit / route.nbytes
             columns.written[i] = Written(longer, way.link.fades_s, behind, str(copy.read))
@@ -76,6 +78,11 @@ def fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Model
             columns.resource[i] = NETWORK
         if columns.resource[i] == NETWORK or (on_cpu and model.contention):
             columns.routes[i] = route
+
+
+def _all_flow(route: Route, nbytes: int) -> Route:
+    """`route`, of latency alone, as a flow of so many bytes that takes as long."""
+    return route._replace(latency_s=0.0, nbytes=float(nbytes), limit=nbytes / route.latency_s)
 
 
 class _Crossed(NamedTuple):

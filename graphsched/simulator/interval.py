@@ -49,7 +49,7 @@ from typing import Any, NamedTuple
 
 from graphsched.plan import Plan
 from graphsched.platform.pace import LAUNCH_COLDS
-from graphsched.simulator.columns import ALONE, LOADED, NETWORK, Columns
+from graphsched.simulator.columns import NETWORK, Columns
 from graphsched.simulator.durations import Durations
 from graphsched.simulator.graph_launches import further_gpus
 from graphsched.simulator.graph_segments import Replays
@@ -213,7 +213,7 @@ class _Figures:
     def _slowed(self, stretch: Stretch) -> tuple[Figure, ...]:
         """What the rule of sharing adds where others slow an action."""
         resource = self._columns.resource[stretch.action]
-        if resource == ALONE or stretch.seconds <= LOADED * self._columns.work_s[stretch.action]:
+        if not self._columns.slowed_by_others(stretch.action, stretch.seconds):
             return ()
         if resource == NETWORK:
             return (Figure("under load", UNDER_LOAD),)

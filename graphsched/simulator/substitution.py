@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import Literal
 
 from graphsched.simulator.chance import with_chance
-from graphsched.simulator.columns import ALONE, LOADED, Columns
+from graphsched.simulator.columns import ALONE, Columns
 from graphsched.simulator.graph_joins import join_of_s
 from graphsched.simulator.graph_mode import inside
 from graphsched.simulator.interpreter_lock import without_lock
@@ -30,6 +30,7 @@ from graphsched.simulator.lane_costs import CUDA
 from graphsched.simulator.loaded_edges import with_loads
 from graphsched.simulator.locked_engine import engine_of
 from graphsched.simulator.model import EVERYTHING, Model
+from graphsched.simulator.pools import watch_cores
 from graphsched.simulator.readings import Readings
 from graphsched.simulator.returns import finished_s
 from graphsched.simulator.tabulating import finish, tabulate
@@ -124,9 +125,7 @@ class Substitution:
         """Actions that are predicted to take longer than alone, because of what runs beside them."""
         columns = self.columns
         return frozenset(
-            i
-            for i, resource in enumerate(columns.resource)
-            if resource != ALONE and predicted[i].duration_s - columns.behind_s(i) > LOADED * columns.work_s[i]
+            i for i in range(len(columns)) if columns.slowed_by_others(i, predicted[i].duration_s - columns.behind_s(i))
         )
 
 
@@ -137,7 +136,13 @@ def _with_work(columns: Columns, found: Readings, terms: Collection[Term]) -> Co
             work_s[i], resource[i] = found.work_s[i], ALONE
             known.add(i)
     rested = {i: rests for i, rests in columns.rested.items() if i not in known}
-    return replace(columns, work_s=work_s, resource=resource, events_known=frozenset(known), rested=rested)
+    columns = replace(columns, work_s=work_s, resource=resource, events_known=frozenset(known), rested=rested)
+    if columns.written:
+        columns.moved = {i: rate for i, rate in columns.moved.items() if i not in known}
+        columns.shares = {i: share for i, share in columns.shares.items() if i not in known}
+        columns.threads_of = dict(columns.threads_of)
+        watch_cores(columns)  # copies still feel that lanes compute
+    return columns
 
 
 def _without_looks(columns: Columns) -> Columns:

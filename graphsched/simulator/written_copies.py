@@ -4,7 +4,8 @@ What a core has written lies changed in its own cache until that lets go of it, 
 it out (`calibration.written_copies`). Cores that have begun on something else are not, and what has been fetched for
 another GPU is not fetched again.
 
-Not modelled: tasks of a lane so small that they leave most of it where it is.
+Not modelled: tasks of a lane so small that they leave most of it where it is; which cores a lane has: any that computes
+counts. A capacity below a copy's own rate hides a part.
 """
 
 from __future__ import annotations

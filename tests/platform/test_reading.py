@@ -123,6 +123,7 @@ BROKEN: list[tuple[Callable[[Data], object], str]] = [
     (link(0, crosses=[["bus"]]), r"'crosses' of links\[0\] is .*: a list of texts is needed"),
     (link(0, sizes_bytes=None), r"'sizes_bytes' of links\[0\] is None: a list of numbers is needed"),
     (link(0, seconds="abc"), r"'seconds' of links\[0\] is 'abc': a list of numbers is needed"),
+    (link(0, written_s=3.0), r"'written_s' of links\[0\] is 3.0: a list of numbers is needed"),
     (link(0, crosses=["bus"]), "crosses capacity 'bus', which has no entry: add it"),
     (lambda d: d["capacities"].pop("host/h2d"), "crosses capacity 'host/h2d', which has no entry"),
     (

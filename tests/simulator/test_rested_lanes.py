@@ -9,10 +9,13 @@ import pytest
 
 from graphsched.costs import Costs, TaskCost
 from graphsched.plan import Plan
+from graphsched.schedulers.bounds import lower_bound
 from graphsched.simulator import Model, predict
 from graphsched.simulator.predict import tabulated
+from graphsched.simulator.substitution import Substitution
 from graphsched.workload import TensorSpec, Workload
 from tests.builders import FREE, kernel, planned, platform
+from tests.simulator.measured import as_measured
 
 BRIEFLY, RESTED, LONG = 1.0, 4.0, 6.0
 RESTS = ((1.0, BRIEFLY), (10.0, RESTED), (100.0, LONG))
@@ -64,3 +67,20 @@ def test_the_lanes_pace_counts_for_all_of_it() -> None:
     here = platform(dispatch=replace(FREE, product_s=2.0))
     slow = planned(plan.work, here, {"a": "cpu/w0", "g": "cuda:0/s0", "b": "cpu/w0"}, costs=plan.costs)
     assert (seconds(slow)["a"], seconds(slow)["b"]) == pytest.approx((2 * BRIEFLY, 2 * LONG))
+
+
+def test_measured_tasks_take_what_was_measured() -> None:
+    plan = chain(1000.0)
+    predicted = predict(plan)
+    swap = Substitution(as_measured(predicted, plan))
+    assert swap.makespan_s(("compute",)) == pytest.approx(swap.makespan_s(()))
+    assert not swap.loaded(predicted)
+
+
+def test_bounds_allow_for_every_rest() -> None:
+    """A task may follow another at once, and take what it does after the briefest rest."""
+    work = Workload()
+    work.task(kernel, 0, name="a", outputs=[], device="cpu")
+    costs = Costs({(work["a"].signature, "CPU"): COST})
+    plan = planned(work, platform(), {"a": "cpu/w0"}, costs=costs)
+    assert 0.0 < lower_bound(work, platform(), costs) <= predict(plan).makespan_s

@@ -8,15 +8,18 @@ from dataclasses import replace
 
 import pytest
 
+from graphsched.executors.distributed.message_links import measured_link
 from graphsched.plan import Plan, just_written
 from graphsched.platform import Platform
 from graphsched.simulator import Model, predict
 from graphsched.simulator.columns import ALONE
 from graphsched.simulator.predict import tabulated
+from graphsched.simulator.substitution import Substitution
 from graphsched.simulator.written_copies import Written, WrittenCopies
 from graphsched.workload import TensorSpec, Workload
 from tests.builders import kernel, planned
 from tests.simulator.beside import gpus
+from tests.simulator.measured import as_measured
 
 NBYTES = 100  # which take 2 s alone
 
@@ -140,3 +143,42 @@ def test_a_message_to_another_rank_is_taken_from_where_it_lies(mode: str) -> Non
     plan = replace(chain(host(), gpus=["cuda:1"]), mode=mode)
     (copy,) = plan.copies.values()
     assert just_written(plan, copy) == (mode == "eager")
+
+
+def test_a_copy_that_is_all_latency_takes_longer_too() -> None:
+    """By its latency alone it would take 2 s, as it was measured to: no bytes flow."""
+    here = host()
+    links = tuple(replace(k, latency_s=2.0) if k.written_s else k for k in here.links)
+    plan = chain(replace(here, links=links))
+    assert (copy_s(plan), copy_s(plan, Model(written=False))) == pytest.approx((3.0, 2.0))
+
+
+def test_lanes_that_are_watched_share_nothing() -> None:
+    """Two tasks of 0.5 s at once, on two lanes of a CPU of 4 cores with 4 threads each, were there a limit; none is."""
+    where = host()
+    where = replace(where, cores=64, devices=tuple(replace(d, threads=32) for d in where.devices))
+    plan = chain(where, more={"n": "cpu/w0", "m": "cpu/w1"})
+    found = {span.action: span.duration_s for span in predict(plan)}
+    assert (found["n"], found["m"]) == pytest.approx((0.5, 0.5))
+    columns = tabulated(plan, 1, Model())[0]
+    assert {columns.threads_of[plan.index_of[name]] for name in "anm"} == {0}
+
+
+def test_measured_tasks_of_a_lane_count_as_computing() -> None:
+    """n computes beside the copy; with figures in its place that are as predicted, nothing changes."""
+    plan = chain(host(), more={"n": "cpu/w0"})
+    swap = Substitution(as_measured(predict(plan), plan))
+    assert [swap.makespan_s(terms) for terms in ((), ("compute",), ("transfers",))] == pytest.approx([4.0] * 3)
+
+
+def test_nothing_beside_it_has_slowed_it() -> None:
+    plan = chain(host())
+    predicted = predict(plan)
+    assert not Substitution(as_measured(predicted, plan)).loaded(predicted)
+
+
+def test_messages_of_ranks_take_no_longer() -> None:
+    """What a link within a process says of caches is not of them."""
+    (link,) = [k for k in host().links if k.written_s and k.target == "cuda:1"]
+    found = measured_link(link, 0, 1, [(1.0, 2.0, 4.0)], (100, 200, 400))
+    assert (found.written_s, found.fades_s) == ((), 0.0)

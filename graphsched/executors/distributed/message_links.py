@@ -125,4 +125,6 @@ def measured_link(
         blocking=False,
         sizes_bytes=tuple(sizes),
         seconds=points,
+        written_s=(),
+        fades_s=0.0,
     )
