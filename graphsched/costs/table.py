@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from graphsched.costs.beside import Beside
 from graphsched.costs.cache_states import CacheStates
 from graphsched.costs.kernels import Kernel, Multiprocessors
-from graphsched.costs.operations import Beside, TaskCost
+from graphsched.costs.operations import TaskCost
 from graphsched.errors import CostError, FileFormatError
 
 

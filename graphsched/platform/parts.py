@@ -6,8 +6,6 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-import numpy as np
-
 from graphsched.errors import PlatformError
 from graphsched.platform.checks import check_count, check_number, check_seconds
 
@@ -150,11 +148,7 @@ class Link:
             return self.seconds[0] * affine / (self.latency_s + first / self.bandwidth_bytes_per_s)
         if nbytes > self.sizes_bytes[-1]:
             return self.seconds[-1] + (nbytes - self.sizes_bytes[-1]) / self.bandwidth_bytes_per_s
-        after = bisect_left(self.sizes_bytes, nbytes) or 1
-        if after == len(self.sizes_bytes):
-            return self.seconds[-1]
-        (x0, x1), (y0, y1) = self.sizes_bytes[after - 1 : after + 1], self.seconds[after - 1 : after + 1]
-        return y0 + (y1 - y0) * (nbytes - x0) / (x1 - x0)
+        return self._between(nbytes, self.seconds)
 
     def written_longer_s(self, nbytes: int) -> float:
         """Seconds that a transfer of `nbytes` takes longer where they have just been written; linear between points.
@@ -164,4 +158,14 @@ class Link:
             >>> [round(link.written_longer_s(n) * 1e6, 9) for n in (10, 2000, 9000)]
             [2.0, 3.0, 4.0]
         """
-        return float(np.interp(nbytes, self.sizes_bytes, self.written_s)) if self.written_s else 0.0
+        if not self.written_s:
+            return 0.0
+        return self._between(min(max(nbytes, self.sizes_bytes[0]), self.sizes_bytes[-1]), self.written_s)
+
+    def _between(self, nbytes: int, seconds: tuple[float, ...]) -> float:
+        """`seconds`, by `sizes_bytes`, at a size between these."""
+        after = bisect_left(self.sizes_bytes, nbytes) or 1
+        if after == len(self.sizes_bytes):
+            return seconds[-1]
+        (x0, x1), (y0, y1) = self.sizes_bytes[after - 1 : after + 1], seconds[after - 1 : after + 1]
+        return y0 + (y1 - y0) * (nbytes - x0) / (x1 - x0)
