@@ -68,9 +68,9 @@ def job_s() -> float:
     """`Dispatch.job_s` in seconds: a task of a chain on one lane, less its operation alone."""
     import torch
 
-    from graphsched.calibration.cpu_operations import measure_on_cpu
+    from graphsched.calibration.cpu_operations import Sampled, measure_on_cpu
 
-    operation = partial(torch.neg, torch.zeros(TINY_ELEMENTS))
+    operation = Sampled(partial(torch.neg, torch.zeros(TINY_ELEMENTS)))
     few_s, many_s = (chain_s(tasks) for tasks in CHAIN)
     return max(0.0, each_s(few_s, many_s, CHAIN[1] - CHAIN[0]) - measure_on_cpu([operation], 1, RUNS).device_s)
 

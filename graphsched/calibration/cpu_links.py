@@ -14,6 +14,7 @@ from statistics import median
 from typing import Any
 
 from graphsched.calibration.fitting import Points, check_arrived, fresh_repeats, link_of, measure_points, transfer_sizes
+from graphsched.costs import REST_S
 from graphsched.platform import Link
 from graphsched.platform.parts import HOST_MEMORY, LinkMemory
 
@@ -48,6 +49,8 @@ def cpu_links(warm: Points, fresh: Points, pinned: Points) -> list[Link]:
 def pinned_points(pinned: Any, largest: int, threads: int) -> Points:
     """Points of copies of what `threads` threads have just written into pinned memory that no cache holds.
 
+    Several threads have rested before they write it, as they do before a task (`calibration.cpu_operations`).
+
     Args:
         pinned: Bytes of pinned memory, more than caches hold.
         largest: The largest copy.
@@ -59,6 +62,8 @@ def pinned_points(pinned: Any, largest: int, threads: int) -> Points:
     part = next_parts(pinned)
 
     def sample(nbytes: int) -> float:
+        if threads > 1:
+            time.sleep(REST_S)
         return timed_s(part(nbytes), next(sources)[:nbytes].fill_(1), 1)
 
     with torch_threads(threads):

@@ -1,49 +1,71 @@
 """An operation measured alone on a CPU lane.
 
 Between two samples a lane of several threads rests, for in a plan its threads have slept before most tasks, and
-waking them takes longer than handing on to threads that still spin. Rests of other lengths are timed, too.
+waking them takes longer than handing on to threads that still spin. Rests of other lengths are timed, too. Beside a
+GPU a rest ends with its bringing the operands (`calibration.fetched_operands`). Results go to memory that no cache
+holds.
 
 Other threads of the host that compete for cores make samples longer: the yardstick of the lane's speed is taken
 between the samples, in rows as long as a sample, or a product where that takes longer.
 
-Not modelled: other threads of the host that compete for memory.
+Not modelled: other threads of the host that compete for memory; operands that the lane has just read or written, and
+on hosts without a GPU those that it has not.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from graphsched.calibration.cpu_links import torch_threads
 from graphsched.calibration.lane_pace import LONGEST_ROW_S, middle_s, product_s, small_product
 from graphsched.calibration.sampling import cost_of, samples_wanted
 from graphsched.costs import BRIEF_REST_S, LONG_REST_S, REST_S, TaskCost
 from graphsched.executors.own_team import end_own_team
+from graphsched.workload import returned_tensors
 
 SHORT_S = 2e-5
-SETS = 2
+SETS, MOST_SETS, CACHED_BYTES = 2, 8, 2**28
 LEAST_ROWS, ROWS_S = 7, 0.05  # of the yardstick: more where they are short, for some of these meet others and some not
+FIRST_S = 0.05
 LONG_RESTS = 30  # samples, at most
 LONGEST_WOKEN_S = 1e-2  # operations that take longer do not mind how deep their threads slept
 WARM_S = 1e-3  # operations that take longer do not mind what the caches hold
 
 
-def measure_on_cpu(calls: Sequence[Callable[[], Any]], threads: int, repeats: int) -> TaskCost:
+class Sampled(NamedTuple):
+    """A call on operands of its own.
+
+    Attributes:
+        call: What is timed.
+        fetch: What brings its operands anew at the end of a rest.
+        fetch_s: How long that takes, as part of the rest.
+    """
+
+    call: Callable[[], Any]
+    fetch: Callable[[], object] = int
+    fetch_s: float = 0.0
+
+
+def measure_on_cpu(calls: Sequence[Sampled], threads: int, repeats: int) -> TaskCost:
     """Cost of one call in a thread with `threads` intra-op threads; `calls` are the same on different clones."""
     end_own_team()
     with ThreadPoolExecutor(1) as lane:
         return lane.submit(_measure, calls, threads, repeats).result()
 
 
-def _measure(calls: Sequence[Callable[[], Any]], threads: int, repeats: int) -> TaskCost:
+def _measure(calls: Sequence[Sampled], threads: int, repeats: int) -> TaskCost:
     import torch
 
     with torch_threads(threads), torch.no_grad():
-        first_s = min([_sample(call, 1) for call in [*calls, calls[0]]])
+        lane = _Lane(calls, several=threads > 1)
+        first_s = lane.first_s()
         rest_s = REST_S if threads > 1 else 0.0
         batch = 1 if rest_s else max(1, int(SHORT_S / max(first_s, 1e-9)))
         count = samples_wanted(repeats, first_s * batch + rest_s)
@@ -54,20 +76,65 @@ def _measure(calls: Sequence[Callable[[], Any]], threads: int, repeats: int) -> 
             if i % every == 0:
                 paces.append(product_s(product, row_s))
                 if row_s < WARM_S:
-                    _sample(calls[i % len(calls)], batch, rest_s)
-            samples.append(_sample(calls[i % len(calls)], batch, rest_s))
+                    lane.sample_s(batch, rest_s)
+            samples.append(lane.sample_s(batch, rest_s))
         cost = replace(cost_of(samples), product_s=middle_s(paces, row_s))
         if rest_s and first_s < LONGEST_WOKEN_S:
-            cost = replace(cost, rests=_rests(calls, cost))
+            cost = replace(cost, rests=_rests(lane, cost))
         return cost
 
 
-def _rests(calls: Sequence[Callable[[], Any]], cost: TaskCost) -> tuple[tuple[float, float], ...]:
-    """What it takes after rests of other lengths than `REST_S`, with that."""
-    found = {REST_S: cost.device_s}
+def _rests(lane: _Lane, cost: TaskCost) -> tuple[tuple[float, float], ...]:
+    """What it takes after rests of other lengths than `REST_S`, with that; none is shorter than fetching takes."""
+    found = {}
     for rest_s, samples in ((BRIEF_REST_S, cost.samples), (LONG_REST_S, min(cost.samples, LONG_RESTS))):
-        found[rest_s] = median([_sample(calls[i % len(calls)], 1, rest_s) for i in range(samples)])
+        found[max(rest_s, lane.fetch_s)] = median([lane.sample_s(1, rest_s) for _ in range(samples)])
+    found[max(REST_S, lane.fetch_s)] = cost.device_s
     return tuple(sorted(found.items()))
+
+
+class _Lane:
+    """Takes samples of `calls` in turn.
+
+    Results of a lane of `several` threads are kept for a while, as those of a plan are, so that the next are written
+    to memory that no cache holds.
+    """
+
+    def __init__(self, calls: Sequence[Sampled], *, several: bool) -> None:
+        self.fetch_s = max(sampled.fetch_s for sampled in calls)
+        made = returned_tensors(calls[0].call())
+        held = sets_on_cpu(sum(t.nbytes for t in made)) if several else 0
+        self._calls, self._kept = itertools.cycle(calls), deque[Any](maxlen=held)
+        self._sets = max(len(calls), held)
+
+    def first_s(self) -> float:
+        """The shortest of the first samples, which meet all operands and all memory of results, if that is not long."""
+        first_s = min([self.sample_s(1) for _ in range(3)])
+        return min([first_s, *(self.sample_s(1) for _ in range(min(self._sets, int(FIRST_S / max(first_s, 1e-9)))))])
+
+    def sample_s(self, batch: int, rest_s: float = 0.0) -> float:
+        """Seconds of a call, the mean of a batch, behind a rest of `rest_s`."""
+        call, fetch, fetch_s = next(self._calls)
+        if rest_s:
+            if rest_s > fetch_s:
+                time.sleep(rest_s - fetch_s)
+            fetch()
+        start = time.perf_counter()
+        for _ in range(batch):
+            made = call()
+        seconds = (time.perf_counter() - start) / batch
+        self._kept.append(made)
+        return seconds
+
+
+def sets_on_cpu(set_bytes: int) -> int:
+    """Sets of operands, or of results, to go round, so that caches do not hold them: 2 to 8.
+
+    Example:
+        >>> sets_on_cpu(10**4), sets_on_cpu(5 * 10**7), sets_on_cpu(10**9)
+        (8, 6, 2)
+    """
+    return max(SETS, min(MOST_SETS, CACHED_BYTES // max(set_bytes, 1) + 1))
 
 
 def rows_wanted(row_s: float, samples: int) -> int:
@@ -78,14 +145,3 @@ def rows_wanted(row_s: float, samples: int) -> int:
         (100, 50, 7, 3)
     """
     return min(samples, max(LEAST_ROWS, int(ROWS_S / max(row_s, 1e-9))))
-
-
-def _sample(call: Callable[[], Any], batch: int, rest_s: float = 0.0) -> float:
-    if rest_s:
-        time.sleep(rest_s)
-    start = time.perf_counter()
-    for _ in range(batch):
-        kept = call()
-    seconds = (time.perf_counter() - start) / batch
-    del kept
-    return seconds

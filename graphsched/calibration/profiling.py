@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from graphsched.calibration.choosing import lacks_more, missing, relevant
 from graphsched.calibration.collectives import measure_collectives, unmeasured_collectives
 from graphsched.calibration.cost_cache import keep_costs, kept_costs
-from graphsched.calibration.cpu_operations import SETS, measure_on_cpu
+from graphsched.calibration.cpu_operations import SETS, Sampled, measure_on_cpu, sets_on_cpu
+from graphsched.calibration.fetched_operands import fetched
 from graphsched.calibration.host import host_facts
 from graphsched.calibration.meeting import unmeasured
 from graphsched.calibration.pairing import measure_meetings
@@ -208,9 +209,16 @@ def _on_cpu(steps: Iterator[Step], threads: int, how: _How) -> Iterator[Found]:
     for step in steps:
         how.begin(step.task)
         with failures_named(step.task, step.device):
-            calls = [step.bound() for _ in range(SETS)]
-            cost = measure_on_cpu(calls, threads, how.repeats)
+            cost = measure_on_cpu(_sampled(step), threads, how.repeats)
         yield step.task.signature, cost
+
+
+def _sampled(step: Step) -> list[Sampled]:
+    """The step's call on sets of operands; on a host with a GPU, which brings them anew, on more than caches hold."""
+    if not host_facts().gpus:
+        return [Sampled(step.bound()) for _ in range(SETS)]
+    sets = [fetched(step.tensors) for _ in range(sets_on_cpu(sum(t.nbytes for t in step.tensors)))]
+    return [Sampled(step.bound(one.tensors), one.fetch, one.fetch_s) for one in sets]
 
 
 def _on_cuda(steps: Iterator[Step], index: int, without_curve: Mapping[str, TaskCost], how: _How) -> Iterator[Found]:

@@ -26,9 +26,9 @@ class Step:
     device: str
     tensors: tuple[Any, ...]
 
-    def bound(self) -> Callable[[], Any]:
-        """The task's call on clones of the tensors."""
-        return bind(self.task, [clone(t) for t in self.tensors])
+    def bound(self, tensors: Sequence[Any] | None = None) -> Callable[[], Any]:
+        """The task's call on `tensors`; None: on clones of those that it reads."""
+        return bind(self.task, [clone(t) for t in self.tensors] if tensors is None else tensors)
 
 
 def bind(task: Task, tensors: Sequence[Any]) -> Callable[[], Any]:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+import weakref
+
 import pytest
+import torch
 
 from graphsched.calibration import cpu_operations as module
-from graphsched.calibration.cpu_operations import LONG_RESTS, SHORT_S, measure_on_cpu
+from graphsched.calibration.cpu_operations import LONG_RESTS, MOST_SETS, SHORT_S, Sampled, measure_on_cpu
 from graphsched.calibration.lane_pace import LONGEST_ROW_S
 from graphsched.costs import BRIEF_REST_S, LONG_REST_S, REST_S
+
+FIRST = 1 + 3 + MOST_SETS
+"""Calls of a short operation before the first sample that counts: what it returns, how long it takes, all memory."""
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -20,7 +27,7 @@ def test_a_lane_of_several_threads_rests_before_each_sample(monkeypatch: pytest.
         calls += 1
 
     monkeypatch.setattr(module.time, "sleep", rests.append)
-    cost = measure_on_cpu([call], threads, repeats=20)
+    cost = measure_on_cpu([Sampled(call)], threads, repeats=20)
     assert cost.device_s > 0
     if threads == 1:
         assert not rests
@@ -31,7 +38,7 @@ def test_a_lane_of_several_threads_rests_before_each_sample(monkeypatch: pytest.
         assert rests.count(LONG_REST_S) == min(cost.samples, LONG_RESTS)
         assert rests.count(REST_S) >= cost.samples  # the first behind a row of the yardstick does not count
         assert set(rests) == {BRIEF_REST_S, REST_S, LONG_REST_S}
-        assert calls == len(rests) + 2
+        assert calls == len(rests) + FIRST
 
 
 PRODUCT_S = 4e-4
@@ -55,18 +62,34 @@ def test_the_lanes_yardstick_is_taken_between_the_samples(
         order.append("row")
         return PRODUCT_S * (4 if len(lengths) % 3 else 1) if again else PRODUCT_S * len(lengths)
 
-    def sample(call: object, batch: int, rest_s: float = 0.0) -> float:
+    def sample(lane: object, batch: int, rest_s: float = 0.0) -> float:
         order.append("sample")
         return 30.0 if again and order[-2:-1] == ["row"] else first_s
 
     monkeypatch.setattr(module, "product_s", row)
-    monkeypatch.setattr(module, "_sample", sample)
-    cost = measure_on_cpu([lambda: None], 1, repeats=21)
+    monkeypatch.setattr(module._Lane, "sample_s", sample)
+    cost = measure_on_cpu([Sampled(lambda: None)], 1, repeats=21)
     rows = cost.samples // every
     assert (cost.device_s, len(lengths)) == (first_s, rows)
     assert cost.product_s == pytest.approx(PRODUCT_S if again else PRODUCT_S * (rows + 1) / 2)
     assert set(lengths) == {min(LONGEST_ROW_S, max(SHORT_S, first_s))}
-    assert order == ["sample"] * 2 + (["row"] + ["sample"] * (every + again)) * rows
+    assert order == ["sample"] * (3 + again) + (["row"] + ["sample"] * (every + again)) * rows
+
+
+@pytest.mark.parametrize(("threads", "places"), [(1, 2), (2, MOST_SETS + 1)])
+def test_results_are_kept_as_those_of_a_plan_are(threads: int, places: int) -> None:
+    """So that the next ones come to other memory."""
+    made: list[weakref.ref[torch.Tensor]] = []
+    alive: set[int] = set()
+
+    def call() -> torch.Tensor:
+        alive.add(sum(ref() is not None for ref in made) + 1)
+        result = torch.zeros(1000)
+        made.append(weakref.ref(result))
+        return result
+
+    measure_on_cpu([Sampled(call)], threads, repeats=20)
+    assert max(alive) == places
 
 
 @pytest.mark.parametrize(("threads", "seconds", "known"), [(2, 1e-4, True), (2, 0.1, False), (1, 1e-4, False)])
@@ -77,9 +100,29 @@ def test_rests_of_other_lengths_count_apart(
     has no others.
     """
     longer = {0.0: 1.0, BRIEF_REST_S: 2.0, REST_S: 4.0, LONG_REST_S: 6.0}
-    monkeypatch.setattr(module, "_sample", lambda call, batch, rest_s=0.0: seconds * longer[rest_s])
+    monkeypatch.setattr(module._Lane, "sample_s", lambda lane, batch, rest_s=0.0: seconds * longer[rest_s])
     monkeypatch.setattr(module, "product_s", lambda product, row_s: PRODUCT_S)
-    cost = measure_on_cpu([lambda: None], threads, repeats=20)
+    cost = measure_on_cpu([Sampled(lambda: None)], threads, repeats=20)
     assert cost.device_s == pytest.approx(seconds * (4.0 if threads > 1 else 1.0))
     points = {rest_s: seconds * longer[rest_s] for rest_s in (BRIEF_REST_S, REST_S, LONG_REST_S)}
     assert dict(cost.rests) == (pytest.approx(points) if known else {})
+
+
+@pytest.mark.parametrize(
+    ("fetch_s", "known"), [(1e-4, (BRIEF_REST_S, REST_S, LONG_REST_S)), (3e-3, (3e-3, LONG_REST_S))]
+)
+def test_a_rest_ends_with_bringing_the_operands(
+    monkeypatch: pytest.MonkeyPatch, fetch_s: float, known: tuple[float, ...]
+) -> None:
+    """It is no longer for it, unless bringing them takes longer than the rest."""
+    order: list[object] = []
+    monkeypatch.setattr(module.time, "sleep", order.append)
+    calls = [Sampled(lambda: order.append("call"), lambda: order.append("fetch"), fetch_s)]
+    cost = measure_on_cpu(calls, 2, repeats=20)
+    assert tuple(rest_s for rest_s, _ in cost.rests) == known
+    assert order[:FIRST] == ["call"] * FIRST
+    slept = [step for step in order if isinstance(step, float)]
+    assert set(slept) == {rest_s - fetch_s for rest_s in (BRIEF_REST_S, REST_S, LONG_REST_S) if rest_s > fetch_s}
+    assert all(after == "fetch" for step, after in itertools.pairwise(order) if isinstance(step, float))
+    told = [step for step in order[FIRST:] if not isinstance(step, float)]
+    assert told == ["fetch", "call"] * (len(told) // 2)

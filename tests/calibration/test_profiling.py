@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,9 @@ import torch
 from graphsched.calibration import profile
 from graphsched.calibration import profiling as module
 from graphsched.calibration.choosing import missing, needed_for
+from graphsched.calibration.cpu_operations import MOST_SETS, Sampled
+from graphsched.calibration.fetched_operands import Fetched
+from graphsched.calibration.host import host_facts
 from graphsched.calibration.serial_run import SerialRun, clone
 from graphsched.costs import Costs, TaskCost
 from graphsched.errors import PlatformError, TaskFailedError
@@ -203,6 +207,29 @@ def test_no_garbage_is_collected_while_calls_are_timed(monkeypatch: pytest.Monke
     profile(training(), HERE, refresh=True)
     assert set(seen) == {(False, False)}
     assert gc.isenabled()
+
+
+def test_beside_a_gpu_operands_of_the_cpu_are_brought_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """x ──▶ y ──▶ update(w) ──▶ z: each call is on the tensors that are fetched for it."""
+    brought: list[list[int]] = []
+
+    def fetched(tensors: tuple[torch.Tensor, ...]) -> Fetched:
+        clones = [clone(tensor) for tensor in tensors]
+        return Fetched(clones, lambda: brought.append([t.data_ptr() for t in clones]), 1e-4)
+
+    def measure_on_cpu(ready: list[Sampled], threads: int, repeats: int) -> TaskCost:
+        brought.clear()
+        for sampled in ready:
+            sampled.fetch()
+            assert sampled.fetch_s == 1e-4
+            assert {t.data_ptr() for t in sampled.call.args} == set(brought[-1])  # type: ignore[attr-defined]
+        assert len({*map(tuple, brought)}) == len(ready) == MOST_SETS
+        return TaskCost(1.0)
+
+    monkeypatch.setattr(module, "host_facts", lambda: replace(host_facts(), gpus=("H200",)))
+    monkeypatch.setattr(module, "fetched", fetched)
+    monkeypatch.setattr(module, "measure_on_cpu", measure_on_cpu)
+    assert len(profile(training(), HERE, refresh=True)) == 3
 
 
 @pytest.mark.parametrize("stopped", [KeyboardInterrupt, RuntimeError])

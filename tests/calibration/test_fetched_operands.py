@@ -1,0 +1,32 @@
+"""Operands that a GPU writes again between two calls on a CPU lane."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from graphsched.calibration.fetched_operands import fetched
+
+pytestmark = pytest.mark.gpu
+
+
+def test_the_gpu_writes_what_they_held_at_first() -> None:
+    there = [torch.arange(12.0).reshape(3, 4).t(), torch.tensor([True, False]), torch.tensor(3)]
+    operands = fetched(there)
+    for tensor, original in zip(operands.tensors, there, strict=True):
+        assert tensor.is_pinned()
+        assert tensor.stride() == original.stride()
+        assert tensor.data_ptr() != original.data_ptr()
+        tensor.zero_()
+    operands.fetch()
+    assert all(map(torch.equal, operands.tensors, there))
+    assert 0 < operands.fetch_s < 0.1
+
+
+def test_what_no_engine_copies_at_once_is_left_alone() -> None:
+    there = [torch.ones(1).expand(4), torch.ones(4, 4)[:, :2], torch.empty(0)]
+    operands = fetched(there)
+    for tensor, original in zip(operands.tensors, there, strict=True):
+        assert torch.equal(tensor, original)
+        assert not tensor.is_pinned()
+    operands.fetch()
