@@ -33,15 +33,15 @@ class Fetched(NamedTuple):
 def fetched(tensors: Sequence[Any]) -> Fetched:
     """Clones of `tensors` of the CPU that the first GPU can write again.
 
-    It leaves alone those whose elements share memory, and those with gaps between these: no engine copies them at once.
+    It leaves alone those with gaps between their elements: no engine copies them at once.
     """
     import torch
 
     new_stream: Any = torch.cuda.Stream
     clones, copies, stream = [], [], new_stream()
     for tensor in map(clone, tensors):
-        held = tensor.cuda() if tensor.numel() and 0 not in tensor.stride() else None
-        if held is not None and held.stride() == tensor.stride():
+        held = tensor.cuda()
+        if held.stride() == tensor.stride():
             tensor = tensor.pin_memory()
             copies.append((tensor, held))
         clones.append(tensor)

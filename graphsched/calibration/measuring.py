@@ -147,19 +147,20 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
         say("dispatch")
         dispatch = lane_figures() | waiting_figures() | cuda_dispatch(bench.spinners)
         calls_s = tuple(dispatch[name] + dispatch["launch_s"] for name in ("copy_s", "copy_out_s"))
-        links, spread = _cuda_links(bench, largest, calls_s, say)
+        say("arithmetic")
+        threads, cpu_flops = cpu_threads(facts.cores)
+        flops = _by_model(facts.gpus, lambda i: cuda_flop_per_s(bench.spinners[i]))
+        links, spread = _cuda_links(bench, largest, calls_s, threads, say)
         say("shared capacities")
         capacities, together = _cuda_capacities(bench, links, QUICK_ROUNDS if quick else ROUNDS)
-        say("arithmetic")
-        flops = _by_model(facts.gpus, lambda i: cuda_flop_per_s(bench.spinners[i]))
         say("kernels beside copies")
         memory_rates = {k.source: 2 * k.bandwidth_bytes_per_s for k in links if k.memory == "local"}
         traffic = _by_model(facts.gpus, lambda i: _cuda_traffic(bench, i, links, memory_rates[f"cuda:{i}"]))
-        cpu = _cpu_device(facts, memory_rates["cpu"])
+        cpu = _cpu_device(facts, threads, cpu_flops, memory_rates["cpu"])
         say("tasks of the CPU beside copies")
-        traffic["cpu"] = cpu_traffic_readings(bench, 0, cpu.threads, cpu.bytes_per_s)
+        traffic["cpu"] = cpu_traffic_readings(bench, 0, threads, cpu.bytes_per_s)
         say("copies of what the CPU has just written")
-        links = with_written(bench, links, cpu.threads)
+        links = with_written(bench, links, threads)
     finally:
         bench.close()
     devices = [_beside_copies(cpu, traffic["cpu"])]
@@ -173,6 +174,11 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
     return devices, links, capacities, dispatch | {"run_s": own_time_s()}, notes
 
 
+def _cpu_device(facts: HostFacts, threads: int, flop_per_s: float, bytes_per_s: float) -> Device:
+    model, memory = cpu_model(facts.processor, threads), host_memory_bytes()
+    return Device("cpu", "cpu", model, memory, threads, lanes=1, flop_per_s=flop_per_s, bytes_per_s=bytes_per_s)
+
+
 def _beside_copies(device: Device, found: list[Reading]) -> Device:
     """`device` with what copies cost what fills its memory rate, and this them: see `calibration.cuda_traffic`."""
     from graphsched.calibration.cuda_traffic import fit_slowed, fit_traffic
@@ -182,13 +188,9 @@ def _beside_copies(device: Device, found: list[Reading]) -> Device:
     return replace(device, **factors)
 
 
-def _cpu_device(facts: HostFacts, bytes_per_s: float) -> Device:
-    threads, flops = cpu_threads(facts.cores)
-    model, memory = cpu_model(facts.processor, threads), host_memory_bytes()
-    return Device("cpu", "cpu", model, memory, threads, lanes=1, flop_per_s=flops, bytes_per_s=bytes_per_s)
-
-
-def _cuda_links(bench: Any, largest: int, calls_s: Sequence[float], say: Report) -> tuple[list[Link], dict[str, float]]:
+def _cuda_links(
+    bench: Any, largest: int, calls_s: Sequence[float], threads: int, say: Report
+) -> tuple[list[Link], dict[str, float]]:
     from graphsched.calibration.cuda_links import host_links, local_link, pair_link
     from graphsched.calibration.cuda_ways import warm_all
 
@@ -202,8 +204,9 @@ def _cuda_links(bench: Any, largest: int, calls_s: Sequence[float], say: Report)
             if i != j:
                 found.append(pair_link(bench, i, j, largest, say))
     say("host memory")
-    most, cores = min(largest, CPU_LOCAL_BYTES), host_facts().cores
-    links = [m.link for m in found] + cpu_links(*copy_points(most, cores), pinned_points(bench.pinned, most, cores))
+    most = min(largest, CPU_LOCAL_BYTES)
+    within = cpu_links(*copy_points(most, threads), pinned_points(bench.pinned, most, threads))
+    links = [m.link for m in found] + within
     return links, {str(m.link): m.spread for m in found}
 
 

@@ -14,7 +14,7 @@ def calibration_parts(gpus: int) -> list[str]:
         return ["memory copies", "arithmetic", "dispatch"]
     each = [f"host memory and cuda:{i}" for i in range(gpus)]
     beside = ["kernels beside copies", "tasks of the CPU beside copies", "copies of what the CPU has just written"]
-    return ["dispatch", "first use of every pair", *each, "host memory", "shared capacities", "arithmetic", *beside]
+    return ["dispatch", "arithmetic", "first use of every pair", *each, "host memory", "shared capacities", *beside]
 
 
 def check_parts(gpus: int) -> list[str]:

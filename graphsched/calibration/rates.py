@@ -43,19 +43,23 @@ def cpu_flop_per_s(threads: int, repeats: int = 5) -> float:
 
 
 def cpu_threads(cores: int, rate: Callable[[int], float] = cpu_flop_per_s) -> tuple[int, float]:
-    """Threads for one CPU lane on `cores` hardware threads, and its fp32 arithmetic with them, operations/s.
+    """Threads for one CPU lane beside GPUs, on `cores` hardware threads, and their fp32 arithmetic, operations/s.
 
-    All of them, or half where that is as fast to within a tenth: hardware threads that share a core add
-    little, and a product on every one of them is held up by whatever else the host does.
+    All but one, or half where that is as fast to within a tenth: hardware threads that share a core add little. One
+    is left to the thread that dispatches, for an operation ends with the slowest of its threads: one that had to share
+    its core made tasks longer by most of what dispatching took meanwhile (docs/readings.md).
 
     Example:
-        >>> cpu_threads(8, rate={8: 100.0, 4: 95.0}.get), cpu_threads(8, rate={8: 100.0, 4: 60.0}.get)
-        ((4, 95.0), (8, 100.0))
+        >>> cpu_threads(8, rate={7: 100.0, 4: 95.0}.get), cpu_threads(8, rate={7: 100.0, 4: 60.0}.get)
+        ((4, 95.0), (7, 100.0))
+        >>> cpu_threads(2, rate={1: 30.0}.get)
+        (1, 30.0)
     """
+    most = max(1, cores - 1)
     if cores < FEW_CORES:
-        return cores, rate(cores)
-    whole, half = rate(cores), rate(cores // 2)
-    return (cores // 2, half) if half >= 0.9 * whole else (cores, whole)
+        return most, rate(most)
+    whole, half = rate(most), rate(cores // 2)
+    return (cores // 2, half) if half >= 0.9 * whole else (most, whole)
 
 
 def _product(size: int, device: str) -> Callable[[], Any]:
