@@ -33,7 +33,7 @@ TIMED_S = 0.1  # more than the least number of runs are timed, while all of them
 ENOUGH = 5  # samples, where more would take too long
 EVERY = 2  # samples, something else may be done: the speed of a core changes from one run to the next
 SETTLED, SETTLED_S = 4, 2e-3  # runs, at most, and their time after something else, whose caches they fill again
-LONG_S = 1e-2  # a run of which that is nothing
+LONG_S = 1e-2  # a run of which that is nothing, unless a CPU lane has several threads
 
 
 def execute(
@@ -88,7 +88,7 @@ def execute(
         run = program.time_once if steps == 1 else partial(program.time_steps, steps, inputs or {})
         for _ in range(warmup):
             run()
-        samples = _samples(run, repeats, at_most_s, between)
+        samples = _samples(run, repeats, at_most_s, between, long_s=_long_s(plan))
         if warmup:
             program.time_spans()
         warm = warmup > 0 and program.mode == "graph"
@@ -116,7 +116,7 @@ def _execute_on_ranks(
         warm_up(program, warmup, at_most_s)
         rest = between and partial(program.at_rest, between)
         with program.world.telling():  # of what fails between runs, too
-            samples = _samples(program.time_once, repeats, at_most_s, rest)
+            samples = _samples(program.time_once, repeats, at_most_s, rest, long_s=_long_s(plan))
         found = [measured_spans(program) for _ in range(TIMED_RUNS)]
     spans = sorted(found, key=lambda spans: spans.makespan_s)[TIMED_RUNS // 2]
     timeline = Timeline(
@@ -142,14 +142,24 @@ def _check_count(name: str, count: Any, least: int) -> None:
         raise ScheduleError(f"{name} is {count!r}: a whole number, {least} or more, is needed")
 
 
+def _long_s(plan: Plan) -> float:
+    """Seconds from which on a run does not mind what was done before it.
+
+    None, where it computes on a CPU lane of several threads: these have slept, and their caches hold other things. On
+    hosts of an H200 runs of 35 ms took up to 8 % longer then (docs/readings.md).
+    """
+    threads = [plan.platform.device(lane.device).threads for lane in plan.lanes if lane.kind == "compute"]
+    return math.inf if max(threads, default=1) > 1 else LONG_S
+
+
 def _samples(
-    run: Callable[[], float], repeats: int, at_most_s: float, between: Callable[[], object] | None
+    run: Callable[[], float], repeats: int, at_most_s: float, between: Callable[[], object] | None, *, long_s: float
 ) -> list[float]:
     samples: list[float] = []
     while len(samples) < repeats and (len(samples) < ENOUGH or sum(samples) < at_most_s):
         if between is not None and len(samples) % EVERY == 0:
             between()
-            if not samples or samples[-1] < LONG_S:
+            if not samples or samples[-1] < long_s:
                 settle(run)
         samples.append(run())
     if between is not None:

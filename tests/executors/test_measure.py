@@ -36,11 +36,11 @@ class Counter:
         return x + 1
 
 
-def single(function: Any) -> Plan:
-    """x ──▶ y."""
+def single(function: Any, threads: int = 1) -> Plan:
+    """x ──▶ y, on a lane of so many threads."""
     work = Workload()
     work.task(function, work.input("x", torch.ones(1)), name="y", outputs=ONE)
-    return by_hand(work, WORKERS, "cpu/w0")
+    return by_hand(work, machine("worker:0", "worker:1", threads={"cpu": threads}), "cpu/w0")
 
 
 def crossing() -> Plan:
@@ -58,25 +58,27 @@ def crossing() -> Plan:
 
 
 @pytest.mark.parametrize(
-    ("repeats", "long_s", "settled_s", "seen"),
+    ("repeats", "long_s", "settled_s", "threads", "seen"),
     [
-        (1, 1.0, 1.0, [0, 5]),
-        (5, 1.0, 1.0, [0, 6, 12, 17]),
-        (5, 1.0, 0.0, [0, 3, 6, 8]),
-        (5, 0.0, 1.0, [0, 6, 8, 9]),
-        (20, 1.0, 1.0, [*range(0, 60, 6), 60]),
+        (1, 1.0, 1.0, 1, [0, 5]),
+        (5, 1.0, 1.0, 1, [0, 6, 12, 17]),
+        (5, 1.0, 0.0, 1, [0, 3, 6, 8]),
+        (5, 0.0, 1.0, 1, [0, 6, 8, 9]),
+        (5, 0.0, 0.0, 2, [0, 3, 6, 8]),
+        (20, 1.0, 1.0, 1, [*range(0, 60, 6), 60]),
     ],
 )
 def test_something_else_may_be_done_between_the_runs(
-    monkeypatch: pytest.MonkeyPatch, repeats: int, long_s: float, settled_s: float, seen: list[int]
+    monkeypatch: pytest.MonkeyPatch, repeats: int, long_s: float, settled_s: float, threads: int, seen: list[int]
 ) -> None:
     """Before the repeats, after every second and at the end; four short runs that do not count follow, or fewer that
-    take long enough, and none that are long."""
+    take long enough, and none that are long, but where lanes have several threads."""
     monkeypatch.setattr(measure, "LONG_S", long_s)
     monkeypatch.setattr(measure, "SETTLED_S", settled_s)
     done: list[int] = []
     counter = Counter()
-    line = execute(single(counter), repeats=repeats, warmup=0, between=lambda: done.append(counter.calls))
+    plan = single(counter, threads=threads)
+    line = execute(plan, repeats=repeats, warmup=0, between=lambda: done.append(counter.calls))
     assert [after - done[0] for after in done] == seen
     assert len(line.samples_s) == repeats
 
