@@ -6,7 +6,7 @@ from graphsched.plan.graph_mode import check_capturable
 from graphsched.plan.holding import Held, Peak
 from graphsched.plan.memory import peak_memory
 from graphsched.plan.model import HOST_LANE, MODES, Action, Copy, Lane, Plan, copy_lane
-from graphsched.plan.pinning import just_written, lies_pageable, pinned_results
+from graphsched.plan.pinning import just_written, lies_pageable, made_by_task, pinned_results
 from graphsched.plan.segments import OUTSIDE, Segments, launching_lane, segments_of
 from graphsched.plan.stamping import stamped
 
@@ -31,6 +31,7 @@ __all__ = [
     "known",
     "launching_lane",
     "lies_pageable",
+    "made_by_task",
     "peak_memory",
     "pinned_results",
     "segments_of",

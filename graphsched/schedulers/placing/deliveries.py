@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from graphsched.plan import copy_lane
 from graphsched.platform import Platform
-from graphsched.schedulers.placing.durations import Transfers
+from graphsched.schedulers.placing.durations import HostMemory, Transfers
 from graphsched.schedulers.placing.queues import Queues, Ride, Way, first_ride
 from graphsched.schedulers.placing.slots import Slots
 from graphsched.schedulers.placing.trail import Trail
@@ -32,7 +32,7 @@ class Parcel(NamedTuple):
     home: str
     nbytes: int
     written_s: float
-    memory: Memory
+    memory: HostMemory
 
 
 @dataclass(eq=False)

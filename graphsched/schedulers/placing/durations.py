@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 from graphsched.costs import Costs
 from graphsched.errors import PlatformError
@@ -14,6 +16,9 @@ from graphsched.schedulers.placing.candidates import Devices
 from graphsched.workload import Memory, Task
 
 FLOATS = {float}
+
+HostMemory = Memory | Literal["made"]
+"""Kind of host memory that a GPU reads from; ``made``: a task on the CPU has just returned what lies there."""
 
 Seconds = tuple[float, ...]
 Arrivals = tuple[list[float], Sequence[int]]
@@ -89,11 +94,11 @@ class Transfers:
     def __init__(self, platform: Platform, counts: Mapping[str, int]) -> None:
         self._platform = platform
         self._counts = counts
-        self._links: dict[tuple[str, Memory], dict[str, Link]] = {}
-        self._rows: dict[tuple[str, int, Memory], dict[str, float]] = {}
+        self._links: dict[tuple[str, HostMemory], dict[str, Link]] = {}
+        self._rows: dict[tuple[str, int, HostMemory], dict[str, float]] = {}
         self._means: dict[tuple[Devices, Devices], tuple[float, float]] = {}
 
-    def row(self, source: str, nbytes: int, memory: Memory = "pinned") -> Mapping[str, float]:
+    def row(self, source: str, nbytes: int, memory: HostMemory = "pinned") -> Mapping[str, float]:
         """Seconds of `nbytes` from `source` to every device: 0 to itself, infinite where no link leads.
 
         `memory` is the kind of host memory that GPUs read from.
@@ -106,7 +111,7 @@ class Transfers:
             self._rows[source, nbytes, memory] = row
         return row
 
-    def link(self, source: str, memory: Memory, target: str) -> Link | None:
+    def link(self, source: str, memory: HostMemory, target: str) -> Link | None:
         """The link from `source` to `target`, if there is one; `memory` as in `row`."""
         return self._links_from(source, memory).get(target)
 
@@ -141,7 +146,7 @@ class Transfers:
         latency = per_byte = 0.0
         pairs = 0
         for source in sources:
-            links, lanes = self._links_from(source, "pinned"), self._counts.get(source, 1)
+            links, lanes = self._links_from(source, "made"), self._counts.get(source, 1)
             for target in targets:
                 if source == target:
                     pairs += lanes * (lanes - 1)
@@ -154,18 +159,42 @@ class Transfers:
         self._means[sources, targets] = mean
         return mean
 
-    def _links_from(self, source: str, memory: Memory) -> dict[str, Link]:
+    def _links_from(self, source: str, memory: HostMemory) -> dict[str, Link]:
         found = self._links.get((source, memory))
         if found is None:
             self._platform.device(source)
             found = self._links[source, memory] = {}
             for device in self._platform.devices:
+                kind: HostMemory = memory if device.kind == "cuda" else "pinned"
                 try:
-                    kind: Memory = memory if device.kind == "cuda" else "pinned"
-                    found[device.name] = self._platform.link(source, device.name, kind)
+                    link = self._platform.link(source, device.name, "pinned" if kind == "made" else kind)
                 except PlatformError:
                     continue
+                found[device.name] = _made(self._platform, link) if kind == "made" and source == "cpu" else link
         return found
+
+
+def _made(platform: Platform, link: Link) -> Link:
+    """`link` from pinned memory to a GPU, for what a task on the CPU has just returned.
+
+    Its lane copies it into pinned memory first (`plan.pinning`), and cores are slow to hand it out (`Link.written_s`).
+
+    Not modelled: that the lane is taken meanwhile; that it may compute on, so that its cores are not slow.
+    """
+    try:
+        pinned = platform.link("cpu", "cpu", "pinned") if link.memory == "pinned" else None
+    except PlatformError:
+        pinned = None
+    if pinned is None:
+        return link
+    points = zip(link.sizes_bytes, link.seconds, link.written_s or itertools.repeat(0.0), strict=False)
+    return replace(
+        link,
+        latency_s=link.latency_s + pinned.latency_s,
+        bandwidth_bytes_per_s=1.0 / (1.0 / link.bandwidth_bytes_per_s + 1.0 / pinned.bandwidth_bytes_per_s),
+        seconds=tuple(seconds + pinned.duration_s(nbytes) + written_s for nbytes, seconds, written_s in points),
+        written_s=(),
+    )
 
 
 class Ways:
@@ -180,12 +209,12 @@ class Ways:
         ([5.0, 8.0], [0, 1, 1])
     """
 
-    def __init__(self, devices: Devices, links_from: Callable[[str, Memory], Mapping[str, Link]]) -> None:
+    def __init__(self, devices: Devices, links_from: Callable[[str, HostMemory], Mapping[str, Link]]) -> None:
         """``links_from(source, memory)``: links by target."""
         self._devices, self._links_from = devices, links_from
-        self._known: dict[tuple[str, Memory], tuple[list[Callable[[int], float]], list[int]]] = {}
+        self._known: dict[tuple[str, HostMemory], tuple[list[Callable[[int], float]], list[int]]] = {}
 
-    def arrivals(self, source: str, memory: Memory, nbytes: int, written_s: float) -> Arrivals:
+    def arrivals(self, source: str, memory: HostMemory, nbytes: int, written_s: float) -> Arrivals:
         """When what is on `source` since `written_s` can be on each of the devices: infinite where no link leads."""
         known = self._known.get((source, memory))
         if known is None:
@@ -193,7 +222,7 @@ class Ways:
         durations, places = known
         return [written_s, *[written_s + seconds(nbytes) for seconds in durations]], places
 
-    def _distinct(self, source: str, memory: Memory) -> tuple[list[Callable[[int], float]], list[int]]:
+    def _distinct(self, source: str, memory: HostMemory) -> tuple[list[Callable[[int], float]], list[int]]:
         """What gives the seconds to the devices but `source`, each once, and of each device its place in `arrivals`."""
         links = self._links_from(source, memory)
         found: dict[object, Callable[[int], float]] = {}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from graphsched.plan import lies_pageable
+from graphsched.plan import lies_pageable, made_by_task
 from graphsched.schedulers.placing.candidates import Candidates, Devices
-from graphsched.workload import Memory, Task, Value, Workload
+from graphsched.schedulers.placing.durations import HostMemory
+from graphsched.workload import Task, Value, Workload
 
 
 class Homes:
@@ -74,6 +75,8 @@ class Homes:
         return self._known[key]
 
 
-def memory_of(work: Workload, value: Value, home: str) -> Memory:
+def memory_of(work: Workload, value: Value, home: str) -> HostMemory:
     """Kind of host memory that a copy of `value` from `home` to a GPU takes."""
-    return "pageable" if home == "cpu" and lies_pageable(work, value) else "pinned"
+    if home != "cpu":
+        return "pinned"
+    return "made" if made_by_task(work, value) else "pageable" if lies_pageable(work, value) else "pinned"

@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 
 from graphsched.plan import copy_lane
 from graphsched.schedulers.placing.candidates import Devices
-from graphsched.schedulers.placing.durations import Transfers, Ways, never
+from graphsched.schedulers.placing.durations import HostMemory, Transfers, Ways, never
 from graphsched.schedulers.placing.queues import Queues, Way, first_ride, take
 from graphsched.schedulers.placing.slots import Gap, Slots
-from graphsched.workload import Memory
 
-Wanted = tuple[str, str, int, float, Memory, Devices]
+Wanted = tuple[str, str, int, float, HostMemory, Devices]
 """A value that a task reads: its name and version, home, bytes, when it is written, kind of host memory of a copy to a
 GPU, and, where its home is still open, the devices that it may be on."""
 
@@ -53,7 +52,7 @@ class Alone:
         """Nothing is asked about and agreed on."""
         return ready_s
 
-    def way(self, source: str, target: str, memory: Memory, lane: Slots | None) -> Way:  # noqa: ARG002 - as in `Queued`
+    def way(self, source: str, target: str, memory: HostMemory, lane: Slots | None) -> Way:  # noqa: ARG002 - as in `Queued`
         """Of a copy that the workload asks for: on `lane`, or on one of its own where that is None."""
         return Way(self._lanes.setdefault(copy_lane(source, target), Slots()) if lane is None else lane)
 
@@ -120,7 +119,7 @@ class Queued:
             self._came[name] = {home: ready_s, device: end_s}
         return end_s
 
-    def way(self, source: str, target: str, memory: Memory, lane: Slots | None) -> Way:
+    def way(self, source: str, target: str, memory: HostMemory, lane: Slots | None) -> Way:
         """Of a copy that the workload asks for: on `lane`, or in the queue of such copies where that is None."""
         return self.queues.way(source, target, memory, lane)
 
@@ -136,7 +135,7 @@ class QueuedWays:
         self._devices, self._queues, self._transfers, self._came = devices, queues, transfers, came
         self._place = {device: i for i, device in enumerate(devices)}
         self._zeros = [0] * len(devices)
-        self._routes: dict[Memory, dict[str, Routes]] = {"pinned": {}, "pageable": {}}
+        self._routes: dict[HostMemory, dict[str, Routes]] = {"pinned": {}, "pageable": {}, "made": {}}
 
     def latest_s(self, wanted: Sequence[Wanted], ready_s: float) -> tuple[list[float], Sequence[Asked]]:
         """When all of `wanted` could be on each of the devices, at `ready_s` at the earliest; what was asked."""
@@ -183,7 +182,7 @@ class QueuedWays:
                     latest[i] = there_s if there_s > before[i] else before[i]
         return latest, asked
 
-    def _found(self, home: str, memory: Memory) -> Routes:
+    def _found(self, home: str, memory: HostMemory) -> Routes:
         kinds: dict[object, Route] = {}
         places = []
         for device in self._devices:
@@ -195,7 +194,7 @@ class QueuedWays:
         found = self._routes[memory][home] = routes, None if len(routes) == 1 and not routes[0][1].shares else places
         return found
 
-    def _route(self, home: str, memory: Memory, device: str) -> tuple[object, Route]:
+    def _route(self, home: str, memory: HostMemory, device: str) -> tuple[object, Route]:
         """The route to `device`, and what those that are alike have in common."""
         link = self._transfers.link(home, memory, device)
         if link is None:

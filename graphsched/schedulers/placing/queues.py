@@ -11,8 +11,8 @@ from graphsched.errors import PlatformError
 from graphsched.plan import copy_lane
 from graphsched.platform import Link, Platform
 from graphsched.schedulers.bounds.links import capacity_rates
+from graphsched.schedulers.placing.durations import HostMemory
 from graphsched.schedulers.placing.slots import Gap, Slots
-from graphsched.workload import Memory
 
 ENOUGH = 1.0 + 1e-9  # a capacity that is this much too small is enough: it was measured, and so were the links
 
@@ -50,7 +50,7 @@ class Queues:
     """
 
     platform: Platform
-    _ways: dict[tuple[str, str, Memory], Way] = field(default_factory=dict)
+    _ways: dict[tuple[str, str, HostMemory], Way] = field(default_factory=dict)
     _queues: dict[str, Slots] = field(default_factory=dict)
     _shared: dict[tuple[str, str], Slots] = field(default_factory=dict)
     _scarce: dict[str, float] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Queues:
     def __post_init__(self) -> None:
         self._scarce = _scarce(self.platform)
 
-    def way(self, source: str, target: str, memory: Memory, lane: Slots | None = None) -> Way:
+    def way(self, source: str, target: str, memory: HostMemory, lane: Slots | None = None) -> Way:
         """How copies go from `source` to `target`: on `lane`, or on their own where that is None.
 
         `memory` is the kind of host memory, if it takes part.
@@ -118,9 +118,9 @@ def take(ride: Ride) -> float:
     return ride.end_s
 
 
-def _link(platform: Platform, source: str, target: str, memory: Memory) -> Link | None:
+def _link(platform: Platform, source: str, target: str, memory: HostMemory) -> Link | None:
     try:
-        return platform.link(source, target, memory)
+        return platform.link(source, target, "pinned" if memory == "made" else memory)
     except PlatformError:
         return None
 

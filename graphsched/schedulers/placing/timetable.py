@@ -18,7 +18,7 @@ from graphsched.schedulers.placing.homes import Homes, memory_of
 from graphsched.schedulers.placing.lanes import Copies, lane_counts, lane_name, lane_of_copy
 from graphsched.schedulers.placing.slots import Gap, Slots
 from graphsched.schedulers.placing.trail import Trail
-from graphsched.workload import Task, Workload
+from graphsched.workload import Memory, Task, Workload
 
 
 class Chance(NamedTuple):
@@ -212,9 +212,9 @@ class Timetable:
         new: list[str | int] = []
         source = self._homes.of(read.value) or self._homes.open(read.value, "cpu", new)
         self._trail.did(partial(self._homes.forget, new))
-        memory = memory_of(self.work, read.value, source)
-        if memory == "pinned" or self.platform.device(target).kind != "cuda":
-            memory = task.memory
+        to_gpu = self.platform.device(target).kind == "cuda"
+        pageable = to_gpu and memory_of(self.work, read.value, source) == "pageable"
+        memory: Memory = "pageable" if pageable else task.memory
         made_on = self._placed.get(read.source or "")
         lane = None if self._copies == "own" else lane_of_copy(self._slots, made_on, source, target)
         ride = self._deliveries.asked(source, target, memory, read.value.nbytes, ready, lane)
