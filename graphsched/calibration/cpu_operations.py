@@ -2,8 +2,8 @@
 
 Between two samples a lane of several threads rests, for in a plan its threads have slept before most tasks, and
 waking them takes longer than handing on to threads that still spin. Rests of other lengths are timed, too. Beside a
-GPU a rest ends with its bringing the operands (`calibration.fetched_operands`). Results go to memory that no cache
-holds.
+GPU its rest ends with the GPU's bringing the operands (`calibration.fetched_operands`); its results go to memory that
+no cache holds.
 
 Other threads of the host that compete for cores make samples longer: the yardstick of the lane's speed is taken
 between the samples, in rows as long as a sample, or a product where that takes longer.

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from graphsched.calibration.serial_run import clone
 
 FETCHES = 3
+LARGEST_BYTES = 2**30
 
 
 class Fetched(NamedTuple):
@@ -30,21 +31,29 @@ class Fetched(NamedTuple):
     fetch_s: float
 
 
-def fetched(tensors: Sequence[Any]) -> Fetched:
-    """Clones of `tensors` of the CPU that the first GPU can write again.
+def fetched(tensors: Sequence[Any], sets: int) -> list[Fetched]:
+    """So many clones of `tensors` of the CPU, each of which the first GPU can write again.
 
-    It leaves alone those with gaps between their elements: no engine copies them at once.
+    It leaves alone what has gaps between its elements, which no engine copies at once, and what is larger than 1 GB,
+    which no cache holds anyway.
     """
     import torch
 
     new_stream: Any = torch.cuda.Stream
-    clones, copies, stream = [], [], new_stream()
-    for tensor in map(clone, tensors):
-        held = tensor.cuda()
-        if held.stride() == tensor.stride():
-            tensor = tensor.pin_memory()
-            copies.append((tensor, held))
-        clones.append(tensor)
+    stream = new_stream()
+    held = [clone(tensor).cuda() if tensor.nbytes <= LARGEST_BYTES else None for tensor in tensors]
+    return [_fetched(tensors, held, stream) for _ in range(sets)]
+
+
+def _fetched(tensors: Sequence[Any], held: Sequence[Any], stream: Any) -> Fetched:
+    import torch
+
+    clones, copies = [], []
+    for tensor, there in zip(map(clone, tensors), held, strict=True):
+        whole = there is not None and there.stride() == tensor.stride()
+        clones.append(tensor.pin_memory() if whole else tensor)
+        if whole:
+            copies.append((clones[-1], there))
 
     def fetch() -> None:
         with torch.cuda.stream(stream), torch.no_grad():

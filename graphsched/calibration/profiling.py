@@ -209,15 +209,18 @@ def _on_cpu(steps: Iterator[Step], threads: int, how: _How) -> Iterator[Found]:
     for step in steps:
         how.begin(step.task)
         with failures_named(step.task, step.device):
-            cost = measure_on_cpu(_sampled(step), threads, how.repeats)
+            cost = measure_on_cpu(_sampled(step, threads), threads, how.repeats)
         yield step.task.signature, cost
 
 
-def _sampled(step: Step) -> list[Sampled]:
-    """The step's call on sets of operands; on a host with a GPU, which brings them anew, on more than caches hold."""
-    if not host_facts().gpus:
+def _sampled(step: Step, threads: int) -> list[Sampled]:
+    """The step's call on sets of operands.
+
+    For a lane of several threads beside a GPU, which brings them anew, they are more than caches hold.
+    """
+    if threads == 1 or not host_facts().gpus:
         return [Sampled(step.bound()) for _ in range(SETS)]
-    sets = [fetched(step.tensors) for _ in range(sets_on_cpu(sum(t.nbytes for t in step.tensors)))]
+    sets = fetched(step.tensors, sets_on_cpu(sum(t.nbytes for t in step.tensors)))
     return [Sampled(step.bound(one.tensors), one.fetch, one.fetch_s) for one in sets]
 
 

@@ -33,7 +33,7 @@ TIMED_S = 0.1  # more than the least number of runs are timed, while all of them
 ENOUGH = 5  # samples, where more would take too long
 EVERY = 2  # samples, something else may be done: the speed of a core changes from one run to the next
 SETTLED, SETTLED_S = 4, 2e-3  # runs, at most, and their time after something else, whose caches they fill again
-LONG_S = 1e-2  # a run of which that is nothing, unless a CPU lane has several threads
+LONG_S, LONG_ON_THREADS_S = 1e-2, 0.5  # a run of which that is nothing, the latter where a CPU lane has several threads
 
 
 def execute(
@@ -145,11 +145,11 @@ def _check_count(name: str, count: Any, least: int) -> None:
 def _long_s(plan: Plan) -> float:
     """Seconds from which on a run does not mind what was done before it.
 
-    None, where it computes on a CPU lane of several threads: these have slept, and their caches hold other things. On
+    Many, where it computes on a CPU lane of several threads: these have slept, and their caches hold other things. On
     hosts of an H200 runs of 35 ms took up to 8 % longer then (docs/readings.md).
     """
     threads = [plan.platform.device(lane.device).threads for lane in plan.lanes if lane.kind == "compute"]
-    return math.inf if max(threads, default=1) > 1 else LONG_S
+    return LONG_ON_THREADS_S if max(threads, default=1) > 1 else LONG_S
 
 
 def _samples(

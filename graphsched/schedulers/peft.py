@@ -110,7 +110,7 @@ class _Costs:
                     [self._table.transfers.asked_s(a, b, task.memory, nbytes) for b in self._names] for a in self._names
                 ]
             else:
-                rows = [self._table.transfers.row(name, nbytes, "made") if nbytes else {} for name in self._names]
+                rows = [self._table.transfers.row(name, nbytes, "written") if nbytes else {} for name in self._names]
                 copied = [[row.get(name, 0.0) for name in self._names] for row in rows]
             self._known[key] = np.array(copied)
         return self._known[key]

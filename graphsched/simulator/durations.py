@@ -92,7 +92,12 @@ class Durations:
             link = None
         if link is None:
             return {}
-        return {task: sum([link.duration_s(read.value.nbytes) for read in reads]) for task, reads in pinned.items()}
+        ways = [(copy, self.link(copy).memory) for copy in self._plan.copies.values() if copy.source == "cpu"]
+        by_pinned = {copy.read for copy, memory in ways if memory == "pinned"}
+        return {
+            task: sum([link.duration_s(read.value.nbytes) for read in reads if read in by_pinned])
+            for task, reads in pinned.items()
+        }
 
     def written_longer_s(self, copy: Copy) -> float:
         """Seconds that `copy` takes longer while no CPU lane computes: one has just written what it brings."""

@@ -13,7 +13,7 @@ import torch
 from graphsched.calibration import profile
 from graphsched.calibration import profiling as module
 from graphsched.calibration.choosing import missing, needed_for
-from graphsched.calibration.cpu_operations import MOST_SETS, Sampled
+from graphsched.calibration.cpu_operations import MOST_SETS, SETS, Sampled
 from graphsched.calibration.fetched_operands import Fetched
 from graphsched.calibration.host import host_facts
 from graphsched.calibration.serial_run import SerialRun, clone
@@ -213,9 +213,11 @@ def test_beside_a_gpu_operands_of_the_cpu_are_brought_anew(monkeypatch: pytest.M
     """x ──▶ y ──▶ update(w) ──▶ z: each call is on the tensors that are fetched for it."""
     brought: list[list[int]] = []
 
-    def fetched(tensors: tuple[torch.Tensor, ...]) -> Fetched:
-        clones = [clone(tensor) for tensor in tensors]
+    def one_of(clones: list[torch.Tensor]) -> Fetched:
         return Fetched(clones, lambda: brought.append([t.data_ptr() for t in clones]), 1e-4)
+
+    def fetched(tensors: tuple[torch.Tensor, ...], sets: int) -> list[Fetched]:
+        return [one_of([clone(tensor) for tensor in tensors]) for _ in range(sets)]
 
     def measure_on_cpu(ready: list[Sampled], threads: int, repeats: int) -> TaskCost:
         brought.clear()
@@ -229,7 +231,22 @@ def test_beside_a_gpu_operands_of_the_cpu_are_brought_anew(monkeypatch: pytest.M
     monkeypatch.setattr(module, "host_facts", lambda: replace(host_facts(), gpus=("H200",)))
     monkeypatch.setattr(module, "fetched", fetched)
     monkeypatch.setattr(module, "measure_on_cpu", measure_on_cpu)
-    assert len(profile(training(), HERE, refresh=True)) == 3
+    several = replace(HERE, devices=(replace(HERE.device("cpu"), threads=2),))
+    assert len(profile(training(), several, refresh=True)) == 3
+
+
+def test_lanes_of_one_thread_have_operands_of_their_own_beside_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on hosts without one."""
+    ready: list[int] = []
+
+    def measure_on_cpu(calls: list[Sampled], threads: int, repeats: int) -> TaskCost:
+        ready.append(len(calls))
+        return TaskCost(1.0)
+
+    monkeypatch.setattr(module, "host_facts", lambda: replace(host_facts(), gpus=("H200",)))
+    monkeypatch.setattr(module, "measure_on_cpu", measure_on_cpu)
+    profile(training(), HERE, refresh=True)
+    assert ready == [SETS] * 3
 
 
 @pytest.mark.parametrize("stopped", [KeyboardInterrupt, RuntimeError])

@@ -100,8 +100,9 @@ class Deliveries:
     def _next(self, parcel: Parcel, device: str, seconds: float, busy: dict[int, float]) -> Ride:
         """The copy of `parcel` behind those of the same task; `busy`: until when these keep their lanes."""
         way = self._queues.way(parcel.home, device, parcel.memory)
-        ready = max(parcel.written_s, busy.get(id(way.queue), 0.0))
-        ride = first_ride(way, parcel.nbytes, seconds, ready)
+        before_s = self.transfers.before_s(parcel.memory, parcel.nbytes)
+        ready = max(parcel.written_s + before_s, busy.get(id(way.queue), 0.0))
+        ride = first_ride(way, parcel.nbytes, seconds - before_s, ready)
         busy[id(way.queue)] = ride.end_s
         return ride
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -17,8 +17,12 @@ from graphsched.workload import Memory, Task
 
 FLOATS = {float}
 
-HostMemory = Memory | Literal["made"]
-"""Kind of host memory that a GPU reads from; ``made``: a task on the CPU has just returned what lies there."""
+HostMemory = Memory | Literal["made", "written"]
+"""Kind of host memory that a GPU reads from; ``made``: a task on the CPU returned what lies there, and its lane copies
+that into pinned memory first (`plan.pinning`); ``written``: and no lane has computed since, so that cores are slow to
+hand it out (`simulator.written_copies`)."""
+
+MADE = "made", "written"
 
 Seconds = tuple[float, ...]
 Arrivals = tuple[list[float], Sequence[int]]
@@ -94,6 +98,7 @@ class Transfers:
     def __init__(self, platform: Platform, counts: Mapping[str, int]) -> None:
         self._platform = platform
         self._counts = counts
+        self._pinned = _pinned_link(platform)
         self._links: dict[tuple[str, HostMemory], dict[str, Link]] = {}
         self._rows: dict[tuple[str, int, HostMemory], dict[str, float]] = {}
         self._means: dict[tuple[Devices, Devices], tuple[float, float]] = {}
@@ -106,10 +111,21 @@ class Transfers:
         row = self._rows.get((source, nbytes, memory))
         if row is None:
             row = {d.name: math.inf for d in self._platform.devices}
-            row |= {target: link.duration_s(nbytes) for target, link in self._links_from(source, memory).items()}
+            before_s = self.before_s(memory, nbytes)
+            row |= {
+                target: before_s + link.duration_s(nbytes) for target, link in self._links_from(source, memory).items()
+            }
             row[source] = 0.0
             self._rows[source, nbytes, memory] = row
         return row
+
+    def before_s(self, memory: HostMemory, nbytes: int) -> float:
+        """Seconds that go by before a copy to a GPU can begin; 0 where the link of that is not known.
+
+        Not modelled: that the lane is taken meanwhile; that copies to the GPUs of other ranks are messages, which need
+        no such memory.
+        """
+        return self._pinned.duration_s(nbytes) if memory in MADE and self._pinned is not None else 0.0
 
     def link(self, source: str, memory: HostMemory, target: str) -> Link | None:
         """The link from `source` to `target`, if there is one; `memory` as in `row`."""
@@ -117,7 +133,7 @@ class Transfers:
 
     def ways_to(self, devices: Devices) -> Ways:
         """Ways to `devices`."""
-        return Ways(devices, self._links_from)
+        return Ways(devices, self._links_from, self.before_s)
 
     def asked_s(self, source: str, target: str, memory: Memory, nbytes: int) -> float:
         """Seconds of a copy that the workload asks for; 0 where no link leads (no plan can be made then)."""
@@ -146,18 +162,24 @@ class Transfers:
         latency = per_byte = 0.0
         pairs = 0
         for source in sources:
-            links, lanes = self._links_from(source, "made"), self._counts.get(source, 1)
+            links, lanes = self._links_from(source, "pinned"), self._counts.get(source, 1)
             for target in targets:
                 if source == target:
                     pairs += lanes * (lanes - 1)
                 elif target in links:
                     weight = lanes * self._counts.get(target, 1)
                     pairs += weight
-                    latency += weight * links[target].latency_s
-                    per_byte += weight / links[target].bandwidth_bytes_per_s
+                    for link in (links[target], *self._pinning(source, target)):
+                        latency += weight * link.latency_s
+                        per_byte += weight / link.bandwidth_bytes_per_s
         mean = (latency / pairs, per_byte / pairs) if pairs else (0.0, 0.0)
         self._means[sources, targets] = mean
         return mean
+
+    def _pinning(self, source: str, target: str) -> Sequence[Link]:
+        """What the result of a task on `source` takes before it takes the link to `target`."""
+        to_gpu = source == "cpu" and self._platform.device(target).kind == "cuda"
+        return (self._pinned,) if to_gpu and self._pinned is not None else ()
 
     def _links_from(self, source: str, memory: HostMemory) -> dict[str, Link]:
         found = self._links.get((source, memory))
@@ -165,36 +187,34 @@ class Transfers:
             self._platform.device(source)
             found = self._links[source, memory] = {}
             for device in self._platform.devices:
-                kind: HostMemory = memory if device.kind == "cuda" else "pinned"
+                kind = memory if device.kind == "cuda" and memory not in MADE else "pinned"
                 try:
-                    link = self._platform.link(source, device.name, "pinned" if kind == "made" else kind)
+                    link = self._platform.link(source, device.name, kind)
                 except PlatformError:
                     continue
-                found[device.name] = _made(self._platform, link) if kind == "made" and source == "cpu" else link
+                found[device.name] = _handed_out(link) if memory == "written" else link
         return found
 
 
-def _made(platform: Platform, link: Link) -> Link:
-    """`link` from pinned memory to a GPU, for what a task on the CPU has just returned.
-
-    Its lane copies it into pinned memory first (`plan.pinning`), and cores are slow to hand it out (`Link.written_s`).
-
-    Not modelled: that the lane is taken meanwhile; that it may compute on, so that its cores are not slow.
-    """
-    try:
-        pinned = platform.link("cpu", "cpu", "pinned") if link.memory == "pinned" else None
-    except PlatformError:
-        pinned = None
-    if pinned is None:
+def _handed_out(link: Link) -> Link:
+    """`link`, with what cores are slow to hand out (`Link.written_s`) as a part of its times."""
+    if not link.written_s:
         return link
-    points = zip(link.sizes_bytes, link.seconds, link.written_s or itertools.repeat(0.0), strict=False)
-    return replace(
-        link,
-        latency_s=link.latency_s + pinned.latency_s,
-        bandwidth_bytes_per_s=1.0 / (1.0 / link.bandwidth_bytes_per_s + 1.0 / pinned.bandwidth_bytes_per_s),
-        seconds=tuple(seconds + pinned.duration_s(nbytes) + written_s for nbytes, seconds, written_s in points),
-        written_s=(),
-    )
+    seconds = tuple(map(operator.add, link.seconds, link.written_s))
+    return replace(link, seconds=seconds, written_s=())
+
+
+def _pinned_link(platform: Platform) -> Link | None:
+    """What says how long the way into pinned memory takes; None where there are no GPUs, or this is not known.
+
+    Where the host's memory is joined to GPUs in another way than by pinned memory nothing goes there.
+    """
+    gpus = [device.name for device in platform.devices if device.kind == "cuda"]
+    try:
+        by_pinned = gpus and platform.link("cpu", gpus[0], "pinned").memory == "pinned"
+        return platform.link("cpu", "cpu", "pinned") if by_pinned else None
+    except PlatformError:
+        return None
 
 
 class Ways:
@@ -209,9 +229,14 @@ class Ways:
         ([5.0, 8.0], [0, 1, 1])
     """
 
-    def __init__(self, devices: Devices, links_from: Callable[[str, HostMemory], Mapping[str, Link]]) -> None:
-        """``links_from(source, memory)``: links by target."""
-        self._devices, self._links_from = devices, links_from
+    def __init__(
+        self,
+        devices: Devices,
+        links_from: Callable[[str, HostMemory], Mapping[str, Link]],
+        before_s: Callable[[HostMemory, int], float],
+    ) -> None:
+        """``links_from(source, memory)``: links by target; ``before_s(memory, nbytes)``: as in `Transfers`."""
+        self._devices, self._links_from, self._before_s = devices, links_from, before_s
         self._known: dict[tuple[str, HostMemory], tuple[list[Callable[[int], float]], list[int]]] = {}
 
     def arrivals(self, source: str, memory: HostMemory, nbytes: int, written_s: float) -> Arrivals:
@@ -220,7 +245,8 @@ class Ways:
         if known is None:
             known = self._known[source, memory] = self._distinct(source, memory)
         durations, places = known
-        return [written_s, *[written_s + seconds(nbytes) for seconds in durations]], places
+        ready_s = written_s + self._before_s(memory, nbytes)
+        return [written_s, *[ready_s + seconds(nbytes) for seconds in durations]], places
 
     def _distinct(self, source: str, memory: HostMemory) -> tuple[list[Callable[[int], float]], list[int]]:
         """What gives the seconds to the devices but `source`, each once, and of each device its place in `arrivals`."""

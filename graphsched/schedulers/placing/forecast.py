@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from graphsched.platform import Platform
 from graphsched.schedulers.placing.candidates import Candidates, Devices
-from graphsched.schedulers.placing.durations import Durations, Transfers
+from graphsched.schedulers.placing.durations import MADE, Durations, Transfers
 from graphsched.schedulers.placing.homes import memory_of
 from graphsched.schedulers.placing.incoming import NO_GAP, Alone, AloneWays, Queued, QueuedWays, Wanted
 from graphsched.schedulers.placing.lanes import Copies, lane_name, lane_of_copy
@@ -140,7 +140,11 @@ class Forecast:
         if home is None:
             near = self._candidates.homes(value) or devices
             return name, near[0], value.nbytes, written_s, "pinned", near
-        found = self._known[name] = name, home, value.nbytes, written_s, memory_of(self._work, value, home), ()
+        resting = home == "cpu" and all(slots.idle_s <= written_s for slots in self._slots.get(home, ()))
+        memory = memory_of(self._work, value, home, resting=resting)
+        found = name, home, value.nbytes, written_s, memory, ()
+        if memory not in MADE:  # else what is placed there later changes it
+            self._known[name] = found
         return found
 
     def _explain(self, task: Task, device: str) -> None:

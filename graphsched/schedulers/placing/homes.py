@@ -75,8 +75,15 @@ class Homes:
         return self._known[key]
 
 
-def memory_of(work: Workload, value: Value, home: str) -> HostMemory:
-    """Kind of host memory that a copy of `value` from `home` to a GPU takes."""
+def memory_of(work: Workload, value: Value, home: str, *, resting: bool = False) -> HostMemory:
+    """Kind of host memory that a copy of `value` from `home` to a GPU takes.
+
+    `resting`: no lane of the CPU computes after what made it, as far as is known.
+
+    Not modelled: states that a task on the CPU has just updated.
+    """
     if home != "cpu":
         return "pinned"
-    return "made" if made_by_task(work, value) else "pageable" if lies_pageable(work, value) else "pinned"
+    if made_by_task(work, value):
+        return "written" if resting else "made"
+    return "pageable" if lies_pageable(work, value) else "pinned"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from graphsched.plan import copy_lane
 from graphsched.schedulers.placing.candidates import Devices
-from graphsched.schedulers.placing.durations import HostMemory, Transfers, Ways, never
+from graphsched.schedulers.placing.durations import MADE, HostMemory, Transfers, Ways, never
 from graphsched.schedulers.placing.queues import Queues, Way, first_ride, take
 from graphsched.schedulers.placing.slots import Gap, Slots
 
@@ -135,13 +135,13 @@ class QueuedWays:
         self._devices, self._queues, self._transfers, self._came = devices, queues, transfers, came
         self._place = {device: i for i, device in enumerate(devices)}
         self._zeros = [0] * len(devices)
-        self._routes: dict[HostMemory, dict[str, Routes]] = {"pinned": {}, "pageable": {}, "made": {}}
+        self._routes: dict[HostMemory, dict[str, Routes]] = {"pinned": {}, "pageable": {}, "made": {}, "written": {}}
 
     def latest_s(self, wanted: Sequence[Wanted], ready_s: float) -> tuple[list[float], Sequence[Asked]]:
         """When all of `wanted` could be on each of the devices, at `ready_s` at the earliest; what was asked."""
         count = len(self._devices)
         at_once = latest = [ready_s] * count
-        came_of, place = self._came, self._place
+        came_of, place, before_s = self._came, self._place, self._transfers.before_s
         asked: list[Asked] = []
         busy: dict[str, float] = {}
         behind: dict[str, list[float]] = {}
@@ -156,12 +156,13 @@ class QueuedWays:
             if not routes:
                 continue  # nowhere else to go
             before = latest
+            ready_at = written_s + before_s(memory, nbytes) if memory in MADE else written_s
             if places is None and not near:
                 duration_s, way = routes[0]
                 queue, seconds = way.queue, duration_s(nbytes)
-                at = busy.get(home, written_s)
-                if at < written_s:
-                    at = written_s
+                at = busy.get(home, ready_at)
+                if at < ready_at:
+                    at = ready_at
                 gap = queue.last if at + seconds > queue.gaps_over_s else queue.find(at, seconds)
                 if gap[0] > at:
                     at = gap[0]
@@ -171,8 +172,8 @@ class QueuedWays:
                     continue  # no device is held up
                 latest = [end] * count if before is at_once else [end if end > late else late for late in before]
             else:
-                asked.append((came, want, None, NO_GAP, written_s, 0.0))
-                ends = behind[home] = _ends_s(routes, nbytes, written_s, behind.get(home))
+                asked.append((came, want, None, NO_GAP, ready_at, 0.0))
+                ends = behind[home] = _ends_s(routes, nbytes, ready_at, behind.get(home))
                 latest = [
                     ends[k] if ends[k] > late else late for k, late in zip(places or self._zeros, before, strict=True)
                 ]

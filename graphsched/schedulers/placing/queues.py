@@ -11,7 +11,7 @@ from graphsched.errors import PlatformError
 from graphsched.plan import copy_lane
 from graphsched.platform import Link, Platform
 from graphsched.schedulers.bounds.links import capacity_rates
-from graphsched.schedulers.placing.durations import HostMemory
+from graphsched.schedulers.placing.durations import MADE, HostMemory
 from graphsched.schedulers.placing.slots import Gap, Slots
 
 ENOUGH = 1.0 + 1e-9  # a capacity that is this much too small is enough: it was measured, and so were the links
@@ -120,7 +120,7 @@ def take(ride: Ride) -> float:
 
 def _link(platform: Platform, source: str, target: str, memory: HostMemory) -> Link | None:
     try:
-        return platform.link(source, target, "pinned" if memory == "made" else memory)
+        return platform.link(source, target, "pinned" if memory in MADE else memory)
     except PlatformError:
         return None
 

@@ -131,7 +131,12 @@ class Timetable:
                 home = device if device in possible or not possible else possible[0]
             if home != device and (read.source is None or read.source in self.end_s):
                 written = 0.0 if read.source is None else self.end_s[read.source]
-                yield Parcel(str(read), home, value.nbytes, written, memory_of(self.work, value, home))
+                memory = memory_of(self.work, value, home, resting=self._rests_from(written))
+                yield Parcel(str(read), home, value.nbytes, written, memory)
+
+    def _rests_from(self, seconds: float) -> bool:
+        """Whether no task that is placed on the CPU ends later."""
+        return all(slots.idle_s <= seconds for slots in self._slots.get("cpu", ()))
 
     # -- what is ---------------------------------------------------------------------------------
 

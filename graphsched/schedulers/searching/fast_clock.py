@@ -3,8 +3,8 @@
 A copy engine that serves several lanes makes one copy at a time, as soon as it has time for it.
 
 Not modelled: dispatch; lanes that share a device; copies on different lanes that share a capacity; engines that make
-several copies at a time; pageable copies that block the thread. The simulator knows all of these; this clock is for
-trying thousands of placements.
+several copies at a time; pageable copies that block the thread; the way of the CPU's results into pinned memory. The
+simulator knows all of these; this clock is for trying thousands of placements.
 """
 
 from __future__ import annotations

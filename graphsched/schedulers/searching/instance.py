@@ -12,8 +12,7 @@ from graphsched.errors import PlatformError
 from graphsched.plan import Placement, copy_lane, lies_pageable
 from graphsched.platform import Platform
 from graphsched.schedulers.placing.candidates import Candidates, find_candidates
-from graphsched.schedulers.placing.durations import Durations, HostMemory, Transfers
-from graphsched.schedulers.placing.homes import memory_of
+from graphsched.schedulers.placing.durations import Durations, Transfers
 from graphsched.schedulers.placing.lanes import Copies, lane_name
 from graphsched.workload import Memory, Read, Task, Value, Workload
 
@@ -177,7 +176,7 @@ class _Maker:
     costs: Costs
     candidates: Candidates
     counts: Mapping[str, int]
-    _rows: dict[tuple[int, HostMemory], Rows] = field(default_factory=dict)
+    _rows: dict[tuple[int, Memory], Rows] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.number = {name: i for i, name in enumerate(self.work.graph)}
@@ -227,7 +226,8 @@ class _Maker:
         return [row.get(device, math.inf) for device, _ in self.places]
 
     def _need(self, task: Task, read: Read, keys: Mapping[str, int]) -> Need:
-        memory = memory_of(self.work, read.value, "cpu")
+        asked = task.memory if task.kind == "copy" else "pinned"
+        memory: Memory = "pageable" if lies_pageable(self.work, read.value) else asked
         source = -1 if read.source is None else self.number[read.source]
         rows = self._asked_rows(read.value, task) if task.kind == "copy" else self._rows_of(read.value.nbytes, memory)
         return Need(keys[str(read)], source, self._home(read.value), rows, self.roots[read.value.root])
@@ -244,7 +244,7 @@ class _Maker:
             return Home(like=self.number[reader])
         return Home(device=self.devices.index(self.platform.device("cpu").name))  # only copies read it
 
-    def _rows_of(self, nbytes: int, memory: HostMemory) -> Rows:
+    def _rows_of(self, nbytes: int, memory: Memory) -> Rows:
         """Of copies that a plan inserts: from the host to a GPU by this kind of memory, else by pinned memory."""
         if (nbytes, memory) not in self._rows:
             found = [self.transfers.row(a, nbytes, memory if a == "cpu" else "pinned") for a in self.devices]
