@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from graphsched.errors import StuckError
+from graphsched.executors.giving_way import give_way, short_sleeps
 
 
 @dataclass
@@ -45,13 +47,18 @@ class Watch:
         Raises:
             StuckError: It lasted beyond the deadline.
         """
-        while not done():
-            if self.yields:
-                time.sleep(0)
-            if self.failure is not None:
-                raise self.failure
-            if time.perf_counter() > self.deadline:
-                raise self.stuck(what)
+        if done():
+            return
+        with short_sleeps() if self.yields else nullcontext():
+            while True:
+                if self.yields:
+                    give_way()
+                if self.failure is not None:
+                    raise self.failure
+                if time.perf_counter() > self.deadline:
+                    raise self.stuck(what)
+                if done():
+                    return
 
     def wait(self, event: threading.Event, what: str) -> None:
         """Wait for a thread's event.
