@@ -20,8 +20,8 @@ from graphsched.calibration.cuda_clock import Spinner, new_stream, queued_s
 from graphsched.calibration.single_plans import one_copy_across, one_copy_in, one_copy_out, one_task
 from graphsched.calibration.tiny_plans import Build, program_of
 from graphsched.executors.collector import no_collector
-from graphsched.executors.measure import EVERY, settle
 from graphsched.executors.peer_copies import allow_access, driver_copy
+from graphsched.executors.repeats import EVERY, settle
 from graphsched.platform.dispatch import BLOCKING_BYTES
 from graphsched.platform.links import SHORTEST_S
 

@@ -139,9 +139,8 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
     from graphsched.calibration.cuda_ways import Bench
     from graphsched.calibration.written_copies import with_written
 
-    properties: list[Any] = [torch.cuda.get_device_properties(i) for i in range(len(facts.gpus))]
-    smallest = min(int(p.total_memory) for p in properties)
-    largest = min(QUICK_BYTES if quick else FULL_BYTES, smallest // 8)
+    memory_bytes = [int(torch.cuda.get_device_properties(i).total_memory) for i in range(len(facts.gpus))]
+    largest = min(QUICK_BYTES if quick else FULL_BYTES, min(memory_bytes) // 8)
     bench = Bench(len(facts.gpus), largest)
     try:
         say("dispatch")
@@ -165,10 +164,9 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
         bench.close()
     devices = [_beside_copies(cpu, traffic["cpu"])]
     for i, model in enumerate(facts.gpus):
-        size, rate = int(properties[i].total_memory), memory_rates[f"cuda:{i}"]
-        device = Device(f"cuda:{i}", "cuda", model, size, flop_per_s=flops[model], bytes_per_s=rate)
-        device = replace(device, peer_engines=capacities.peer_engines)
-        devices.append(_beside_copies(device, traffic[model]))
+        rate, engines = memory_rates[f"cuda:{i}"], capacities.peer_engines
+        device = Device(f"cuda:{i}", "cuda", model, memory_bytes[i], flop_per_s=flops[model], bytes_per_s=rate)
+        devices.append(_beside_copies(replace(device, peer_engines=engines), traffic[model]))
     beside = {model: [asdict(reading) for reading in found] for model, found in traffic.items()}
     notes = {"spread": _rounded(spread | together), "traffic": beside}
     return devices, links, capacities, dispatch | {"run_s": own_time_s()}, notes

@@ -28,7 +28,7 @@ from graphsched.executors.distributed.blame import missed
 from graphsched.executors.distributed.message_links import has_network, measured_link
 from graphsched.executors.distributed.nccl_groups import new_communicator
 from graphsched.executors.lanes import is_cuda
-from graphsched.executors.measure import settle
+from graphsched.executors.repeats import settle
 from graphsched.plan import Placement, Plan, build_plan
 from graphsched.plan.ranks import rank_of_devices
 from graphsched.platform import Platform

@@ -20,6 +20,7 @@ from graphsched.executors.collector import no_collector
 from graphsched.executors.lanes import visible_gpus
 from graphsched.executors.obedience import check_obedience
 from graphsched.executors.program import Program
+from graphsched.executors.repeats import samples_s, settled_below_s
 from graphsched.executors.stamp_kernel import Stamp, StampMemory
 from graphsched.executors.stamps import Stamps
 from graphsched.plan import OUTSIDE, Plan, segments_of, stamped
@@ -30,10 +31,6 @@ if TYPE_CHECKING:
 
 TIMED_RUNS, MOST_TIMED_RUNS = 3, 9  # odd numbers
 TIMED_S = 0.1  # more than the least number of runs are timed, while all of them take no longer
-ENOUGH = 5  # samples, where more would take too long
-EVERY = 2  # samples, something else may be done: the speed of a core changes from one run to the next
-SETTLED, SETTLED_S = 4, 2e-3  # runs, at most, and their time after something else, whose caches they fill again
-LONG_S, LONG_ON_THREADS_S = 1e-2, 0.5  # a run of which that is nothing, the latter where a CPU lane has several threads
 
 
 def execute(
@@ -56,7 +53,7 @@ def execute(
     each of these follows one like it, unless `warmup` is 0.
     States and torch's random numbers are as before afterwards. Once the repeats have taken `at_most_s` seconds,
     five are enough. `between` is called before the repeats, after every second of them and at the end, all devices
-    idle and no rank at work; where they take less than a millisecond, one that does not count follows each call.
+    idle and no rank at work; short runs that do not count follow each call (`executors.repeats`).
 
     Of several `steps` the makespan is that of all of them, submitted one after another (`Program.submit`) on the same
     inputs, as in ``predict(plan, steps=n)``; one of them takes (T(n) - T(1)) / (n - 1). The spans and
@@ -88,7 +85,7 @@ def execute(
         run = program.time_once if steps == 1 else partial(program.time_steps, steps, inputs or {})
         for _ in range(warmup):
             run()
-        samples = _samples(run, repeats, at_most_s, between, long_s=_long_s(plan))
+        samples = samples_s(run, repeats, at_most_s, between, below_s=settled_below_s(plan))
         if warmup:
             program.time_spans()
         warm = warmup > 0 and program.mode == "graph"
@@ -116,7 +113,7 @@ def _execute_on_ranks(
         warm_up(program, warmup, at_most_s)
         rest = between and partial(program.at_rest, between)
         with program.world.telling():  # of what fails between runs, too
-            samples = _samples(program.time_once, repeats, at_most_s, rest, long_s=_long_s(plan))
+            samples = samples_s(program.time_once, repeats, at_most_s, rest, below_s=settled_below_s(plan))
         found = [measured_spans(program) for _ in range(TIMED_RUNS)]
     spans = sorted(found, key=lambda spans: spans.makespan_s)[TIMED_RUNS // 2]
     timeline = Timeline(
@@ -140,45 +137,6 @@ def _check_count(name: str, count: Any, least: int) -> None:
     """Make sure that so many runs can be made: of NaN there is none, and no half of one."""
     if isinstance(count, bool) or not isinstance(count, Integral) or count < least:
         raise ScheduleError(f"{name} is {count!r}: a whole number, {least} or more, is needed")
-
-
-def _long_s(plan: Plan) -> float:
-    """Seconds from which on a run does not mind what was done before it.
-
-    Many, where it computes on a CPU lane of several threads: these have slept, and their caches hold other things. On
-    hosts of an H200 runs of 35 ms took up to 8 % longer then (docs/readings.md).
-    """
-    threads = [plan.platform.device(lane.device).threads for lane in plan.lanes if lane.kind == "compute"]
-    return LONG_ON_THREADS_S if max(threads, default=1) > 1 else LONG_S
-
-
-def _samples(
-    run: Callable[[], float], repeats: int, at_most_s: float, between: Callable[[], object] | None, *, long_s: float
-) -> list[float]:
-    samples: list[float] = []
-    while len(samples) < repeats and (len(samples) < ENOUGH or sum(samples) < at_most_s):
-        if between is not None and len(samples) % EVERY == 0:
-            between()
-            if not samples or samples[-1] < long_s:
-                settle(run)
-        samples.append(run())
-    if between is not None:
-        between()
-    return samples
-
-
-def settle(run: Callable[[], float]) -> None:
-    """Runs that do not count, for they follow something else than a run: the first takes up to 10 µs longer, and on a
-    thread whose core others use the third still takes 2.
-
-    Args:
-        run: Makes one; its seconds.
-    """
-    spent_s = 0.0
-    for _ in range(SETTLED):
-        spent_s += run()
-        if spent_s >= SETTLED_S:
-            break
 
 
 def _typical(timed: Callable[[], Timeline]) -> Timeline:

@@ -15,8 +15,8 @@ from graphsched.calibration import tiny_plans
 from graphsched.calibration.cuda_single_runs import QUEUED, single_figures
 from graphsched.calibration.single_plans import one_copy_across, one_copy_in, one_copy_out, one_task
 from graphsched.calibration.tiny_plans import program_of
-from graphsched.executors import measure
-from graphsched.executors.measure import SETTLED
+from graphsched.executors import repeats
+from graphsched.executors.repeats import SETTLED
 from graphsched.platform import Dispatch
 from graphsched.platform.dispatch import BLOCKING_BYTES
 from graphsched.platform.links import SHORTEST_S
@@ -42,7 +42,7 @@ class Programs:
         monkeypatch.setattr(module, "program_of", self.program_of)
         monkeypatch.setattr(module, "Yardstick", lambda device: yardstick)
         monkeypatch.setattr(module, "_copied_s", lambda spinner, way: next(works))
-        monkeypatch.setattr(measure, "SETTLED_S", math.inf)  # runs here take seconds
+        monkeypatch.setattr(repeats, "SETTLED_S", math.inf)  # runs here take seconds
 
     def sample_s(self) -> float:
         self.since = 0

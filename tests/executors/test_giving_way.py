@@ -46,9 +46,12 @@ def test_a_slack_that_the_user_has_set_comes_back() -> None:
 
 
 def test_without_such_a_function_sleeps_are_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
     monkeypatch.setattr(module, "_prctl", lambda: None)
+    monkeypatch.setattr(module.time, "sleep", slept.append)
     with short_sleeps():
         give_way()
+    assert slept == [0]
 
 
 @needs_prctl

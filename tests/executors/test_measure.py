@@ -15,6 +15,7 @@ import torch
 
 from graphsched.errors import ObedienceError, ScheduleError, TaskFailedError, WorkloadError
 from graphsched.executors import execute, measure, time_callable
+from graphsched.executors import repeats as runs
 from graphsched.executors.measure import MOST_TIMED_RUNS, TIMED_RUNS
 from graphsched.executors.obedience import check_obedience
 from graphsched.plan import Plan
@@ -73,8 +74,8 @@ def test_something_else_may_be_done_between_the_runs(
 ) -> None:
     """Before the repeats, after every second and at the end; four short runs that do not count follow, or fewer that
     take long enough, and none that are long, but where lanes have several threads."""
-    monkeypatch.setattr(measure, "LONG_S", long_s)
-    monkeypatch.setattr(measure, "SETTLED_S", settled_s)
+    monkeypatch.setattr(runs, "LONG_S", long_s)
+    monkeypatch.setattr(runs, "SETTLED_S", settled_s)
     done: list[int] = []
     counter = Counter()
     plan = single(counter, threads=threads)

@@ -75,7 +75,8 @@ def measured_spans(program: RankProgram) -> Spans:
 
     The first ones after clocks were compared find the processors' caches as that has left them.
     """
-    from graphsched.executors.measure import Clocks, on_host_clock, settle
+    from graphsched.executors.measure import Clocks, on_host_clock
+    from graphsched.executors.repeats import settle
 
     world, left_s = program.world, program.watch.timeout_s
     before = measure_offsets(world, left_s)

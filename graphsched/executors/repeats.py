@@ -1,0 +1,60 @@
+"""How often a run is repeated to be measured, and what does not count: runs that follow something else than a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from graphsched.plan import Plan
+
+ENOUGH = 5  # samples, where more would take too long
+EVERY = 2  # samples, something else may be done: the speed of a core changes from one run to the next
+SETTLED, SETTLED_S = 4, 2e-3  # runs, at most, and their time after something else, whose caches they fill again
+LONG_S, LONG_ON_THREADS_S = 1e-2, 0.5  # a run of which that is nothing, the latter where a CPU lane has several threads
+
+
+def settled_below_s(plan: Plan) -> float:
+    """Seconds from which on a run does not mind what was done before it.
+
+    Many, where it computes on a CPU lane of several threads: these have slept, and their caches hold other things. On
+    hosts of an H200 runs of 35 ms took up to 8 % longer then (docs/readings.md).
+    """
+    threads = [plan.platform.device(lane.device).threads for lane in plan.lanes if lane.kind == "compute"]
+    return LONG_ON_THREADS_S if max(threads, default=1) > 1 else LONG_S
+
+
+def samples_s(
+    run: Callable[[], float], repeats: int, at_most_s: float, between: Callable[[], object] | None, *, below_s: float
+) -> list[float]:
+    """Seconds of so many runs, or of `ENOUGH`, if these have taken `at_most_s`.
+
+    Args:
+        run: Makes one; its seconds.
+        repeats: How many are wanted.
+        at_most_s: What they may take in all.
+        between: Called before them, after every second of them and at the end; None: nothing is.
+        below_s: Runs that take longer do not mind that.
+    """
+    samples: list[float] = []
+    while len(samples) < repeats and (len(samples) < ENOUGH or sum(samples) < at_most_s):
+        if between is not None and len(samples) % EVERY == 0:
+            between()
+            if not samples or samples[-1] < below_s:
+                settle(run)
+        samples.append(run())
+    if between is not None:
+        between()
+    return samples
+
+
+def settle(run: Callable[[], float]) -> None:
+    """Runs that do not count, for they follow something else than a run: the first takes up to 10 µs longer, and on a
+    thread whose core others use the third still takes 2.
+
+    Args:
+        run: Makes one; its seconds.
+    """
+    spent_s = 0.0
+    for _ in range(SETTLED):
+        spent_s += run()
+        if spent_s >= SETTLED_S:
+            break
