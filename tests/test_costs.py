@@ -43,6 +43,10 @@ def test_seconds_that_are_not(seconds: Any) -> None:
         ({"device_s": 1.0, "host_left_out": 0}, "host_left_out is 0: true or false"),
         ({"device_s": 1.0, "graph_memory": ((1, -1.0),)}, "graph_memory"),
         ({"device_s": 1.0, "product_s": -1.0}, "product_s"),
+        ({"device_s": 1.0, "sweep_s": -1.0}, "sweep_s"),
+        ({"device_s": 1.0, "shares": (0.5, -0.5)}, "one of shares is -0.5"),
+        ({"device_s": 1.0, "shares": (0.5, 0.75)}, r"shares is \(0.5, 0.75\): two that are no more than 1"),
+        ({"device_s": 1.0, "shares": (0.5,)}, "shares is .* two"),
         ({"device_s": 1.0, "graph_memory": ((2, 1.0), (2, 1.0))}, "graph_memory is .* ascending"),
         ({"device_s": 1.0, "quartiles_s": (0.9, math.inf)}, "quartile"),
         ({"device_s": 1.0, "concurrency": ((2, math.nan),)}, "slowdown"),
@@ -154,7 +158,13 @@ def test_the_relief_of_kernels_is_kept_and_half_where_a_file_has_none() -> None:
 def test_json_round_trip_in_any_order() -> None:
     full = TaskCost(1e-3, 2e-6, 3, 400, (0.9e-3, 1.1e-3), 20, CURVE, "measured", graph_memory=((5, 1.0), (6, 2.0)))
     full = replace(full, rests=((3e-4, 0.5e-3), (2e-3, 1e-3)))
-    full = replace(full, product_s=3e-4, cache=CacheStates(-1e-6, 2e-6, 3e-7, shares=(0.25, 0.75)))
+    full = replace(
+        full,
+        product_s=3e-4,
+        sweep_s=1e-3,
+        shares=(0.25, 0.5),
+        cache=CacheStates(-1e-6, 2e-6, 3e-7, shares=(0.25, 0.75)),
+    )
     costs = Costs({("mm", "GPU"): full, ("add", "CPU"): TaskCost(0.1, source="given")})
     turned = Costs(dict(reversed([(key, costs[key]) for key in costs])))
     assert Costs.from_dict(json.loads(json.dumps(costs.to_dict()))) == costs
@@ -211,7 +221,17 @@ def test_code_and_footprint_survive_json_and_kernels_of_unknown_code_are_as_they
 
 def test_rows_without_kernels_are_as_they_always_were() -> None:
     (row,) = Costs({("mm", "GPU"): TaskCost(1.0)}).to_dict()
-    assert not {"kernels", "processors", "graph_memory", "product_s", "cache", "rests", "beside"} & set(row)
+    assert not {
+        "kernels",
+        "processors",
+        "graph_memory",
+        "product_s",
+        "sweep_s",
+        "shares",
+        "cache",
+        "rests",
+        "beside",
+    } & set(row)
 
 
 def test_pairs_come_after_operations_in_order() -> None:

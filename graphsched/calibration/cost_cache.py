@@ -21,7 +21,7 @@ def costs_path() -> Path:
     return cache_folder() / "costs.json"
 
 
-METHOD = 13
+METHOD = 14
 """Of measuring operations: one more for each change that makes other figures. 1: beside a profiler, which made calls
 and nodes take longer. 2: what code costs told by two programs, of which each had times of its own. 3: what others
 lose to an operation counted as its own. 4: calls timed behind functions, however they are called themselves. 5:
@@ -31,7 +31,8 @@ operation's. 8: of two chains side by side either came first, and blocks that ha
 faster beside fewer. 9: what an operation gains by inputs that are there was told behind written lines alone, and shared
 out among its inputs by their bytes; large ones had no company. 10: the memory of large results on CPUs was the
 system's again after each call. 11: threads of CPU lanes slept between any two parallel parts, beside another team.
-12: CPU lanes beside GPUs read operands that their cores had read before, and wrote results where the last had been."""
+12: CPU lanes beside GPUs read operands that their cores had read before, and wrote results where the last had been.
+13: what goes with the memory's speed on CPU lanes of several threads went with the cores'."""
 
 
 def settings() -> str:

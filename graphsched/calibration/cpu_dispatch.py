@@ -70,10 +70,12 @@ def job_s() -> float:
     import torch
 
     from graphsched.calibration.cpu_operations import Sampled, measure_on_cpu
+    from graphsched.calibration.lane_pace import Yardsticks
 
     operation = Sampled(partial(torch.neg, torch.zeros(TINY_ELEMENTS)))
     few_s, many_s = (chain_s(tasks) for tasks in CHAIN)
-    return max(0.0, each_s(few_s, many_s, CHAIN[1] - CHAIN[0]) - measure_on_cpu([operation], 1, RUNS).device_s)
+    alone_s = measure_on_cpu([operation], Yardsticks(1), RUNS).device_s
+    return max(0.0, each_s(few_s, many_s, CHAIN[1] - CHAIN[0]) - alone_s)
 
 
 def chain_s(tasks: int) -> float:

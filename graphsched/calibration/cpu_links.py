@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import operator
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
 from graphsched.calibration.fitting import Points, check_arrived, fresh_repeats, link_of, measure_points, transfer_sizes
+from graphsched.calibration.lane_pace import mean_s
+from graphsched.calibration.lane_sweep import Sweep
 from graphsched.costs import REST_S
 from graphsched.platform import Link
 from graphsched.platform.parts import HOST_MEMORY, LinkMemory
 
 WRITTEN = 4  # results in turn
+SWEPT_FROM = 2**20  # bytes: less than that does not go with sweeps
 
 
 def copy_points(largest: int, threads: int) -> tuple[Points, Points]:
@@ -40,16 +45,18 @@ def shared_memory(largest: int) -> dict[str, float]:
         return {HOST_MEMORY: together_bytes_per_s(2, min(largest, 2**24))}
 
 
-def cpu_links(warm: Points, fresh: Points, pinned: Points) -> list[Link]:
+def cpu_links(warm: Points, fresh: Points, pinned: Link) -> list[Link]:
     """Copies within the CPU's memory on a host with GPUs."""
-    by_memory: dict[LinkMemory, Points] = {"local": warm, "fresh": fresh, "pinned": pinned}
-    return [link_of("cpu", "cpu", memory, points) for memory, points in by_memory.items()]
+    by_memory: dict[LinkMemory, Points] = {"local": warm, "fresh": fresh}
+    return [*(link_of("cpu", "cpu", memory, points) for memory, points in by_memory.items()), pinned]
 
 
-def pinned_points(pinned: Any, largest: int, threads: int) -> Points:
-    """Points of copies of what `threads` threads have just written into pinned memory that no cache holds.
+def pinned_link(pinned: Any, largest: int, threads: int) -> Link:
+    """Copies of what `threads` threads have just written into pinned memory that no cache holds.
 
-    Several threads have rested before they write it, as they do before a task (`calibration.cpu_operations`).
+    Several threads have rested before they write it, as they do before a task (`calibration.cpu_operations`). Large
+    copies are timed in sweeps made before each (`calibration.lane_sweep`), for how fast these threads get through
+    memory changes within a second, and a figure of one moment would not fit those of another.
 
     Args:
         pinned: Bytes of pinned memory, more than caches hold.
@@ -60,14 +67,23 @@ def pinned_points(pinned: Any, largest: int, threads: int) -> Points:
 
     sources = itertools.cycle([torch.zeros(largest, dtype=torch.uint8) for _ in range(WRITTEN)])
     part = next_parts(pinned)
+    sweep, sweeps_s = Sweep() if threads > 1 else None, [0.0]
 
     def sample(nbytes: int) -> float:
-        if threads > 1:
+        unit_s = 1.0
+        if sweep is not None:
+            if nbytes >= SWEPT_FROM:
+                unit_s = mean_s(sweep, 0.0)
+                sweeps_s.append(unit_s)
             time.sleep(REST_S)
-        return timed_s(part(nbytes), next(sources)[:nbytes].fill_(1), 1)
+        return timed_s(part(nbytes), next(sources)[:nbytes].fill_(1), 1) / unit_s
 
     with torch_threads(threads):
-        return measure_points(sample, transfer_sizes(largest))
+        points = measure_points(sample, transfer_sizes(largest))
+    sweep_s = median(sweeps_s[1:] or sweeps_s)
+    units_s = [sweep_s if sweep_s and n >= SWEPT_FROM else 1.0 for n in points.sizes_bytes]
+    points = replace(points, seconds=tuple(map(operator.mul, points.seconds, units_s)))
+    return replace(link_of("cpu", "cpu", "pinned", points), sweep_s=sweep_s)
 
 
 def worker_links(devices: Sequence[str], warm: Points, fresh: Points) -> list[Link]:

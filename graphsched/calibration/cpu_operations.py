@@ -5,11 +5,10 @@ waking them takes longer than handing on to threads that still spin. Rests of ot
 GPU its rest ends with the GPU's bringing the operands (`calibration.fetched_operands`); its results go to memory that
 no cache holds.
 
-Other threads of the host that compete for cores make samples longer: the yardstick of the lane's speed is taken
-between the samples, in rows as long as a sample, or a product where that takes longer.
+Other threads of the host that compete for cores, and for memory, make samples longer: the yardsticks of the lane's
+speed are taken between the samples, in rows as long as a sample, or a product where that takes longer.
 
-Not modelled: other threads of the host that compete for memory; operands that the lane has just read or written, and
-on hosts without a GPU those that it has not.
+Not modelled: operands that the lane has just read or written, and on hosts without a GPU those that it has not.
 """
 
 from __future__ import annotations
@@ -20,11 +19,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from statistics import median
 from typing import Any, NamedTuple
 
 from graphsched.calibration.cpu_links import torch_threads
-from graphsched.calibration.lane_pace import LONGEST_ROW_S, middle_s, product_s, small_product
+from graphsched.calibration.lane_pace import LONGEST_ROW_S, Yardsticks, mean_s, middle_s
+from graphsched.calibration.lane_sweep import shares_of
 from graphsched.calibration.sampling import cost_of, samples_wanted
 from graphsched.costs import BRIEF_REST_S, LONG_REST_S, REST_S, TaskCost
 from graphsched.executors.own_team import end_own_team
@@ -35,6 +36,7 @@ SETS, MOST_SETS, CACHED_BYTES = 2, 8, 2**28
 LEAST_ROWS, ROWS_S = 7, 0.05  # of the yardstick: more where they are short, for some of these meet others and some not
 FIRST_S = 0.05
 LONG_RESTS = 30  # samples, at most
+LEAST_SAMPLES = 9  # of what any operation takes
 LONGEST_WOKEN_S = 1e-2  # operations that take longer do not mind how deep their threads slept
 WARM_S = 1e-3  # operations that take longer do not mind what the caches hold
 
@@ -53,35 +55,54 @@ class Sampled(NamedTuple):
     fetch_s: float = 0.0
 
 
-def measure_on_cpu(calls: Sequence[Sampled], threads: int, repeats: int) -> TaskCost:
-    """Cost of one call in a thread with `threads` intra-op threads; `calls` are the same on different clones."""
+def measure_on_cpu(calls: Sequence[Sampled], yardsticks: Yardsticks, repeats: int, nbytes: int = 0) -> TaskCost:
+    """Cost of one call in a thread with as many intra-op threads as the yardsticks are for.
+
+    Args:
+        calls: The same call on different clones.
+        yardsticks: Of such a lane.
+        repeats: Least number of samples.
+        nbytes: What a call reads and writes.
+    """
     end_own_team()
     with ThreadPoolExecutor(1) as lane:
-        return lane.submit(_measure, calls, threads, repeats).result()
+        return lane.submit(_measure, calls, yardsticks, repeats, nbytes).result()
 
 
-def _measure(calls: Sequence[Sampled], threads: int, repeats: int) -> TaskCost:
+def _measure(calls: Sequence[Sampled], yardsticks: Yardsticks, repeats: int, nbytes: int) -> TaskCost:
     import torch
 
+    threads = yardsticks.threads
     with torch_threads(threads), torch.no_grad():
         lane = _Lane(calls, several=threads > 1)
         first_s = lane.first_s()
         rest_s = REST_S if threads > 1 else 0.0
         batch = 1 if rest_s else max(1, int(SHORT_S / max(first_s, 1e-9)))
         count = samples_wanted(repeats, first_s * batch + rest_s)
-        product = small_product(threads)
-        row_s, one_s = min(first_s * batch, LONGEST_ROW_S), min([product_s(product, 0.0) for _ in range(3)])
-        samples, paces, every = [], [], count // rows_wanted(max(row_s, one_s), count)
+        row_s, one_s = min(first_s * batch, LONGEST_ROW_S), min([mean_s(yardsticks.product, 0.0) for _ in range(3)])
+        samples, rows, every = [], [], count // rows_wanted(max(row_s, one_s), count)
         for i in range(count):
             if i % every == 0:
-                paces.append(product_s(product, row_s))
+                rows.append(yardsticks.row(row_s))
                 if row_s < WARM_S:
                     lane.sample_s(batch, rest_s)
             samples.append(lane.sample_s(batch, rest_s))
-        cost = replace(cost_of(samples), product_s=middle_s(paces, row_s))
+        product_s, sweep_s = (middle_s(means_s, row_s) for means_s in zip(*rows, strict=True))
+        cost = replace(cost_of(samples), product_s=product_s)
+        if sweep_s:
+            shares = shares_of(cost.device_s, nbytes, sweep_s, _least_s(rest_s))
+            cost = replace(cost, sweep_s=sweep_s, shares=shares)
         if rest_s and first_s < LONGEST_WOKEN_S:
             cost = replace(cost, rests=_rests(lane, cost))
         return cost
+
+
+def _least_s(rest_s: float) -> float:
+    """What an operation on one number takes behind a rest."""
+    import torch
+
+    lane = _Lane([Sampled(partial(torch.neg, torch.zeros(1)))], several=False)
+    return median([lane.sample_s(1, rest_s) for _ in range(LEAST_SAMPLES)])
 
 
 def _rests(lane: _Lane, cost: TaskCost) -> tuple[tuple[float, float], ...]:

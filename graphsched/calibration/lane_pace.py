@@ -4,10 +4,12 @@ A small product is made again and again, for as long as what it stands for takes
 of the system's time does not notice that a core is shared, who computes for longer has part of it. What takes less time
 than one product is less often interrupted than that: products that were do not count then. No more lanes do so
 at once than the host has cores for: what more of them take from each other is the simulator's to say (`CoreSharing`).
+Behind its products a lane of several threads goes through memory (`calibration.lane_sweep`), for the product lies in
+its cores' caches.
 
 Not modelled: other hosts: of a plan for several, the pace of the host that takes the yardstick counts for all; others
-that come and go faster than the yardstick is taken; memory that they use (the product lies in a core's cache); the
-hand-over to a lane, which takes longer too.
+that come and go faster than the yardstick is taken; the memory of lanes of one thread; the hand-over to a lane, which
+takes longer too.
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
 
+from graphsched.calibration.lane_sweep import ROW_S, Sweep
 from graphsched.costs import REST_S
 from graphsched.executors.lanes import CpuLane, close_lanes, cpu_lanes
 from graphsched.executors.own_team import end_own_team
@@ -31,13 +34,38 @@ INTERRUPTED = 1.5  # times as long as the fastest
 SIZE, SIZE_OF_TWO, STEP = 256, 768, 32  # of the product, by one thread and by two; sizes are multiples of the last
 
 
+class Row(NamedTuple):
+    """What a product and a sweep take, mean of a row each; 0: there is none."""
+
+    product_s: float
+    sweep_s: float
+
+
+class Yardsticks:
+    """What a lane of so many threads makes rows of; only its thread does."""
+
+    def __init__(self, threads: int, lanes: int = 1) -> None:
+        """`lanes`: how many make theirs at once."""
+        self.threads, self._lanes = threads, lanes
+        self.product = small_product(threads)
+
+    @cached_property
+    def _sweep(self) -> Sweep:
+        return Sweep(self._lanes)
+
+    def row(self, row_s: float) -> Row:
+        """Products for `row_s`, and behind them sweeps for as long, or `lane_sweep.ROW_S` if that is less."""
+        product_s = mean_s(self.product, row_s)
+        return Row(product_s, mean_s(self._sweep, min(row_s, ROW_S)) if self.threads > 1 else 0.0)
+
+
 class LaneYardstick:
-    """Products on those lanes of a plan that compute on a CPU, on as many at once as there are cores for.
+    """Rows on those lanes of a plan that compute on a CPU, on as many at once as there are cores for.
 
     The lanes' threads are there only while a sample is taken, so that none of them looks for work beside a run.
 
     Attributes:
-        row_s: Seconds of products in a sample.
+        row_s: Seconds of products in a row.
     """
 
     def __init__(self, plan: Plan, row_s: float) -> None:
@@ -46,19 +74,20 @@ class LaneYardstick:
         computing = [lane for lane in plan.lanes if lane.kind == "compute" and _on_cpu(plan, lane.device)]
         self._threads = max((plan.platform.device(lane.device).threads for lane in computing), default=1)
         at_once = max(1, plan.platform.cores // self._threads)
-        self._plan, self._names = plan, {lane.name for lane in computing[:at_once]}
+        self._plan, names = plan, [lane.name for lane in computing[:at_once]]
+        self._yardsticks = {name: Yardsticks(self._threads, len(names)) for name in names}
 
-    def sample_s(self) -> float:
-        """Seconds of a product, mean over the lanes; 0 if the plan computes on no CPU."""
-        if not self._names:
-            return 0.0
+    def sample(self) -> Row:
+        """A row, mean over the lanes; nothing if the plan computes on no CPU."""
+        if not self._yardsticks:
+            return Row(0.0, 0.0)
         if self._threads > 1:
             time.sleep(REST_S)
         lanes = cpu_lanes(self._plan)
         end_own_team()
         try:
-            computing = [lane for lane in lanes.values() if lane.name in self._names]
-            return _at_once_s(computing, self._threads, self.row_s)
+            known = self._yardsticks
+            return _at_once([(lane, known[lane.name]) for lane in lanes.values() if lane.name in known], self.row_s)
         finally:
             close_lanes(lanes)
 
@@ -67,18 +96,18 @@ def _on_cpu(plan: Plan, device: str) -> bool:
     return plan.platform.device(device).kind != "cuda"
 
 
-def _at_once_s(lanes: Sequence[CpuLane], threads: int, row_s: float) -> float:
-    """Seconds of a product, mean over lanes that make them at the same time."""
+def _at_once(lanes: Sequence[tuple[CpuLane, Yardsticks]], row_s: float) -> Row:
+    """The mean over lanes that make their rows at the same time."""
     gate = threading.Barrier(len(lanes))
-    found: SimpleQueue[float] = SimpleQueue()
+    found: SimpleQueue[Row] = SimpleQueue()
 
-    def row(product: Callable[[], Any]) -> None:
+    def row(yardsticks: Yardsticks) -> None:
         gate.wait()
-        found.put(product_s(product, row_s))
+        found.put(yardsticks.row(row_s))
 
-    for lane in lanes:
-        lane.put(partial(row, small_product(threads)))
-    return sum([found.get() for _ in lanes]) / len(lanes)
+    for lane, yardsticks in lanes:
+        lane.put(partial(row, yardsticks))
+    return Row(*map(statistics.mean, zip(*[found.get() for _ in lanes], strict=True)))
 
 
 def small_product(threads: int) -> Callable[[], Any]:
@@ -104,27 +133,27 @@ def product_size(threads: int) -> int:
     return SIZE if threads == 1 else STEP * round(SIZE_OF_TWO * math.cbrt(threads / 2) / STEP)
 
 
-def middle_s(products_s: Sequence[float], row_s: float) -> float:
-    """Seconds of a product, median of samples that stand for what takes `row_s`.
+def middle_s(means_s: Sequence[float], row_s: float) -> float:
+    """Seconds of a product, or of a sweep, median of samples that stand for what takes `row_s`.
 
-    Where that is less than a product, samples that were interrupted do not count.
+    Where that is less than one of them, samples that were interrupted do not count.
 
     Example:
         >>> middle_s([1.0, 1.25, 3.0, 9.0, 8.0], row_s=10.0), middle_s([1.0, 1.25, 3.0, 9.0, 8.0], row_s=0.5)
         (3.0, 1.125)
     """
-    least_s = min(products_s)
+    least_s = min(means_s)
     if row_s >= least_s:
-        return statistics.median(products_s)
-    return statistics.median([seconds for seconds in products_s if seconds <= INTERRUPTED * least_s])
+        return statistics.median(means_s)
+    return statistics.median([seconds for seconds in means_s if seconds <= INTERRUPTED * least_s])
 
 
-def product_s(product: Callable[[], Any], row_s: float) -> float:
-    """Seconds of one product, mean of a row that takes `row_s` or one product; one before it does not count."""
-    product()
+def mean_s(call: Callable[[], Any], row_s: float) -> float:
+    """Seconds of one call, mean of a row that takes `row_s` or one call; one before it does not count."""
+    call()
     began = now = time.perf_counter()
     count = 0
     while not count or now - began < row_s:
-        product()
+        call()
         count, now = count + 1, time.perf_counter()
     return (now - began) / count

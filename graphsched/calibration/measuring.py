@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphsched.calibration.capacities import Capacities, corrected, fit_capacities, rates_alone
 from graphsched.calibration.cpu_dispatch import lane_figures, waiting_figures
-from graphsched.calibration.cpu_links import copy_points, cpu_links, pinned_points, shared_memory, worker_links
+from graphsched.calibration.cpu_links import copy_points, cpu_links, pinned_link, shared_memory, worker_links
 from graphsched.calibration.host import HostFacts, cpu_model, host_facts, host_memory_bytes, platform_name
 from graphsched.calibration.own_time import own_time_s
 from graphsched.calibration.rates import cpu_flop_per_s, cpu_threads, cuda_flop_per_s
@@ -203,7 +203,7 @@ def _cuda_links(
                 found.append(pair_link(bench, i, j, largest, say))
     say("host memory")
     most = min(largest, CPU_LOCAL_BYTES)
-    within = cpu_links(*copy_points(most, threads), pinned_points(bench.pinned, most, threads))
+    within = cpu_links(*copy_points(most, threads), pinned_link(bench.pinned, most, threads))
     links = [m.link for m in found] + within
     return links, {str(m.link): m.spread for m in found}
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphsched.calibration.cold_calls import ColdCalls
     from graphsched.calibration.cold_launches import ColdLaunches
     from graphsched.calibration.cuda_calls import Yardstick
-    from graphsched.calibration.lane_pace import LaneYardstick
+    from graphsched.calibration.lane_pace import LaneYardstick, Row
     from graphsched.calibration.launch_pace import LaunchYardstick
     from graphsched.plan import Plan
 
@@ -53,7 +53,7 @@ class PaceMeter:
         """For runs of `plan`, which take about `run_s` seconds; without it, of the dispatching thread alone."""
         self._samples: list[float] = []
         self._mixed_calls = platform.dispatch.mixed_calls if plan is not None and _calls_many_kinds(plan) else 0.0
-        self._products: list[float] = []
+        self._rows: list[Row] = []
         self._after_waits: list[tuple[float, ...]] = []
         self._yardstick: Yardstick | None = None
         self._cold_calls: ColdCalls | None = None
@@ -89,7 +89,7 @@ class PaceMeter:
         if self._cold_launches:
             self._launched_cold.append(tuple(cold.sample_s() for cold in self._cold_launches))
         if self._lanes is not None:
-            self._products.append(self._lanes.sample_s())
+            self._rows.append(self._lanes.sample())
 
     @property
     def pace(self) -> Pace:
@@ -97,21 +97,24 @@ class PaceMeter:
         from graphsched.calibration.cold_calls import colds_of
 
         launched = map(statistics.median, zip(*self._launched, strict=True))
+        product_s, sweep_s = self._lane_row()
         return Pace(
             call_s=statistics.median(self._samples) if self._samples else 0.0,
-            product_s=self._product_s(),
+            product_s=product_s,
+            sweep_s=sweep_s,
             colds=colds_of(self._after_waits),
             launches=tuple(zip(self._launches, launched, strict=True)) if self._launched else (),
             launch_colds=tuple(colds_of(samples) for samples in zip(*self._launched_cold, strict=True)),
         )
 
-    def _product_s(self) -> float:
-        """The middle of the samples of CPU lanes, see `lane_pace.middle_s`."""
-        if self._lanes is None or not self._products:
-            return 0.0
+    def _lane_row(self) -> tuple[float, float]:
+        """The middle of the rows of CPU lanes, see `lane_pace.middle_s`."""
+        if self._lanes is None or not self._rows:
+            return 0.0, 0.0
         from graphsched.calibration.lane_pace import middle_s
 
-        return middle_s(self._products, self._lanes.row_s)
+        products_s, sweeps_s = zip(*self._rows, strict=True)
+        return middle_s(products_s, self._lanes.row_s), middle_s(sweeps_s, self._lanes.row_s)
 
     def close(self) -> None:
         """Give streams and memory back."""

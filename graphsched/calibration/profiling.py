@@ -16,6 +16,7 @@ from graphsched.calibration.cost_cache import keep_costs, kept_costs
 from graphsched.calibration.cpu_operations import SETS, Sampled, measure_on_cpu, sets_on_cpu
 from graphsched.calibration.fetched_operands import fetched
 from graphsched.calibration.host import host_facts
+from graphsched.calibration.lane_pace import Yardsticks
 from graphsched.calibration.meeting import unmeasured
 from graphsched.calibration.pairing import measure_meetings
 from graphsched.calibration.serial_run import SerialRun, Step, failures_named
@@ -206,10 +207,11 @@ def _without_curve(tasks: Sequence[Task], device: Device, known: Costs, mode: st
 
 
 def _on_cpu(steps: Iterator[Step], threads: int, how: _How) -> Iterator[Found]:
+    yardsticks = Yardsticks(threads)
     for step in steps:
         how.begin(step.task)
         with failures_named(step.task, step.device):
-            cost = measure_on_cpu(_sampled(step, threads), threads, how.repeats)
+            cost = measure_on_cpu(_sampled(step, threads), yardsticks, how.repeats, step.task.nbytes)
         yield step.task.signature, cost
 
 

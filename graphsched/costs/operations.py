@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -46,7 +47,8 @@ class TaskCost:
         processors: What the device places their blocks on; None: not known.
         source: ``measured``, ``given`` or ``estimated``.
         call_s: The yardstick when `dispatch_s` was measured, see `Dispatch.call_s`; 0 if unknown.
-        product_s: The yardstick of its CPU lane when `device_s` was measured, see `Dispatch.product_s`; 0 if unknown.
+        product_s, sweep_s: The yardsticks of its CPU lane when `device_s` was measured, see `Dispatch`; 0 if unknown.
+        shares: Of `device_s`, what goes with the one and with the other; what is left goes with neither.
         company_s: What the call takes the host longer after calls of `COMPANY_KINDS` other kinds, median; None: not
             measured.
         recent_s: The same where its own last call lies just before these, and not some milliseconds back; None:
@@ -89,11 +91,13 @@ class TaskCost:
     host_left_out: bool = False
     graph_memory: tuple[tuple[int, float], ...] = ()
     product_s: float = 0.0
+    sweep_s: float = 0.0
+    shares: tuple[float, float] = (1.0, 0.0)
     cache: CacheStates | None = None
     rests: tuple[tuple[float, float], ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("device_s", "dispatch_s", "switching_s", "call_s", "product_s"):
+        for name in ("device_s", "dispatch_s", "switching_s", "call_s", "product_s", "sweep_s"):
             check_figure(getattr(self, name), name)
         for name in ("company_s", "recent_s", "cold_s", "graph_s"):
             if getattr(self, name) is not None:
@@ -108,7 +112,14 @@ class TaskCost:
         check_points(self.concurrency, "concurrency", "numbers of copies", "slowdowns", 1)
         check_points(self.graph_memory, "graph_memory", "numbers of bytes", "seconds", 0)
         check_points(self.rests, "rests", "seconds of rest", "seconds", None)
+        self._check_shares()
         self._check_quartiles()
+
+    def _check_shares(self) -> None:
+        for share in self.shares:
+            check_figure(share, "one of shares")
+        if len(self.shares) != 2 or sum(self.shares) > 1.0 + sys.float_info.epsilon:
+            raise CostError(f"shares is {self.shares!r}: two that are no more than 1 together are needed")
 
     def _check_quartiles(self) -> None:
         if self.quartiles_s is None:
@@ -206,23 +217,30 @@ class TaskCost:
             return self.pace_at(call_s)
         return (call_s + cold_s) / (self.call_s + self.cold_s)
 
-    def on_lane_at(self, product_s: float) -> float:
-        """`device_s` on a CPU lane whose small product takes `product_s` now; as measured where either is unknown.
+    def on_lane_at(self, product_s: float, sweep_s: float = 0.0) -> float:
+        """`device_s` on a CPU lane whose yardsticks are these now; as measured where one or the other is unknown.
 
         Example:
             >>> TaskCost(1.0, product_s=2e-4).on_lane_at(4e-4), TaskCost(1.0).on_lane_at(4e-4)
             (2.0, 1.0)
+            >>> TaskCost(1.0, product_s=2e-4, sweep_s=1e-3, shares=(0.25, 0.5)).on_lane_at(4e-4, 3e-3)
+            2.25
         """
-        return self.device_s * product_s / self.product_s if product_s and self.product_s else self.device_s
+        return self.device_s * self._lane_pace(product_s, sweep_s)
 
-    def rests_at(self, product_s: float) -> tuple[tuple[float, float], ...]:
+    def _lane_pace(self, product_s: float, sweep_s: float) -> float:
+        """How many times as long it takes now."""
+        yardsticks = zip(self.shares, (product_s, sweep_s), (self.product_s, self.sweep_s), strict=True)
+        return 1.0 + sum([share * (now / then - 1.0) for share, now, then in yardsticks if now and then])
+
+    def rests_at(self, product_s: float, sweep_s: float = 0.0) -> tuple[tuple[float, float], ...]:
         """`rests` on a lane as in `on_lane_at`; a longer rest costs no less than the first.
 
         Example:
             >>> TaskCost(2.0, product_s=2e-4, rests=((1e-3, 1.5), (2e-3, 2.0), (4e-3, 1.0))).rests_at(4e-4)
             ((0.001, 3.0), (0.002, 4.0), (0.004, 3.0))
         """
-        pace = product_s / self.product_s if product_s and self.product_s else 1.0
+        pace = self._lane_pace(product_s, sweep_s)
         return tuple((rest_s, pace * max(seconds, self.rests[0][1])) for rest_s, seconds in self.rests)
 
     def slowdown(self, k: int) -> float:

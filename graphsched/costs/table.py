@@ -111,6 +111,8 @@ class Costs:
                 del row["graph_memory"]
             if not cost.product_s:
                 del row["product_s"]
+            if not cost.sweep_s:
+                del row["sweep_s"], row["shares"]
             if not cost.rests:
                 del row["rests"]
             if not cost.host_left_out:
@@ -166,6 +168,8 @@ def _task_cost(content: dict[str, Any]) -> TaskCost:
     made["quartiles_s"] = tuple(made["quartiles_s"]) if made.get("quartiles_s") else None
     for name in ("concurrency", "graph_memory", "rests"):
         made[name] = _points(made.get(name, ()))
+    if "shares" in made:
+        made["shares"] = tuple(made["shares"])
     made["kernels"] = tuple(Kernel(**kernel) for kernel in made.get("kernels", ()))
     made["processors"] = Multiprocessors(**made["processors"]) if made.get("processors") else None
     made["cache"] = _cache_states(made["cache"]) if made.get("cache") else None

@@ -1,8 +1,11 @@
 """Letting other threads run for a moment, between two questions whether a device is done.
 
 `time.sleep(0)` asks the system's clock for a sleep of no time, and gets the thread's timer slack, 50 µs unless it was
-set: 68 µs in all on a host with Linux, 15 with a slack of 1 ns. Handing over the core (``sched_yield``) does not do,
-for then the interpreter's lock is asked for again before another thread has woken up.
+set: 68 µs in all on a host with Linux, 15 with a slack of 1 ns. That is too short: each question is asked with the
+interpreter's lock, which a lane needs behind each operation and then sleeps until it has it. On a host of an H200 a
+ReLU on a lane took 17 µs (p90 38) for 10 (12), and 12 (24) beside sleeps of 20 µs (docs/readings.md). Handing over the
+core (``sched_yield``) does not do, for then the interpreter's lock is asked for again before another thread has woken
+up.
 
 Source: prctl(2), ``PR_SET_TIMERSLACK``.
 """
@@ -17,6 +20,7 @@ from collections.abc import Callable, Iterator
 
 PR_SET_TIMERSLACK, PR_GET_TIMERSLACK = 29, 30
 LEAST_NS = 1
+APART_S = 2e-5  # between two questions
 
 
 @contextlib.contextmanager
@@ -38,8 +42,8 @@ def short_sleeps() -> Iterator[None]:
 
 
 def give_way() -> None:
-    """Let other threads have the interpreter's lock, and the core, for as short as a sleep can be."""
-    time.sleep(0)
+    """Let other threads have the interpreter's lock, and the core, for `APART_S`."""
+    time.sleep(APART_S)
 
 
 @functools.cache

@@ -44,6 +44,18 @@ def rescaled(link: Link, bandwidth_bytes_per_s: float, latency_s: float | None =
     return replace(link, latency_s=new_latency_s, bandwidth_bytes_per_s=rate, seconds=seconds)
 
 
+def swept(link: Link, sweep_s: float) -> Link:
+    """`link` where a CPU lane's sweep takes so long now; as measured where one or the other is unknown.
+
+    Example:
+        >>> link = Link("cpu", "cpu", "pinned", 1.0, 100.0, sizes_bytes=(100,), seconds=(3.0,), sweep_s=2.0)
+        >>> swept(link, 4.0).seconds, swept(link, 0.0).seconds
+        ((5.0,), (3.0,))
+    """
+    known = link.sweep_s and sweep_s
+    return rescaled(link, link.bandwidth_bytes_per_s * link.sweep_s / sweep_s) if known else link
+
+
 def staged_link(platform: Platform, source: str, target: str) -> Link:
     """The way between two accelerators through pinned host memory: all bytes out, a wait, all bytes in.
 

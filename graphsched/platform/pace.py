@@ -41,7 +41,7 @@ class Pace:
 
     Attributes:
         call_s: A tiny operation (`Dispatch.call_s`).
-        product_s: A small product on a CPU lane (`Dispatch.product_s`).
+        product_s, sweep_s: A small product on a CPU lane, and going through memory (`Dispatch`).
         colds: What a call takes longer after a wait (`Dispatch.colds`).
         launches: Launches of CUDA graphs (`Dispatch.graph_launches`).
         launch_colds: What a launch takes longer after a wait, on one GPU and over several (`LAUNCH_COLDS`).
@@ -49,6 +49,7 @@ class Pace:
 
     call_s: float = 0.0
     product_s: float = 0.0
+    sweep_s: float = 0.0
     colds: Points = ()
     launches: Points = ()
     launch_colds: tuple[Points, ...] = ()
@@ -61,9 +62,9 @@ class Pace:
             >>> from graphsched.platform import Dispatch
             >>> costs = Dispatch(call_s=6e-6, graph_launches=((1, 9e-6),))
             >>> Pace.of(costs, graphs=False), Pace.of(costs, graphs=True).launches
-            (Pace(call_s=6e-06, product_s=0.0, colds=(), launches=(), launch_colds=()), ((1, 9e-06),))
+            (Pace(call_s=6e-06, product_s=0.0, sweep_s=0.0, colds=(), launches=(), launch_colds=()), ((1, 9e-06),))
         """
-        calls = cls(costs.call_s, costs.product_s, costs.colds)
+        calls = cls(costs.call_s, costs.product_s, costs.sweep_s, costs.colds)
         if not graphs:
             return calls
         launch_colds = tuple(points for name in LAUNCH_COLDS if (points := getattr(costs, name)))
@@ -73,7 +74,7 @@ class Pace:
 def at_pace(costs: Dispatch, now: Pace) -> Dispatch:
     """See `Dispatch.at`."""
     if now.product_s:
-        costs = replace(costs, product_s=now.product_s)
+        costs = replace(costs, product_s=now.product_s, sweep_s=now.sweep_s)
     if not (costs.call_s and now.call_s):
         return costs
     pace = now.call_s / costs.call_s

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import cached_property
 
 from graphsched.costs import TaskCost
 from graphsched.errors import PlatformError
@@ -11,6 +10,7 @@ from graphsched.estimates import collective_cost, dispatched, task_cost
 from graphsched.plan import Copy, Plan, just_written, pinned_results
 from graphsched.plan.joins import CAT
 from graphsched.platform import Device, Link
+from graphsched.platform.links import swept
 from graphsched.simulator.footprints import memory_of
 from graphsched.simulator.network import Route
 from graphsched.workload import Task
@@ -31,6 +31,7 @@ class Durations:
         self.memory: Counter[str] = memory_of(plan) if self._graph else Counter()
         self._tasks: dict[tuple[object, ...], TaskCost] = {}
         self._links: dict[tuple[str, str, str], Link] = {}
+        self._pinnings_s: dict[float, dict[str, float]] = {}
         self._routes: dict[tuple[str, str, str, int], Route] = {}
         self._ends: dict[tuple[str, str], int] = {}
         self.estimated: dict[str, None] = {}
@@ -79,15 +80,19 @@ class Durations:
             link = self._links[key] = self._plan.platform.link(*key)
         return link
 
-    def pinning_s(self, task: Task) -> float:
-        """Seconds in which a CPU lane copies what `task` wrote into pinned memory; 0 where that is unknown."""
-        return self._pinning_s.get(task.name, 0.0)
+    def pinning_s(self, task: Task, sweep_s: float) -> float:
+        """Seconds in which a CPU lane, whose sweep takes so long now, copies what `task` wrote into pinned memory.
 
-    @cached_property
-    def _pinning_s(self) -> dict[str, float]:
+        0 where that is unknown.
+        """
+        if sweep_s not in self._pinnings_s:
+            self._pinnings_s[sweep_s] = self._pinned_in_s(sweep_s)
+        return self._pinnings_s[sweep_s].get(task.name, 0.0)
+
+    def _pinned_in_s(self, sweep_s: float) -> dict[str, float]:
         pinned = pinned_results(self._plan)
         try:
-            link = self._plan.platform.link("cpu", "cpu", "pinned") if pinned else None
+            link = swept(self._plan.platform.link("cpu", "cpu", "pinned"), sweep_s) if pinned else None
         except PlatformError:
             link = None
         if link is None:

@@ -11,6 +11,7 @@ import torch
 from graphsched.calibration import cpu_dispatch as module
 from graphsched.calibration.cpu_dispatch import waiting_figures
 from graphsched.costs import TaskCost
+from graphsched.executors.giving_way import APART_S
 from graphsched.platform import Dispatch
 
 
@@ -33,7 +34,7 @@ def test_a_yield_is_what_the_watch_does_between_two_questions(monkeypatch: pytes
     monkeypatch.setattr(time, "sleep", sleep)
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
     assert module._yield_s() == 0.25
-    assert slept == [0]
+    assert slept == [APART_S]
 
 
 def test_a_result_is_late_by_what_follows_the_operation(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import time
 import weakref
+from functools import partial
 
 import pytest
 import torch
 
 from graphsched.calibration import cpu_operations as module
-from graphsched.calibration.cpu_operations import LONG_RESTS, MOST_SETS, SHORT_S, Sampled, measure_on_cpu
-from graphsched.calibration.lane_pace import LONGEST_ROW_S
+from graphsched.calibration.cpu_operations import LEAST_SAMPLES, LONG_RESTS, MOST_SETS, SHORT_S, Sampled, measure_on_cpu
+from graphsched.calibration.lane_pace import LONGEST_ROW_S, Row, Yardsticks
+from graphsched.calibration.lane_sweep import SWEPT_BYTES, Sweep
 from graphsched.costs import BRIEF_REST_S, LONG_REST_S, REST_S
 
 FIRST = 1 + 3 + MOST_SETS
@@ -27,7 +30,7 @@ def test_a_lane_of_several_threads_rests_before_each_sample(monkeypatch: pytest.
         calls += 1
 
     monkeypatch.setattr(module.time, "sleep", rests.append)
-    cost = measure_on_cpu([Sampled(call)], threads, repeats=20)
+    cost = measure_on_cpu([Sampled(call)], Yardsticks(threads), repeats=20)
     assert cost.device_s > 0
     if threads == 1:
         assert not rests
@@ -38,7 +41,7 @@ def test_a_lane_of_several_threads_rests_before_each_sample(monkeypatch: pytest.
         assert rests.count(LONG_REST_S) == min(cost.samples, LONG_RESTS)
         assert rests.count(REST_S) >= cost.samples  # the first behind a row of the yardstick does not count
         assert set(rests) == {BRIEF_REST_S, REST_S, LONG_REST_S}
-        assert calls == len(rests) + FIRST
+        assert calls == len(rests) + FIRST - LEAST_SAMPLES
 
 
 PRODUCT_S = 4e-4
@@ -55,25 +58,53 @@ def test_the_lanes_yardstick_is_taken_between_the_samples(
     lengths: list[float] = []
     order: list[str] = []
 
-    def row(product: object, row_s: float) -> float:
-        if not row_s:
-            return PRODUCT_S
+    def row(self: Yardsticks, row_s: float) -> Row:
         lengths.append(row_s)
         order.append("row")
-        return PRODUCT_S * (4 if len(lengths) % 3 else 1) if again else PRODUCT_S * len(lengths)
+        return Row(PRODUCT_S * (4 if len(lengths) % 3 else 1) if again else PRODUCT_S * len(lengths), 0.0)
 
     def sample(lane: object, batch: int, rest_s: float = 0.0) -> float:
         order.append("sample")
         return 30.0 if again and order[-2:-1] == ["row"] else first_s
 
-    monkeypatch.setattr(module, "product_s", row)
+    monkeypatch.setattr(module, "mean_s", lambda call, row_s: PRODUCT_S)
+    monkeypatch.setattr(Yardsticks, "row", row)
     monkeypatch.setattr(module._Lane, "sample_s", sample)
-    cost = measure_on_cpu([Sampled(lambda: None)], 1, repeats=21)
+    cost = measure_on_cpu([Sampled(lambda: None)], Yardsticks(1), repeats=21)
     rows = cost.samples // every
     assert (cost.device_s, len(lengths)) == (first_s, rows)
     assert cost.product_s == pytest.approx(PRODUCT_S if again else PRODUCT_S * (rows + 1) / 2)
     assert set(lengths) == {min(LONGEST_ROW_S, max(SHORT_S, first_s))}
     assert order == ["sample"] * (3 + again) + (["row"] + ["sample"] * (every + again)) * rows
+
+
+@pytest.mark.parametrize(("nbytes", "shares"), [(SWEPT_BYTES // 2, (0.25, 0.5)), (0, (0.75, 0.0))])
+def test_on_several_threads_a_share_goes_with_memory_and_one_with_neither(
+    monkeypatch: pytest.MonkeyPatch, nbytes: int, shares: tuple[float, float]
+) -> None:
+    """Of 4 ms: a sweep takes 4, an operation on one number 1; on one thread there is no other yardstick."""
+    monkeypatch.setattr(module._Lane, "sample_s", lambda lane, batch, rest_s=0.0: 4e-3)
+    monkeypatch.setattr(module, "_least_s", lambda rest_s: 1e-3)
+    monkeypatch.setattr(Yardsticks, "row", lambda self, row_s: Row(PRODUCT_S, 4e-3 if self.threads > 1 else 0.0))
+    for threads, found in ((2, (4e-3, shares)), (1, (0.0, (1.0, 0.0)))):
+        cost = measure_on_cpu([Sampled(lambda: None)], Yardsticks(threads), repeats=20, nbytes=nbytes)
+        assert (cost.sweep_s, cost.shares) == (found[0], pytest.approx(found[1]))
+
+
+def test_what_reads_much_goes_with_memory_and_what_computes_much_with_products() -> None:
+    """A sum of two tensors of 32 MB each, and a product of two of 1 MB."""
+    for function, operand, most in ((torch.add, torch.rand(2**23), 1), (torch.mm, torch.rand(512, 512), 0)):
+        call = partial(function, operand, operand, out=torch.empty_like(operand))
+        shares = measure_on_cpu([Sampled(call)], Yardsticks(2), repeats=5, nbytes=3 * operand.nbytes).shares
+        assert shares[most] > 0.6 > 0.4 > shares[1 - most]
+
+
+def test_an_operation_on_one_number_takes_some_time_and_less_than_a_sweep() -> None:
+    sweep = Sweep()
+    sweep()
+    began = time.perf_counter()
+    sweep()
+    assert 0.0 < module._least_s(1e-4) < time.perf_counter() - began
 
 
 @pytest.mark.parametrize(("threads", "places"), [(1, 2), (2, MOST_SETS + 1)])
@@ -88,7 +119,7 @@ def test_results_are_kept_as_those_of_a_plan_are(threads: int, places: int) -> N
         made.append(weakref.ref(result))
         return result
 
-    measure_on_cpu([Sampled(call)], threads, repeats=20)
+    measure_on_cpu([Sampled(call)], Yardsticks(threads), repeats=20)
     assert max(alive) == places
 
 
@@ -101,8 +132,9 @@ def test_rests_of_other_lengths_count_apart(
     """
     longer = {0.0: 1.0, BRIEF_REST_S: 2.0, REST_S: 4.0, LONG_REST_S: 6.0}
     monkeypatch.setattr(module._Lane, "sample_s", lambda lane, batch, rest_s=0.0: seconds * longer[rest_s])
-    monkeypatch.setattr(module, "product_s", lambda product, row_s: PRODUCT_S)
-    cost = measure_on_cpu([Sampled(lambda: None)], threads, repeats=20)
+    monkeypatch.setattr(module, "mean_s", lambda call, row_s: PRODUCT_S)
+    monkeypatch.setattr(Yardsticks, "row", lambda self, row_s: Row(PRODUCT_S, 0.0))
+    cost = measure_on_cpu([Sampled(lambda: None)], Yardsticks(threads), repeats=20)
     assert cost.device_s == pytest.approx(seconds * (4.0 if threads > 1 else 1.0))
     points = {rest_s: seconds * longer[rest_s] for rest_s in (BRIEF_REST_S, REST_S, LONG_REST_S)}
     assert dict(cost.rests) == (pytest.approx(points) if known else {})
@@ -117,8 +149,9 @@ def test_a_rest_ends_with_bringing_the_operands(
     """It is no longer for it, unless bringing them takes longer than the rest."""
     order: list[object] = []
     monkeypatch.setattr(module.time, "sleep", order.append)
+    monkeypatch.setattr(module, "_least_s", lambda rest_s: 0.0)
     calls = [Sampled(lambda: order.append("call"), lambda: order.append("fetch"), fetch_s)]
-    cost = measure_on_cpu(calls, 2, repeats=20)
+    cost = measure_on_cpu(calls, Yardsticks(2), repeats=20)
     assert tuple(rest_s for rest_s, _ in cost.rests) == known
     assert order[:FIRST] == ["call"] * FIRST
     slept = [step for step in order if isinstance(step, float)]

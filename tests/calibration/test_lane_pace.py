@@ -10,7 +10,16 @@ import pytest
 import torch
 
 from graphsched.calibration import lane_pace
-from graphsched.calibration.lane_pace import LONGEST_ROW_S, LaneYardstick, product_s, product_size, small_product
+from graphsched.calibration.lane_pace import (
+    LONGEST_ROW_S,
+    LaneYardstick,
+    Row,
+    Yardsticks,
+    mean_s,
+    product_size,
+    small_product,
+)
+from graphsched.calibration.lane_sweep import ROW_S
 from graphsched.plan import Plan
 from graphsched.workload import Workload
 from tests.builders import planned, platform, workload
@@ -25,7 +34,7 @@ def test_a_row_is_as_long_as_it_is_to_be_and_one_product_at_least(
     clock = itertools.count(0.0, seconds)
     calls: list[None] = []
     monkeypatch.setattr(lane_pace.time, "perf_counter", lambda: next(clock))
-    assert product_s(lambda: calls.append(None), row_s) == seconds
+    assert mean_s(lambda: calls.append(None), row_s) == seconds
     assert len(calls) == made
 
 
@@ -39,7 +48,7 @@ def three_lanes(cores: int) -> Plan:
 
 
 def test_lanes_make_their_products_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each on its own thread; the mean counts."""
+    """Each on its own thread; the mean counts. Lanes of one thread go through no memory."""
     order: list[str] = []
     names: list[str] = []
     seconds = iter((1.0, 2.0, 6.0))
@@ -49,15 +58,15 @@ def test_lanes_make_their_products_at_once(monkeypatch: pytest.MonkeyPatch) -> N
             order.append("at the gate")
             return super().wait(timeout)
 
-    def played(product: object, row_s: float) -> float:
+    def played(call: object, row_s: float) -> float:
         order.append("row")
         names.append(threading.current_thread().name)
         assert row_s == 0.01
         return next(seconds)
 
-    monkeypatch.setattr(lane_pace, "product_s", played)
+    monkeypatch.setattr(lane_pace, "mean_s", played)
     monkeypatch.setattr(lane_pace.threading, "Barrier", Gate)
-    assert LaneYardstick(three_lanes(3), 0.01).sample_s() == 3.0
+    assert LaneYardstick(three_lanes(3), 0.01).sample() == (3.0, 0.0)
     assert order == ["at the gate"] * 3 + ["row"] * 3
     assert sorted(names) == [f"graphsched {lane}" for lane in ("worker:0/w0", "worker:0/w1", "worker:1/w0")]
     assert not {t.name for t in threading.enumerate()} & set(names)
@@ -69,41 +78,46 @@ def test_no_more_lanes_compute_at_once_than_there_are_cores(
 ) -> None:
     """What lanes beyond them take from each other is the simulator's, and would count twice."""
     lanes: list[str] = []
-    monkeypatch.setattr(lane_pace, "product_s", lambda *_: lanes.append(threading.current_thread().name) or 1.0)
-    assert LaneYardstick(three_lanes(cores), 0.01).sample_s() == 1.0
+    monkeypatch.setattr(lane_pace, "mean_s", lambda *_: lanes.append(threading.current_thread().name) or 1.0)
+    assert LaneYardstick(three_lanes(cores), 0.01).sample() == (1.0, 0.0)
     assert len(lanes) == len(set(lanes)) == at_once
 
 
 def test_lanes_of_many_threads_compute_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two lanes of 2 threads on 2 cores; one of 4 threads on 2 cores was measured so."""
-    monkeypatch.setattr(lane_pace, "product_s", lambda *_: lanes.append(threading.current_thread().name) or 1.0)
+    monkeypatch.setattr(lane_pace, "mean_s", lambda *_: lanes.append(threading.current_thread().name) or 1.0)
+    monkeypatch.setattr(lane_pace, "Sweep", lambda _: int)
     work = Workload()
     for name in "ab":
         work.task(torch.neg, work.input(f"{name}/x", torch.ones(1)), name=name)
     for threads in (2, 4):
         lanes: list[str] = []
         here = machine("worker:0", "worker:1", threads={"worker:0": threads, "worker:1": threads})
-        LaneYardstick(by_hand(work, here, {"a": "worker:0/w0", "b": "worker:1/w0"}), 0.0).sample_s()
-        assert lanes == ["graphsched worker:0/w0"]
+        LaneYardstick(by_hand(work, here, {"a": "worker:0/w0", "b": "worker:1/w0"}), 0.0).sample()
+        assert lanes == ["graphsched worker:0/w0"] * 2  # products, and sweeps
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_lane_has_its_threads_which_rest_before(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
+    """Those that are several go through memory, too."""
     seen: list[object] = []
     monkeypatch.setattr(lane_pace.time, "sleep", seen.append)
+    monkeypatch.setattr(lane_pace, "Sweep", lambda lanes: lambda: seen.append((lanes, torch.get_num_threads())))
     monkeypatch.setattr(lane_pace, "small_product", lambda n: lambda: seen.append((n, torch.get_num_threads())))
     work = Workload()
     work.task(torch.neg, work.input("x", torch.ones(1)), name="a")
     plan = by_hand(work, machine(threads={"cpu": threads}), "cpu/w0")
-    assert LaneYardstick(plan, 0.0).sample_s() > 0
-    assert seen == [lane_pace.REST_S] * (threads > 1) + [(threads, threads)] * 2
+    product_s, sweep_s = LaneYardstick(plan, 0.0).sample()
+    assert product_s > 0
+    assert (sweep_s > 0) == (threads > 1)
+    assert seen == [lane_pace.REST_S] * (threads > 1) + [(threads, threads)] * 2 + [(1, threads)] * 2 * (threads > 1)
 
 
 def test_a_plan_without_tasks_on_cpus_has_no_yardstick() -> None:
     """a on a GPU; a row is never long."""
     plan = planned(workload({"a": 1.0}), platform(), {"a": "cuda:0/s0"})
     yardstick = LaneYardstick(plan, 1e3)
-    assert (yardstick.sample_s(), yardstick.row_s) == (0.0, LONGEST_ROW_S)
+    assert (yardstick.sample(), yardstick.row_s) == (Row(0.0, 0.0), LONGEST_ROW_S)
 
 
 @pytest.mark.parametrize("threads", [2, 5, 16, 64])
@@ -113,3 +127,14 @@ def test_each_of_several_threads_has_as_much_to_do(threads: int) -> None:
 
 def test_products_are_of_their_size() -> None:
     assert [small_product(threads)().shape for threads in (1, 2)] == [(256, 256), (768, 768)]
+
+
+@pytest.mark.parametrize(("row_s", "sweeps_s"), [(0.005, 0.005), (0.03, ROW_S)])
+def test_a_row_of_sweeps_is_as_long_as_one_of_products_unless_that_is_long(
+    monkeypatch: pytest.MonkeyPatch, row_s: float, sweeps_s: float
+) -> None:
+    asked: list[float] = []
+    monkeypatch.setattr(lane_pace, "mean_s", lambda call, row_s: asked.append(row_s) or float(len(asked)))
+    monkeypatch.setattr(lane_pace, "Sweep", lambda lanes: int)
+    assert Yardsticks(2).row(row_s) == (1.0, 2.0)
+    assert asked == [row_s, sweeps_s]

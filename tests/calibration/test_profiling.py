@@ -16,6 +16,7 @@ from graphsched.calibration.choosing import missing, needed_for
 from graphsched.calibration.cpu_operations import MOST_SETS, SETS, Sampled
 from graphsched.calibration.fetched_operands import Fetched
 from graphsched.calibration.host import host_facts
+from graphsched.calibration.lane_pace import Yardsticks
 from graphsched.calibration.serial_run import SerialRun, clone
 from graphsched.costs import Costs, TaskCost
 from graphsched.errors import PlatformError, TaskFailedError
@@ -181,9 +182,11 @@ def test_measuring_draws_no_random_numbers_of_the_users() -> None:
 
 def test_kept_costs_are_used_again_until_refreshed(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
+    read: list[int] = []
 
-    def measure_on_cpu(ready: object, threads: int, repeats: int) -> TaskCost:
+    def measure_on_cpu(ready: object, yardsticks: Yardsticks, repeats: int, nbytes: int) -> TaskCost:
         calls.append(repeats)
+        read.append(nbytes)
         return TaskCost(float(len(calls)))
 
     monkeypatch.setattr(module, "measure_on_cpu", measure_on_cpu)
@@ -193,13 +196,14 @@ def test_kept_costs_are_used_again_until_refreshed(monkeypatch: pytest.MonkeyPat
     assert calls == [20, 20, 20]
     assert profile(work, HERE, refresh=True, repeats=30) != first
     assert calls == [20, 20, 20, 30, 30, 30]
+    assert set(read) == {task.nbytes for task in work.tasks} == {128}
 
 
 def test_no_garbage_is_collected_while_calls_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in the runs that the costs are for; nor are gradients recorded."""
     seen = []
 
-    def measure_on_cpu(ready: object, threads: int, repeats: int) -> TaskCost:
+    def measure_on_cpu(ready: object, yardsticks: Yardsticks, repeats: int, nbytes: int) -> TaskCost:
         seen.append((gc.isenabled(), torch.is_grad_enabled()))
         return TaskCost(1.0)
 
@@ -219,7 +223,8 @@ def test_beside_a_gpu_operands_of_the_cpu_are_brought_anew(monkeypatch: pytest.M
     def fetched(tensors: tuple[torch.Tensor, ...], sets: int) -> list[Fetched]:
         return [one_of([clone(tensor) for tensor in tensors]) for _ in range(sets)]
 
-    def measure_on_cpu(ready: list[Sampled], threads: int, repeats: int) -> TaskCost:
+    def measure_on_cpu(ready: list[Sampled], yardsticks: Yardsticks, repeats: int, nbytes: int) -> TaskCost:
+        assert yardsticks.threads == 2
         brought.clear()
         for sampled in ready:
             sampled.fetch()
@@ -239,7 +244,8 @@ def test_lanes_of_one_thread_have_operands_of_their_own_beside_a_gpu(monkeypatch
     """As on hosts without one."""
     ready: list[int] = []
 
-    def measure_on_cpu(calls: list[Sampled], threads: int, repeats: int) -> TaskCost:
+    def measure_on_cpu(calls: list[Sampled], yardsticks: Yardsticks, repeats: int, nbytes: int) -> TaskCost:
+        assert yardsticks.threads == 1
         ready.append(len(calls))
         return TaskCost(1.0)
 
@@ -256,11 +262,11 @@ def test_what_was_measured_before_it_stopped_is_kept(
     """x ──▶ y ──▶ update(w) ──▶ z: it stops at `update`, and goes on there when it is asked again."""
     work, real, left = training(), module.measure_on_cpu, iter([None, stopped])
 
-    def measured(calls: list[Callable[[], Any]], threads: int, repeats: int) -> TaskCost:
+    def measured(calls: list[Callable[[], Any]], yardsticks: Yardsticks, repeats: int, nbytes: int) -> TaskCost:
         error = next(left, None)
         if error is not None:
             raise error
-        return real(calls, threads, repeats)
+        return real(calls, yardsticks, repeats, nbytes)
 
     monkeypatch.setattr(module, "measure_on_cpu", measured)
     begun: list[tuple[str, int, int]] = []

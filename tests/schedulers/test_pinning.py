@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from graphsched.platform import Device, Link, Platform
 from graphsched.schedulers import schedule
-from graphsched.simulator import predict
+from graphsched.schedulers.placing.durations import Transfers
+from graphsched.simulator import Model, predict
 from graphsched.workload import TensorSpec, Workload
 from tests.builders import FREE
 from tests.schedulers.graphs import LIST, lanes_of
@@ -147,3 +150,20 @@ def test_slow_hand_outs_count_where_pinning_is_not_known() -> None:
     work.task("b", made, name="b", outputs=[], duration_s={"cpu": 25.0, "cuda": 1.0})
     way = Link("cpu", "cuda:0", "pinned", 0.0, 1.0, (), False, (10,), (10.0,), (20.0,))
     assert lanes_of(schedule(work, pair(way)))["b"].startswith("cpu")
+
+
+@pytest.mark.parametrize(
+    ("sweep_s", "known_s", "longer"), [(2.0, 1.0, 2.0), (0.5, 1.0, 0.5), (2.0, 0.0, 1.0), (0.0, 1.0, 1.0)]
+)
+def test_the_way_into_pinned_memory_goes_with_sweeps(sweep_s: float, known_s: float, longer: float) -> None:
+    """`make` (1 s, and 20 s into pinned memory beside sweeps of 1 s) ─10 bytes, 10 s─▶ b (cuda: 1)."""
+    work = Workload()
+    made = work.task("make", name="make", outputs=[TEN], device="cpu", duration_s=1.0)
+    work.task("b", made, name="b", outputs=[], device="cuda:0", duration_s=1.0)
+    pinning = Link("cpu", "cpu", "pinned", 0.0, SLOW, sweep_s=known_s)
+    here = pair(Link("cpu", "cuda:0", "pinned", 0.0, 1.0), pinning)
+    here = replace(here, dispatch=replace(FREE, product_s=1.0, sweep_s=sweep_s))
+    plan = schedule(work, here, scheduler="heft")
+    assert Transfers(here, {}).before_s("made", 10) == 20.0 * longer
+    assert predict(plan).makespan_s == pytest.approx(1.0 + 20.0 * longer + 10.0 + 1.0)
+    assert predict(plan, model=Model(pace=False)).makespan_s == pytest.approx(1.0 + 20.0 + 10.0 + 1.0)

@@ -186,3 +186,19 @@ def test_tasks_on_cpu_lanes_take_as_much_longer_as_their_yardstick(now_s: float,
     plan = planned(work, where, {"a": "worker:0/w0", "b": "cuda:0/s0", "c": "worker:1/w0"}, costs=costs)
     seconds = {s.action: s.end_s - s.start_s for s in predict(plan, model=model)}
     assert {name: seconds[name] for name in "abc"} == {"a": end_s, "b": 4.0, "c": 4.0}
+
+
+@pytest.mark.parametrize(
+    ("sweep_s", "model", "end_s"),
+    [(3.0, Model(), 5.0), (9.0, Model(), 9.0), (0.0, Model(), 5.0), (9.0, Model(pace=False), 4.0)],
+)
+def test_a_share_of_such_a_task_goes_with_memory(sweep_s: float, model: Model, end_s: float) -> None:
+    """a: of 4 s a quarter went with products of 2 s, which take 4 now, and half with sweeps of 3 s."""
+    work = Workload()
+    work.task(KINDS["a"], work.input("x", TensorSpec((1,))), name="a", outputs=[TensorSpec((1,))])
+    cost = TaskCost(4.0, product_s=2.0, sweep_s=3.0, shares=(0.25, 0.5), rests=((1e-3, 4.0), (1.0, 4.0)))
+    costs = Costs({(work["a"].signature, "CPU"): cost})
+    where = platform(gpus=0, workers=1, dispatch=replace(FREE, product_s=4.0, sweep_s=sweep_s))
+    plan = planned(work, where, {"a": "worker:0/w0"}, costs=costs)
+    (span,) = [s for s in predict(plan, model=model) if s.action == "a"]
+    assert span.end_s - span.start_s == pytest.approx(end_s)

@@ -85,8 +85,8 @@ class Fastest:
     def _seconds(self, device: str, cost: TaskCost) -> float:
         if self._platform.device(device).kind == "cuda":
             return least_s(cost, self._mode)
-        product_s = self._platform.dispatch.product_s
-        return min([cost.on_lane_at(product_s), *(seconds for _, seconds in cost.rests_at(product_s))])
+        yardsticks = self._platform.dispatch.product_s, self._platform.dispatch.sweep_s
+        return min([cost.on_lane_at(*yardsticks), *(seconds for _, seconds in cost.rests_at(*yardsticks))])
 
     def _unlike(self, devices: Devices) -> Devices:
         """One device of each kind that costs tell apart."""

@@ -12,6 +12,7 @@ from graphsched.costs import Costs
 from graphsched.errors import PlatformError
 from graphsched.estimates import task_cost
 from graphsched.platform import Device, Link, Platform
+from graphsched.platform.links import swept
 from graphsched.schedulers.placing.candidates import Devices
 from graphsched.workload import Memory, Task
 
@@ -75,7 +76,9 @@ class Durations:
 
     def _seconds(self, task: Task, device: Device) -> float:
         cost = task_cost(task, device, self._costs)
-        return cost.device_s if device.kind == "cuda" else cost.on_lane_at(self._platform.dispatch.product_s)
+        if device.kind == "cuda":
+            return cost.device_s
+        return cost.on_lane_at(self._platform.dispatch.product_s, self._platform.dispatch.sweep_s)
 
     def _given(self, task: Task, devices: Devices) -> Seconds:
         """Durations given for devices by name, or for all of them; otherwise looked up one by one."""
@@ -212,9 +215,10 @@ def _pinned_link(platform: Platform) -> Link | None:
     gpus = [device.name for device in platform.devices if device.kind == "cuda"]
     try:
         by_pinned = gpus and platform.link("cpu", gpus[0], "pinned").memory == "pinned"
-        return platform.link("cpu", "cpu", "pinned") if by_pinned else None
+        link = platform.link("cpu", "cpu", "pinned") if by_pinned else None
     except PlatformError:
         return None
+    return swept(link, platform.dispatch.sweep_s) if link is not None else None
 
 
 class Ways:

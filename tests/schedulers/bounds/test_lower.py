@@ -128,3 +128,15 @@ def test_cpu_lanes_at_their_present_pace(now_s: float, bound: float) -> None:
     assert lower_bound(work, here, costs) == bound
     assert Durations(here, costs).row(work["t"], ("cpu",)) == (bound,)
     assert predict(schedule(work, here, costs)).makespan_s == pytest.approx(bound)
+
+
+def test_cpu_lanes_at_the_present_pace_of_memory() -> None:
+    """All of 2 s went with sweeps of 1 ms, which take half of that now; after a rest it took 3 s."""
+    work = Workload()
+    work.task(stub, name="t", outputs=[MATRIX], device="cpu")
+    here = machine(1)
+    here = replace(here, dispatch=replace(here.dispatch, product_s=1.0, sweep_s=5e-4))
+    cost = TaskCost(2.0, product_s=2e-4, sweep_s=1e-3, shares=(0.0, 1.0), rests=((1e-3, 2.0), (1.0, 3.0)))
+    costs = Costs({(work["t"].signature, "processor"): cost})
+    assert lower_bound(work, here, costs) == Durations(here, costs).row(work["t"], ("cpu",))[0] == 1.0
+    assert predict(schedule(work, here, costs)).makespan_s == pytest.approx(1.0)
