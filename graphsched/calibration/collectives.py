@@ -14,8 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from graphsched.costs import Costs, TaskCost
-from graphsched.executors.measure import Clocks, on_host_clock
 from graphsched.executors.program import Program
+from graphsched.executors.timed_runs import Clocks, on_host_clock
 from graphsched.plan import Placement, Plan, build_plan
 from graphsched.platform import Platform
 from graphsched.workload import Task, Workload

@@ -1,4 +1,4 @@
-"""Running a plan for its timeline: repeats without timing events, then one with them."""
+"""Running a plan for its timeline: repeats without timing events, and some with them."""
 
 from __future__ import annotations
 
@@ -7,30 +7,21 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from graphsched.errors import ScheduleError
 from graphsched.executors import waking
-from graphsched.executors.clocks import MEETINGS, DeviceClock, StampClock
 from graphsched.executors.collector import no_collector
 from graphsched.executors.lanes import visible_gpus
 from graphsched.executors.obedience import check_obedience
 from graphsched.executors.program import Program
-from graphsched.executors.repeats import samples_s, settled_below_s
-from graphsched.executors.stamp_kernel import Stamp, StampMemory
-from graphsched.executors.stamps import Stamps
-from graphsched.plan import OUTSIDE, Plan, segments_of, stamped
+from graphsched.executors.repeats import on_threads, samples_s, settled_below_s
+from graphsched.executors.timed_runs import TIMED_RUNS, TimedRuns
+from graphsched.plan import Plan
 from graphsched.timeline import Timeline
-
-if TYPE_CHECKING:
-    from graphsched.executors.distributed import RankProgram
-
-TIMED_RUNS, MOST_TIMED_RUNS = 3, 9  # odd numbers
-TIMED_S = 0.1  # more than the least number of runs are timed, while all of them take no longer
 
 
 def execute(
@@ -48,9 +39,8 @@ def execute(
     """Run `plan` for real and measure it.
 
     In one process GPUs are woken first (`executors.waking`). After `warmup` runs, `repeats` runs without timing
-    events give the makespan (their median; all samples are kept); three to nine more with timing events, or
-    stamps in their place, give the spans: those of the run whose makespan is the median. In graph mode
-    each of these follows one like it, unless `warmup` is 0.
+    events give the makespan (their median; all samples are kept); three or more with timing events, or stamps in their
+    place, give the spans: those of the run whose makespan is the median (`executors.timed_runs`).
     States and torch's random numbers are as before afterwards. Once the repeats have taken `at_most_s` seconds,
     five are enough. `between` is called before the repeats, after every second of them and at the end, all devices
     idle and no rank at work; short runs that do not count follow each call (`executors.repeats`).
@@ -85,11 +75,10 @@ def execute(
         run = program.time_once if steps == 1 else partial(program.time_steps, steps, inputs or {})
         for _ in range(warmup):
             run()
-        samples = samples_s(run, repeats, at_most_s, between, below_s=settled_below_s(plan))
-        if warmup:
-            program.time_spans()
-        warm = warmup > 0 and program.mode == "graph"
-        timeline = _typical(partial(_timed, program, samples, warm=warm))
+        timed = TimedRuns(program, warm=warmup > 0)
+        pause = timed.before(between) if between is not None and on_threads(plan) else between
+        samples = samples_s(run, repeats, at_most_s, pause, below_s=settled_below_s(plan))
+        timeline = replace(timed.typical(), makespan_s=statistics.median(samples), samples_s=tuple(samples))
     check_obedience(timeline)
     return timeline
 
@@ -137,92 +126,6 @@ def _check_count(name: str, count: Any, least: int) -> None:
     """Make sure that so many runs can be made: of NaN there is none, and no half of one."""
     if isinstance(count, bool) or not isinstance(count, Integral) or count < least:
         raise ScheduleError(f"{name} is {count!r}: a whole number, {least} or more, is needed")
-
-
-def _typical(timed: Callable[[], Timeline]) -> Timeline:
-    """That of the median makespan of several timed runs: one in which the thread was held up is none."""
-    began, found = time.perf_counter(), [timed() for _ in range(TIMED_RUNS)]
-    while len(found) < MOST_TIMED_RUNS and time.perf_counter() - began < TIMED_S:
-        found += [timed(), timed()]
-    return sorted(found, key=lambda timeline: timeline.timed_makespan_s)[len(found) // 2]
-
-
-def _timed(program: Program, samples: list[float], *, warm: bool = False) -> Timeline:
-    clocks = Clocks(program)
-    if warm:  # else the launch finds the processor's caches as reading the clocks has left them
-        program.time_spans()
-    stamps, began, seconds = program.time_spans()
-    clocks.finish()
-    start, end = on_host_clock(program, stamps, clocks)
-    return Timeline(
-        plan=program.plan,
-        source="measured",
-        issue_start_s=np.array(stamps.issue_start) - began,
-        issue_end_s=np.array(stamps.issue_end) - began,
-        start_s=start - began,
-        end_s=end - began,
-        makespan_s=statistics.median(samples),
-        timed_makespan_s=seconds,
-        samples_s=tuple(samples),
-        clock_uncertainty_s=clocks.uncertainty_s,
-    )
-
-
-class Clocks:
-    """Of each GPU of a program the clock of its events, and that of its stamps where it has any."""
-
-    def __init__(self, program: Program | RankProgram) -> None:
-        streams: dict[int, Any] = {}
-        for lane in program._cuda.values():
-            streams.setdefault(lane.stream.device.index, lane.stream)
-        self._events = {device: DeviceClock(stream) for device, stream in streams.items()}
-        self._stamps = {
-            device: StampClock(self._events[device], stream, StampMemory(device, MEETINGS))
-            for device, stream in (streams if stamped(program.plan) else {}).items()
-        }
-
-    def finish(self) -> None:
-        """After the run."""
-        for device, clock in self._events.items():
-            clock.finish()
-            if device in self._stamps:
-                self._stamps[device].finish()
-
-    def host_s(self, device: int, moment: Any) -> float:
-        """Host time of an event or a stamp."""
-        clock: Any = (self._stamps if isinstance(moment, Stamp) else self._events)[device]
-        return float(clock.host_s(moment))
-
-    @property
-    def uncertainty_s(self) -> float:
-        """Of the worst clock."""
-        events, stamps = self._events.values(), self._stamps.values()
-        return max([0.0, *(clock.uncertainty_s for clock in events), *(clock.uncertainty_s for clock in stamps)])
-
-
-def on_host_clock(program: Program | RankProgram, stamps: Stamps, clocks: Clocks) -> tuple[Any, Any]:
-    """Starts and ends of all actions in host seconds."""
-    start, end = np.array(stamps.start), np.array(stamps.end)
-    for i, (first, last) in stamps.events.items():
-        device = program._cuda[program.plan.lane_of[i]].stream.device.index
-        start[i], end[i] = clocks.host_s(device, first), clocks.host_s(device, last)
-    reached = 0.0
-    joins = _waits_of_lanes(program)
-    for i in (i for i, kind in enumerate(program.plan.kinds) if kind == "wait"):
-        start[i], end[i] = stamps.issue_start[i], stamps.issue_end[i]
-        if i in joins:  # over when the last of what it waits for is
-            start[i] = max(reached, start[i])
-            end[i] = max([start[i], *(end[j] for j in program.plan.waits[i])])
-        reached = end[i]
-    return start, end
-
-
-def _waits_of_lanes(program: Program | RankProgram) -> set[int]:
-    """Waits that lanes make inside a CUDA graph, not the thread."""
-    if program.mode != "graph":
-        return set()
-    kinds, of = program.plan.kinds, segments_of(program.plan).of
-    return {i for i, segment in enumerate(of) if segment != OUTSIDE and kinds[i] == "wait"}
 
 
 def time_callable(function: Callable[[], Any], *, repeats: int = 20, warmup: int = 3) -> tuple[float, ...]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import statistics
 import tempfile
 import time
 import warnings
@@ -21,10 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from graphsched.errors import ExecutionError
-from graphsched.executors import measure, waking
+from graphsched.executors import waking
 from graphsched.executors.collector import no_collector
 from graphsched.executors.program import Program
 from graphsched.executors.ranges import marked_by, profiler_range
+from graphsched.executors.timed_runs import timed_run
 from graphsched.plan import Plan
 from graphsched.timeline import Timeline
 
@@ -147,7 +149,8 @@ def _once(measured: Timeline, mode: str, name: str, timeout_s: float) -> Profile
         program.time_spans()
         readings = _readings(clock)
         with record_function(name):
-            timeline = measure._timed(program, list(measured.samples_s))
+            makespan_s = statistics.median(measured.samples_s)
+            timeline = replace(timed_run(program), makespan_s=makespan_s, samples_s=measured.samples_s)
         readings += _readings(clock)
         return ProfiledRun(timeline, program._began, tuple(readings), name, clock)
 

@@ -18,8 +18,12 @@ def settled_below_s(plan: Plan) -> float:
     Many, where it computes on a CPU lane of several threads: these have slept, and their caches hold other things. On
     hosts of an H200 runs of 35 ms took up to 8 % longer then (docs/readings.md).
     """
-    threads = [plan.platform.device(lane.device).threads for lane in plan.lanes if lane.kind == "compute"]
-    return LONG_ON_THREADS_S if max(threads, default=1) > 1 else LONG_S
+    return LONG_ON_THREADS_S if on_threads(plan) else LONG_S
+
+
+def on_threads(plan: Plan) -> bool:
+    """Whether `plan` computes on a CPU lane of several threads."""
+    return any(plan.platform.device(lane.device).threads > 1 for lane in plan.lanes if lane.kind == "compute")
 
 
 def samples_s(

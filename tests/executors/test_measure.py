@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from graphsched.errors import ObedienceError, ScheduleError, TaskFailedError, WorkloadError
-from graphsched.executors import execute, measure, time_callable
+from graphsched.executors import Program, execute, time_callable, timed_runs
 from graphsched.executors import repeats as runs
-from graphsched.executors.measure import MOST_TIMED_RUNS, TIMED_RUNS
 from graphsched.executors.obedience import check_obedience
+from graphsched.executors.timed_runs import MOST_TIMED_RUNS, TIMED_RUNS, TimedRuns
 from graphsched.plan import Plan
 from graphsched.timeline import Timeline
 from graphsched.workload import TensorSpec, Workload
@@ -65,7 +65,7 @@ def crossing() -> Plan:
         (5, 1.0, 1.0, 1, [0, 6, 12, 17]),
         (5, 1.0, 0.0, 1, [0, 3, 6, 8]),
         (5, 0.0, 1.0, 1, [0, 6, 8, 9]),
-        (5, 0.0, 0.0, 2, [0, 3, 6, 8]),
+        (5, 0.0, 0.0, 2, [0, 4, 8, 11]),
         (20, 1.0, 1.0, 1, [*range(0, 60, 6), 60]),
     ],
 )
@@ -73,7 +73,7 @@ def test_something_else_may_be_done_between_the_runs(
     monkeypatch: pytest.MonkeyPatch, repeats: int, long_s: float, settled_s: float, threads: int, seen: list[int]
 ) -> None:
     """Before the repeats, after every second and at the end; four short runs that do not count follow, or fewer that
-    take long enough, and none that are long, but where lanes have several threads."""
+    take long enough, and none that are long, but where lanes have several threads: there is a timed run each time."""
     monkeypatch.setattr(runs, "LONG_S", long_s)
     monkeypatch.setattr(runs, "SETTLED_S", settled_s)
     done: list[int] = []
@@ -110,7 +110,7 @@ def test_runs_are_counted_exactly(
     repeats: int, warmup: int, timed_s: float, timed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Warm-up, repeats, the timed runs, as long as these take no time to speak of, and one of those to warm up."""
-    monkeypatch.setattr(measure, "TIMED_S", timed_s)
+    monkeypatch.setattr(timed_runs, "TIMED_S", timed_s)
     count = Counter()
     timeline = execute(single(count), repeats=repeats, warmup=warmup)
     assert count.calls == warmup + repeats + bool(warmup) + timed
@@ -122,9 +122,31 @@ def test_the_spans_are_those_of_the_run_of_the_median_makespan(monkeypatch: pyte
     """Of nine timed runs four are held up: all of the first three, and the last."""
     made = execute(single(Counter()), repeats=1)
     makespans_s = [9.0, 8.0, 7.0, 1.0, 1.1, 1.2, 1.3, 1.4, 6.0]
-    lines = iter([dataclasses.replace(made, timed_makespan_s=seconds) for seconds in makespans_s])
-    monkeypatch.setattr(measure, "TIMED_S", 60.0)
-    assert measure._typical(lambda: next(lines)).timed_makespan_s == 1.4
+    lines = iter([dataclasses.replace(made, makespan_s=seconds) for seconds in makespans_s])
+    monkeypatch.setattr(timed_runs, "TIMED_S", 60.0)
+    monkeypatch.setattr(timed_runs, "timed_run", lambda program: next(lines))
+    with Program(single(Counter())) as program:
+        assert TimedRuns(program, warm=False).typical().makespan_s == 1.4
+
+
+@pytest.mark.parametrize(
+    ("threads", "repeats", "warmup", "between"), [(2, 5, 1, 4), (2, 5, 0, 4), (2, 1, 1, 2), (1, 5, 1, 0)]
+)
+def test_beside_lanes_of_several_threads_runs_are_timed_in_between(
+    monkeypatch: pytest.MonkeyPatch, threads: int, repeats: int, warmup: int, between: int
+) -> None:
+    """Before whatever is done between the others; behind them only where those are few, or lanes have one thread."""
+    order: list[str] = []
+    real = timed_runs.timed_run
+    monkeypatch.setattr(timed_runs, "TIMED_S", 0.0)
+    monkeypatch.setattr(timed_runs, "timed_run", lambda program: order.append("timed") or real(program))
+    plan = single(Counter(), threads=threads)
+    line = execute(plan, repeats=repeats, warmup=warmup, between=lambda: order.append("between"))
+    few = between < TIMED_RUNS
+    pairs = ["timed", "between"] * between if between else ["between"] * 4
+    assert order == pairs + ["timed"] * TIMED_RUNS * few
+    assert len(line.samples_s) == repeats
+    assert line.makespan_s == statistics.median(line.samples_s) != line.timed_makespan_s
 
 
 def test_callables_are_timed_between_idle_devices() -> None:

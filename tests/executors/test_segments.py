@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from graphsched.errors import TaskFailedError
-from graphsched.executors import Program, capture, execute, measure, segments
+from graphsched.executors import Program, capture, execute, segments, timed_runs
 from graphsched.plan import OUTSIDE, Plan, Segments, pinned_results, segments_of
 from graphsched.workload import TensorSpec, Workload
 from tests.executors.fake_cuda import FakeCuda, RaceError
@@ -343,12 +343,12 @@ def test_the_thread_waits_where_lanes_cannot(cuda: Callable[[int], FakeCuda]) ->
     plan = gates()
     gate, again = plan.names.index("gate"), plan.names.index("again")
     with Program(plan, mode="graph") as program:
-        assert measure._waits_of_lanes(program) == {gate}
+        assert timed_runs._waits_of_lanes(program) == {gate}
         assert again in program._calls.owner
         assert gate not in program._calls.owner
         program.run()
     with Program(plan) as program:
-        assert measure._waits_of_lanes(program) == set()
+        assert timed_runs._waits_of_lanes(program) == set()
 
 
 def test_a_wait_of_the_thread_sees_the_end_of_a_segment(cuda: Callable[[int], FakeCuda]) -> None:

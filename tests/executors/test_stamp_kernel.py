@@ -13,7 +13,7 @@ import torch
 
 from graphsched.costs import Costs, Kernel, Multiprocessors, TaskCost
 from graphsched.errors import ExecutionError
-from graphsched.executors import Program, clocks, cuda_driver, measure, stamp_kernel
+from graphsched.executors import Program, clocks, cuda_driver, stamp_kernel, timed_runs
 from graphsched.executors.measure import execute
 from graphsched.executors.stamp_kernel import Stamp
 from graphsched.executors.stamps import Stamps
@@ -131,7 +131,7 @@ def test_spans_are_the_times_of_stamps(cuda: Callable[[int], FakeCuda], monkeypa
     monkeypatch.setattr(clocks, "pause", lambda stream: None)
     plan = fork_join()
     with Program(plan) as program:
-        lines = [measure._timed(program, [1.0]) for _ in range(2)]
+        lines = [timed_runs.timed_run(program) for _ in range(2)]
     for line in lines:
         spans = sorted(zip(line.start_s, line.end_s, strict=True))
         assert [end - start for start, end in spans] == pytest.approx([1e-6] * 3, abs=1e-9)
@@ -145,7 +145,7 @@ def test_a_timed_launch_of_graphs_follows_one_like_it(
     """The clocks are read before a timed run, which leaves the processor's caches cold."""
     cuda(1)
     monkeypatch.setattr(clocks, "pause", lambda stream: None)
-    monkeypatch.setattr(measure, "TIMED_S", 0.0)
+    monkeypatch.setattr(timed_runs, "TIMED_S", 0.0)
     real, seen = Program.time_spans, []
     monkeypatch.setattr(Program, "time_spans", lambda program: seen.append(program) or real(program))
     execute(fork_join(), mode=mode, repeats=1, warmup=warmup)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphsched.errors import ExecutionError, StuckError, TaskFailedError, WorkloadError
-from graphsched.executors import Program, eager, execute, measure, segments
+from graphsched.executors import Program, eager, execute, segments, timed_runs
 from graphsched.executors import program as program_module
 from graphsched.executors.buffers import Buffers
 from graphsched.executors.submitting import Steps
@@ -359,7 +359,7 @@ def test_wrong_inputs_are_refused_and_steps_go_on() -> None:
 @pytest.mark.parametrize("keeps_state", [False, True])
 def test_steps_are_measured(gates: Gates, keeps_state: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three warm-ups and four samples of three steps each, and the timed runs; inputs are those given."""
-    monkeypatch.setattr(measure, "TIMED_S", 0.0)
+    monkeypatch.setattr(timed_runs, "TIMED_S", 0.0)
     calls: list[float] = []
     for event in gates.free:
         event.set()

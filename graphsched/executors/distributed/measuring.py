@@ -75,8 +75,8 @@ def measured_spans(program: RankProgram) -> Spans:
 
     The first ones after clocks were compared find the processors' caches as that has left them.
     """
-    from graphsched.executors.measure import Clocks, on_host_clock
     from graphsched.executors.repeats import settle
+    from graphsched.executors.timed_runs import Clocks, on_host_clock
 
     world, left_s = program.world, program.watch.timeout_s
     before = measure_offsets(world, left_s)
