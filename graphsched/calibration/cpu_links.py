@@ -1,5 +1,7 @@
 """Memory copies of the host: between the stand-ins for devices where there are no GPUs, and within the CPU.
 
+Copies are of numbers of 32 bits: torch shares numbers out among threads, not bytes.
+
 Not modelled: caches; a buffer that was just written may be copied faster than these figures say.
 """
 
@@ -23,6 +25,7 @@ from graphsched.platform import Link
 from graphsched.platform.parts import HOST_MEMORY, LinkMemory
 
 WRITTEN = 4  # results in turn
+ITEM_BYTES = 4
 SWEPT_FROM = 2**20  # bytes: less than that does not go with sweeps
 
 
@@ -65,8 +68,8 @@ def pinned_link(pinned: Any, largest: int, threads: int) -> Link:
     """
     import torch
 
-    sources = itertools.cycle([torch.zeros(largest, dtype=torch.uint8) for _ in range(WRITTEN)])
-    part = next_parts(pinned)
+    sources = itertools.cycle([torch.zeros(largest // ITEM_BYTES) for _ in range(WRITTEN)])
+    part = next_parts(_numbers(pinned))
     sweep, sweeps_s = Sweep() if threads > 1 else None, [0.0]
 
     def sample(nbytes: int) -> float:
@@ -76,7 +79,8 @@ def pinned_link(pinned: Any, largest: int, threads: int) -> Link:
                 unit_s = mean_s(sweep, 0.0)
                 sweeps_s.append(unit_s)
             time.sleep(REST_S)
-        return timed_s(part(nbytes), next(sources)[:nbytes].fill_(1), 1) / unit_s
+        count = nbytes // ITEM_BYTES
+        return timed_s(part(count), next(sources)[:count].fill_(1), 1) / unit_s
 
     with torch_threads(threads):
         points = measure_points(sample, transfer_sizes(largest))
@@ -125,11 +129,20 @@ def _warm(largest: int) -> Callable[[int], float]:
     target = torch.zeros_like(source).fill_(1)
     target.copy_(source)
     check_arrived(bool(torch.equal(source, target)), "cpu", "cpu")
+    written, read = _numbers(target), _numbers(source)
 
     def sample(nbytes: int) -> float:
-        return timed_s(target[:nbytes], source[:nbytes], 16 if nbytes < 2**16 else 1)
+        count = nbytes // ITEM_BYTES
+        return timed_s(written[:count], read[:count], 16 if nbytes < 2**16 else 1)
 
     return sample
+
+
+def _numbers(buffer: Any) -> Any:
+    """The bytes of `buffer` as numbers of 32 bits, but for what is left over."""
+    import torch
+
+    return buffer[: buffer.numel() // ITEM_BYTES * ITEM_BYTES].view(torch.float32)
 
 
 def touch_memory(nbytes: int) -> None:
@@ -170,10 +183,10 @@ def timed_s(target: Any, source: Any, batch: int) -> float:
 def _fresh(largest: int) -> Callable[[int], float]:
     import torch
 
-    source = torch.empty(largest, dtype=torch.uint8).fill_(5)
+    source = torch.ones(largest // ITEM_BYTES)
 
     def sample(nbytes: int) -> float:
-        part = source[:nbytes]
+        part = source[: nbytes // ITEM_BYTES]
         start = time.perf_counter()
         made = part.to("cpu", copy=True)
         seconds = time.perf_counter() - start

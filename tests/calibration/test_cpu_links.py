@@ -29,6 +29,7 @@ def test_large_copies_of_several_threads_go_with_sweeps(monkeypatch: pytest.Monk
 
     def copy_s(target: torch.Tensor, source: torch.Tensor, batch: int) -> float:
         assert target.nbytes == source.nbytes
+        assert target.dtype == source.dtype == torch.float32
         assert torch.get_num_threads() == threads
         if target.nbytes < SWEPT_FROM:
             return 5e-6
@@ -50,3 +51,24 @@ def test_a_link_into_pinned_memory_is_measured_with_its_sweep() -> None:
     link = pinned_link(torch.ones(2 * LARGEST, dtype=torch.uint8), LARGEST, threads=2)
     assert 0.0 < link.sweep_s < 1.0
     assert link.duration_s(LARGEST) > link.duration_s(2**20) > 0.0
+
+
+@pytest.mark.parametrize("way", ["_warm", "_fresh"])
+def test_copies_are_of_as_many_bytes_as_they_are_said_to_be(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    """And of numbers, whose number no size need be a multiple of."""
+    copied: list[tuple[int, torch.dtype]] = []
+    real = torch.Tensor.to
+
+    def to(source: torch.Tensor, *args: object, **options: object) -> torch.Tensor:
+        copied.append((source.nbytes, source.dtype))
+        return real(source, *args, **options)  # type: ignore[call-overload]
+
+    def timed(target: torch.Tensor, source: torch.Tensor, batch: int) -> float:
+        assert target.nbytes == source.nbytes
+        copied.append((source.nbytes, source.dtype))
+        return 1e-3
+
+    monkeypatch.setattr(torch.Tensor, "to", to)
+    monkeypatch.setattr(module, "timed_s", timed)
+    assert getattr(module, way)(2**16 + 3)(2**14) > 0.0
+    assert copied == [(2**14, torch.float32)]
