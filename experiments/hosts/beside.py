@@ -15,7 +15,7 @@ from collections.abc import Callable
 import torch
 
 from experiments.hosts.measuring import MEET_S, WITHIN_S
-from graphsched.calibration.lane_pace import product_s, small_product
+from graphsched.calibration.lane_pace import mean_s, small_product
 from graphsched.errors import ScheduleError
 from graphsched.executors.distributed import World, join
 from graphsched.executors.distributed.tags import FIRST_LANE_TAG
@@ -44,7 +44,7 @@ def both(world: World, messages: bool, computing: int) -> tuple[float, list[floa
     if messages and world.rank in (0, 1):
         mine = functools.partial(rate, world, SECONDS)
     elif world.rank in COMPUTING[:computing]:
-        mine = functools.partial(product_s, small_product(1), SECONDS)
+        mine = functools.partial(mean_s, small_product(1), SECONDS)
     world.barrier(WITHIN_S, lambda _: _what())
     sent, _, *products = world.gather(mine(), WITHIN_S, _what())
     return float(sent), [float(seconds) for seconds in products[:computing]]

@@ -22,11 +22,11 @@ from graphsched.calibration.lane_pace import mean_s
 from graphsched.calibration.lane_sweep import Sweep
 from graphsched.costs import REST_S
 from graphsched.platform import Link
+from graphsched.platform.links import SWEPT_FROM
 from graphsched.platform.parts import HOST_MEMORY, LinkMemory
 
 WRITTEN = 4  # results in turn
 ITEM_BYTES = 4
-SWEPT_FROM = 2**20  # bytes: less than that does not go with sweeps
 
 
 def copy_points(largest: int, threads: int) -> tuple[Points, Points]:
@@ -68,7 +68,8 @@ def pinned_link(pinned: Any, largest: int, threads: int) -> Link:
     """
     import torch
 
-    sources = itertools.cycle([torch.zeros(largest // ITEM_BYTES) for _ in range(WRITTEN)])
+    place: Any = {"dtype": torch.float32, "device": "cpu"}
+    sources = itertools.cycle([torch.zeros(largest // ITEM_BYTES, **place) for _ in range(WRITTEN)])
     part = next_parts(_numbers(pinned))
     sweep, sweeps_s = Sweep() if threads > 1 else None, [0.0]
 
@@ -183,7 +184,7 @@ def timed_s(target: Any, source: Any, batch: int) -> float:
 def _fresh(largest: int) -> Callable[[int], float]:
     import torch
 
-    source = torch.ones(largest // ITEM_BYTES)
+    source = torch.ones(largest // ITEM_BYTES, dtype=torch.float32, device="cpu")
 
     def sample(nbytes: int) -> float:
         part = source[: nbytes // ITEM_BYTES]

@@ -24,7 +24,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from graphsched.calibration.cpu_links import torch_threads
-from graphsched.calibration.lane_pace import LONGEST_ROW_S, Yardsticks, mean_s, middle_s
+from graphsched.calibration.lane_pace import LONGEST_ROW_S, Yardsticks, middle_s
 from graphsched.calibration.lane_sweep import shares_of
 from graphsched.calibration.sampling import cost_of, samples_wanted
 from graphsched.costs import BRIEF_REST_S, LONG_REST_S, REST_S, TaskCost
@@ -79,7 +79,7 @@ def _measure(calls: Sequence[Sampled], yardsticks: Yardsticks, repeats: int, nby
         rest_s = REST_S if threads > 1 else 0.0
         batch = 1 if rest_s else max(1, int(SHORT_S / max(first_s, 1e-9)))
         count = samples_wanted(repeats, first_s * batch + rest_s)
-        row_s, one_s = min(first_s * batch, LONGEST_ROW_S), min([mean_s(yardsticks.product, 0.0) for _ in range(3)])
+        row_s, one_s = min(first_s * batch, LONGEST_ROW_S), min([sum(yardsticks.row(0.0)) for _ in range(3)])
         samples, rows, every = [], [], count // rows_wanted(max(row_s, one_s), count)
         for i in range(count):
             if i % every == 0:
@@ -159,7 +159,7 @@ def sets_on_cpu(set_bytes: int) -> int:
 
 
 def rows_wanted(row_s: float, samples: int) -> int:
-    """Rows of the yardstick, about: at least 7; more, up to one a sample, while all take less than 50 ms.
+    """Rows of the yardsticks, about: at least 7; more, up to one a sample, while all take less than 50 ms.
 
     Example:
         >>> rows_wanted(1e-5, 100), rows_wanted(1e-3, 100), rows_wanted(0.04, 20), rows_wanted(0.04, 3)

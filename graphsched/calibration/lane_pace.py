@@ -4,7 +4,7 @@ A small product is made again and again, for as long as what it stands for takes
 of the system's time does not notice that a core is shared, who computes for longer has part of it. What takes less time
 than one product is less often interrupted than that: products that were do not count then. No more lanes do so
 at once than the host has cores for: what more of them take from each other is the simulator's to say (`CoreSharing`).
-Behind its products a lane of several threads goes through memory (`calibration.lane_sweep`), for the product lies in
+Behind its products one lane of several threads goes through memory (`calibration.lane_sweep`), for the product lies in
 its cores' caches.
 
 Not modelled: other hosts: of a plan for several, the pace of the host that takes the yardstick counts for all; others
@@ -19,7 +19,7 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
@@ -42,21 +42,18 @@ class Row(NamedTuple):
 
 
 class Yardsticks:
-    """What a lane of so many threads makes rows of; only its thread does."""
+    """What a lane of so many threads makes rows of."""
 
-    def __init__(self, threads: int, lanes: int = 1) -> None:
-        """`lanes`: how many make theirs at once."""
-        self.threads, self._lanes = threads, lanes
+    def __init__(self, threads: int, *, sweeps: bool = True) -> None:
+        """`sweeps`: if it has several threads, through memory, too."""
+        self.threads = threads
         self.product = small_product(threads)
-
-    @cached_property
-    def _sweep(self) -> Sweep:
-        return Sweep(self._lanes)
+        self._sweep = Sweep() if sweeps and threads > 1 else None
 
     def row(self, row_s: float) -> Row:
         """Products for `row_s`, and behind them sweeps for as long, or `lane_sweep.ROW_S` if that is less."""
         product_s = mean_s(self.product, row_s)
-        return Row(product_s, mean_s(self._sweep, min(row_s, ROW_S)) if self.threads > 1 else 0.0)
+        return Row(product_s, mean_s(self._sweep, min(row_s, ROW_S)) if self._sweep is not None else 0.0)
 
 
 class LaneYardstick:
@@ -75,10 +72,10 @@ class LaneYardstick:
         self._threads = max((plan.platform.device(lane.device).threads for lane in computing), default=1)
         at_once = max(1, plan.platform.cores // self._threads)
         self._plan, names = plan, [lane.name for lane in computing[:at_once]]
-        self._yardsticks = {name: Yardsticks(self._threads, len(names)) for name in names}
+        self._yardsticks = {name: Yardsticks(self._threads, sweeps=name == names[0]) for name in names}
 
     def sample(self) -> Row:
-        """A row, mean over the lanes; nothing if the plan computes on no CPU."""
+        """A row, products as the mean over the lanes, sweeps of the first; nothing if the plan computes on no CPU."""
         if not self._yardsticks:
             return Row(0.0, 0.0)
         if self._threads > 1:
@@ -97,17 +94,25 @@ def _on_cpu(plan: Plan, device: str) -> bool:
 
 
 def _at_once(lanes: Sequence[tuple[CpuLane, Yardsticks]], row_s: float) -> Row:
-    """The mean over lanes that make their rows at the same time."""
+    """Rows of lanes that make them at the same time, as one; what fails on a lane is raised here."""
     gate = threading.Barrier(len(lanes))
-    found: SimpleQueue[Row] = SimpleQueue()
+    found: SimpleQueue[Row | BaseException] = SimpleQueue()
 
     def row(yardsticks: Yardsticks) -> None:
         gate.wait()
-        found.put(yardsticks.row(row_s))
+        try:
+            found.put(yardsticks.row(row_s))
+        except BaseException as error:
+            found.put(error)
 
     for lane, yardsticks in lanes:
         lane.put(partial(row, yardsticks))
-    return Row(*map(statistics.mean, zip(*[found.get() for _ in lanes], strict=True)))
+    rows = []
+    for one in [found.get() for _ in lanes]:
+        if isinstance(one, BaseException):
+            raise one
+        rows.append(one)
+    return Row(statistics.mean([row.product_s for row in rows]), max([row.sweep_s for row in rows]))
 
 
 def small_product(threads: int) -> Callable[[], Any]:

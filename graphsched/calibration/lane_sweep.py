@@ -14,20 +14,19 @@ from typing import Any
 
 OPERANDS, ELEMENTS = 3, 2**22  # of a sweep: two are read, one is written
 SWEPT_BYTES = OPERANDS * 4 * ELEMENTS
-SETS, LEAST_SETS = 5, 2  # that one lane goes round
+SETS = 5  # that it goes round
 ROW_S = 0.01  # of a row of sweeps, at most
 
 
 class Sweep:
-    """Goes through memory that no cache holds; its memory is first touched by the thread that makes it."""
+    """Goes through memory that no cache holds."""
 
-    def __init__(self, lanes: int = 1) -> None:
-        """`lanes`: how many do so at once, each with memory of its own."""
+    def __init__(self) -> None:
         import torch
 
+        place: Any = {"dtype": torch.float32, "device": "cpu"}
         self._weight = 0.5
-        sets = max(LEAST_SETS, -(-SETS // lanes))
-        self._sets = itertools.cycle([[torch.ones(ELEMENTS) for _ in range(OPERANDS)] for _ in range(sets)])
+        self._sets = itertools.cycle([[torch.ones(ELEMENTS, **place) for _ in range(OPERANDS)] for _ in range(SETS)])
 
     def __call__(self) -> Any:
         """Once through `SWEPT_BYTES`."""

@@ -72,10 +72,12 @@ class PaceMeter:
             self._launches = _launch_yardsticks(platform, plan)
             self._cold_launches = _cold_launches(platform, plan)
         self._lanes: LaneYardstick | None = None
+        self._row_s = 0.0
         if plan is not None:
             from graphsched.calibration.lane_pace import LaneYardstick
 
             self._lanes = LaneYardstick(plan, run_s)
+            self._row_s = self._lanes.row_s
 
     def take(self) -> None:
         """One sample of a few milliseconds on a GPU, and one of up to 50 of a plan that computes on CPUs."""
@@ -109,16 +111,16 @@ class PaceMeter:
 
     def _lane_row(self) -> tuple[float, float]:
         """The middle of the rows of CPU lanes, see `lane_pace.middle_s`."""
-        if self._lanes is None or not self._rows:
+        if not self._rows:
             return 0.0, 0.0
         from graphsched.calibration.lane_pace import middle_s
 
         products_s, sweeps_s = zip(*self._rows, strict=True)
-        return middle_s(products_s, self._lanes.row_s), middle_s(sweeps_s, self._lanes.row_s)
+        return middle_s(products_s, self._row_s), middle_s(sweeps_s, self._row_s)
 
     def close(self) -> None:
         """Give streams and memory back."""
-        self._cold_calls = None
+        self._cold_calls = self._lanes = None
         for yardstick in (self._yardstick, *self._launches.values(), *self._cold_launches):
             if yardstick is not None:
                 yardstick.close()

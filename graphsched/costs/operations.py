@@ -48,7 +48,8 @@ class TaskCost:
         source: ``measured``, ``given`` or ``estimated``.
         call_s: The yardstick when `dispatch_s` was measured, see `Dispatch.call_s`; 0 if unknown.
         product_s, sweep_s: The yardsticks of its CPU lane when `device_s` was measured, see `Dispatch`; 0 if unknown.
-        shares: Of `device_s`, what goes with the one and with the other; what is left goes with neither.
+        shares: Of `device_s`, what goes with the one and with the other; what is left goes with neither. Where
+            `sweep_s` is unknown all of it goes with the first.
         company_s: What the call takes the host longer after calls of `COMPANY_KINDS` other kinds, median; None: not
             measured.
         recent_s: The same where its own last call lies just before these, and not some milliseconds back; None:
@@ -91,10 +92,10 @@ class TaskCost:
     host_left_out: bool = False
     graph_memory: tuple[tuple[int, float], ...] = ()
     product_s: float = 0.0
-    sweep_s: float = 0.0
-    shares: tuple[float, float] = (1.0, 0.0)
     cache: CacheStates | None = None
     rests: tuple[tuple[float, float], ...] = ()
+    sweep_s: float = 0.0
+    shares: tuple[float, float] = (1.0, 0.0)
 
     def __post_init__(self) -> None:
         for name in ("device_s", "dispatch_s", "switching_s", "call_s", "product_s", "sweep_s"):
@@ -226,10 +227,14 @@ class TaskCost:
             >>> TaskCost(1.0, product_s=2e-4, sweep_s=1e-3, shares=(0.25, 0.5)).on_lane_at(4e-4, 3e-3)
             2.25
         """
+        if not self.sweep_s:
+            return self.device_s * product_s / self.product_s if product_s and self.product_s else self.device_s
         return self.device_s * self._lane_pace(product_s, sweep_s)
 
     def _lane_pace(self, product_s: float, sweep_s: float) -> float:
         """How many times as long it takes now."""
+        if not self.sweep_s:
+            return product_s / self.product_s if product_s and self.product_s else 1.0
         yardsticks = zip(self.shares, (product_s, sweep_s), (self.product_s, self.sweep_s), strict=True)
         return 1.0 + sum([share * (now / then - 1.0) for share, now, then in yardsticks if now and then])
 

@@ -112,7 +112,9 @@ class Costs:
             if not cost.product_s:
                 del row["product_s"]
             if not cost.sweep_s:
-                del row["sweep_s"], row["shares"]
+                del row["sweep_s"]
+            if cost.shares == (1.0, 0.0):
+                del row["shares"]
             if not cost.rests:
                 del row["rests"]
             if not cost.host_left_out:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from graphsched.platform.host import Platform
 
 SHORTEST_S = 1e-9
+SWEPT_FROM = 2**20  # bytes: what a CPU lane copies that is smaller does not go with its sweeps
 """Least time of a transfer or a call that is known, for 0 says unknown."""
 
 Ends = tuple[str, str]
@@ -30,7 +31,8 @@ def rescaled(link: Link, bandwidth_bytes_per_s: float, latency_s: float | None =
     """`link` with another rate and latency; measured points keep their shape.
 
     What a point has beyond the latency is stretched as the rate is, so that a link that took twice the time of
-    latency + bytes / rate at some size still does. What cores are slow to hand out (`written_s`) stays as it is.
+    latency + bytes / rate at some size still does. What cores are slow to hand out (`written_s`) stays as it is; it
+    goes with no sweep any more.
 
     Example:
         >>> link = Link("a", "b", "peer", 1.0, 100.0, sizes_bytes=(100, 1000), seconds=(3.0, 11.0))
@@ -41,19 +43,27 @@ def rescaled(link: Link, bandwidth_bytes_per_s: float, latency_s: float | None =
     rate = check_number(bandwidth_bytes_per_s, f"bandwidth_bytes_per_s of link {link}", positive=True)
     stretch = link.bandwidth_bytes_per_s / rate
     seconds = tuple(max(new_latency_s + (s - link.latency_s) * stretch, SHORTEST_S) for s in link.seconds)
-    return replace(link, latency_s=new_latency_s, bandwidth_bytes_per_s=rate, seconds=seconds)
+    return replace(link, latency_s=new_latency_s, bandwidth_bytes_per_s=rate, seconds=seconds, sweep_s=0.0)
 
 
 def swept(link: Link, sweep_s: float) -> Link:
     """`link` where a CPU lane's sweep takes so long now; as measured where one or the other is unknown.
 
+    What takes less than `SWEPT_FROM` bytes stays as it is, and no larger transfer takes less than that.
+
     Example:
-        >>> link = Link("cpu", "cpu", "pinned", 1.0, 100.0, sizes_bytes=(100,), seconds=(3.0,), sweep_s=2.0)
-        >>> swept(link, 4.0).seconds, swept(link, 0.0).seconds
-        ((5.0,), (3.0,))
+        >>> sizes = 4096, 2**20, 2**24
+        >>> link = Link("cpu", "cpu", "pinned", 1.0, 1e6, sizes_bytes=sizes, seconds=(1.0, 2.0, 20.0), sweep_s=2.0)
+        >>> [swept(link, now_s).seconds for now_s in (4.0, 0.5, 0.0)]
+        [(1.0, 4.0, 40.0), (1.0, 1.0, 5.0), (1.0, 2.0, 20.0)]
     """
-    known = link.sweep_s and sweep_s
-    return rescaled(link, link.bandwidth_bytes_per_s * link.sweep_s / sweep_s) if known else link
+    if not (link.sweep_s and sweep_s):
+        return link
+    pace = sweep_s / link.sweep_s
+    seconds = [s * pace if n >= SWEPT_FROM else s for n, s in zip(link.sizes_bytes, link.seconds, strict=True)]
+    least_s = max([s for n, s in zip(link.sizes_bytes, link.seconds, strict=True) if n < SWEPT_FROM], default=0.0)
+    large = [max(s, least_s) if n >= SWEPT_FROM else s for n, s in zip(link.sizes_bytes, seconds, strict=True)]
+    return replace(link, bandwidth_bytes_per_s=link.bandwidth_bytes_per_s / pace, seconds=tuple(large))
 
 
 def staged_link(platform: Platform, source: str, target: str) -> Link:

@@ -49,10 +49,10 @@ class Pace:
 
     call_s: float = 0.0
     product_s: float = 0.0
-    sweep_s: float = 0.0
     colds: Points = ()
     launches: Points = ()
     launch_colds: tuple[Points, ...] = ()
+    sweep_s: float = 0.0
 
     @classmethod
     def of(cls, costs: Dispatch, *, graphs: bool) -> Pace:
@@ -62,9 +62,9 @@ class Pace:
             >>> from graphsched.platform import Dispatch
             >>> costs = Dispatch(call_s=6e-6, graph_launches=((1, 9e-6),))
             >>> Pace.of(costs, graphs=False), Pace.of(costs, graphs=True).launches
-            (Pace(call_s=6e-06, product_s=0.0, sweep_s=0.0, colds=(), launches=(), launch_colds=()), ((1, 9e-06),))
+            (Pace(call_s=6e-06, product_s=0.0, colds=(), launches=(), launch_colds=(), sweep_s=0.0), ((1, 9e-06),))
         """
-        calls = cls(costs.call_s, costs.product_s, costs.sweep_s, costs.colds)
+        calls = cls(costs.call_s, costs.product_s, costs.colds, sweep_s=costs.sweep_s)
         if not graphs:
             return calls
         launch_colds = tuple(points for name in LAUNCH_COLDS if (points := getattr(costs, name)))

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from graphsched.calibration import cpu_links as module
-from graphsched.calibration.cpu_links import SWEPT_FROM, pinned_link
+from graphsched.calibration.cpu_links import pinned_link
 from graphsched.costs import REST_S
+from graphsched.platform.links import SWEPT_FROM
 
 LARGEST = 2**24
 
@@ -55,7 +56,7 @@ def test_a_link_into_pinned_memory_is_measured_with_its_sweep() -> None:
 
 @pytest.mark.parametrize("way", ["_warm", "_fresh"])
 def test_copies_are_of_as_many_bytes_as_they_are_said_to_be(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
-    """And of numbers, whose number no size need be a multiple of."""
+    """And of numbers of 32 bits, whatever the user's default is, whose number no size need be a multiple of."""
     copied: list[tuple[int, torch.dtype]] = []
     real = torch.Tensor.to
 
@@ -70,5 +71,9 @@ def test_copies_are_of_as_many_bytes_as_they_are_said_to_be(monkeypatch: pytest.
 
     monkeypatch.setattr(torch.Tensor, "to", to)
     monkeypatch.setattr(module, "timed_s", timed)
-    assert getattr(module, way)(2**16 + 3)(2**14) > 0.0
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert getattr(module, way)(2**16 + 3)(2**14) > 0.0
+    finally:
+        torch.set_default_dtype(torch.float32)
     assert copied == [(2**14, torch.float32)]

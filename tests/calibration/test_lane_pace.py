@@ -86,7 +86,7 @@ def test_no_more_lanes_compute_at_once_than_there_are_cores(
 def test_lanes_of_many_threads_compute_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two lanes of 2 threads on 2 cores; one of 4 threads on 2 cores was measured so."""
     monkeypatch.setattr(lane_pace, "mean_s", lambda *_: lanes.append(threading.current_thread().name) or 1.0)
-    monkeypatch.setattr(lane_pace, "Sweep", lambda _: int)
+    monkeypatch.setattr(lane_pace, "Sweep", lambda: int)
     work = Workload()
     for name in "ab":
         work.task(torch.neg, work.input(f"{name}/x", torch.ones(1)), name=name)
@@ -102,7 +102,7 @@ def test_a_lane_has_its_threads_which_rest_before(monkeypatch: pytest.MonkeyPatc
     """Those that are several go through memory, too."""
     seen: list[object] = []
     monkeypatch.setattr(lane_pace.time, "sleep", seen.append)
-    monkeypatch.setattr(lane_pace, "Sweep", lambda lanes: lambda: seen.append((lanes, torch.get_num_threads())))
+    monkeypatch.setattr(lane_pace, "Sweep", lambda: lambda: seen.append(("sweep", torch.get_num_threads())))
     monkeypatch.setattr(lane_pace, "small_product", lambda n: lambda: seen.append((n, torch.get_num_threads())))
     work = Workload()
     work.task(torch.neg, work.input("x", torch.ones(1)), name="a")
@@ -110,7 +110,9 @@ def test_a_lane_has_its_threads_which_rest_before(monkeypatch: pytest.MonkeyPatc
     product_s, sweep_s = LaneYardstick(plan, 0.0).sample()
     assert product_s > 0
     assert (sweep_s > 0) == (threads > 1)
-    assert seen == [lane_pace.REST_S] * (threads > 1) + [(threads, threads)] * 2 + [(1, threads)] * 2 * (threads > 1)
+    assert seen == [lane_pace.REST_S] * (threads > 1) + [(threads, threads)] * 2 + [("sweep", threads)] * 2 * (
+        threads > 1
+    )
 
 
 def test_a_plan_without_tasks_on_cpus_has_no_yardstick() -> None:
@@ -135,6 +137,32 @@ def test_a_row_of_sweeps_is_as_long_as_one_of_products_unless_that_is_long(
 ) -> None:
     asked: list[float] = []
     monkeypatch.setattr(lane_pace, "mean_s", lambda call, row_s: asked.append(row_s) or float(len(asked)))
-    monkeypatch.setattr(lane_pace, "Sweep", lambda lanes: int)
+    monkeypatch.setattr(lane_pace, "Sweep", lambda: int)
     assert Yardsticks(2).row(row_s) == (1.0, 2.0)
     assert asked == [row_s, sweeps_s]
+
+
+def test_of_several_lanes_one_goes_through_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of 2 threads on 4 cores: what they take from each other is the simulator's. Costs were measured so."""
+    swept: list[str] = []
+    monkeypatch.setattr(lane_pace, "Sweep", lambda: lambda: swept.append(threading.current_thread().name))
+    work = Workload()
+    for name in "ab":
+        work.task(torch.neg, work.input(f"{name}/x", torch.ones(1)), name=name)
+    here = replace(machine("worker:0", "worker:1", threads={"worker:0": 2, "worker:1": 2}), cores=4)
+    row = LaneYardstick(by_hand(work, here, {"a": "worker:0/w0", "b": "worker:1/w0"}), 0.0).sample()
+    assert row.sweep_s > 0.0
+    assert set(swept) == {"graphsched worker:0/w0"}
+
+
+def test_what_fails_on_a_lane_is_raised() -> None:
+    yardstick = LaneYardstick(three_lanes(3), 0.0)
+
+    def full() -> None:
+        raise MemoryError("full")
+
+    yardstick._yardsticks["worker:0/w1"].product = full
+    with pytest.raises(MemoryError, match="full"):
+        yardstick.sample()
+    names = {t.name for t in threading.enumerate()}
+    assert not names & {f"graphsched {lane}" for lane in yardstick._yardsticks}

@@ -154,7 +154,9 @@ def test_lanes_have_a_yardstick_of_their_own(monkeypatch: pytest.MonkeyPatch) ->
     meter.close()
     assert meter.pace == Pace(product_s=5e-4, sweep_s=2e-3)
     assert here.at(meter.pace).dispatch == replace(MEASURED, product_s=5e-4, sweep_s=2e-3)
-    assert here.at(Pace(1e-5, 5e-4, 2e-3)).dispatch == replace(MEASURED.at(Pace(1e-5)), product_s=5e-4, sweep_s=2e-3)
+    assert here.at(Pace(1e-5, 5e-4, sweep_s=2e-3)).dispatch == replace(
+        MEASURED.at(Pace(1e-5)), product_s=5e-4, sweep_s=2e-3
+    )
 
 
 def test_launches_of_graphs_go_with_yardsticks_of_their_own() -> None:

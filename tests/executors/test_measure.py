@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import math
 import statistics
 import threading
 import time
@@ -129,13 +130,49 @@ def test_the_spans_are_those_of_the_run_of_the_median_makespan(monkeypatch: pyte
         assert TimedRuns(program, warm=False).typical().makespan_s == 1.4
 
 
+@pytest.mark.parametrize(("makespans_s", "typical_s"), [([4.0, 1.0, 3.0, 2.0], 2.0), ([3.0, 1.0, 2.0], 2.0)])
+def test_of_an_even_number_the_shorter_in_the_middle_counts(
+    monkeypatch: pytest.MonkeyPatch, makespans_s: list[float], typical_s: float
+) -> None:
+    made = execute(single(Counter()), repeats=1)
+    lines = iter([dataclasses.replace(made, makespan_s=seconds) for seconds in makespans_s])
+    monkeypatch.setattr(timed_runs, "timed_run", lambda program: next(lines))
+    with Program(single(Counter())) as program:
+        timed = TimedRuns(program, warm=False)
+        pause = timed.before(lambda: None)
+        for _ in range(1 + len(makespans_s)):
+            pause()
+        assert timed.typical().makespan_s == typical_s
+
+
+def test_a_slow_first_timed_run_leaves_time_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not count, nor does its time."""
+    seen: list[float] = []
+    real = Program.time_spans
+
+    def slow_at_first(program: Program) -> object:
+        seen.append(0.0)
+        if len(seen) == 1:
+            time.sleep(0.3)
+        return real(program)
+
+    monkeypatch.setattr(Program, "time_spans", slow_at_first)
+    monkeypatch.setattr(timed_runs, "TIMED_S", 0.25)
+    execute(single(Counter()), repeats=1)
+    assert len(seen) == 1 + MOST_TIMED_RUNS
+
+
 @pytest.mark.parametrize(
-    ("threads", "repeats", "warmup", "between"), [(2, 5, 1, 4), (2, 5, 0, 4), (2, 1, 1, 2), (1, 5, 1, 0)]
+    ("threads", "repeats", "warmup", "between"),
+    [(2, 5, 1, 3), (2, 5, 0, 3), (2, 1, 1, 1), (2, 30, 1, MOST_TIMED_RUNS), (1, 5, 1, 0)],
 )
 def test_beside_lanes_of_several_threads_runs_are_timed_in_between(
     monkeypatch: pytest.MonkeyPatch, threads: int, repeats: int, warmup: int, between: int
 ) -> None:
-    """Before whatever is done between the others; behind them only where those are few, or lanes have one thread."""
+    """Before whatever is done between the others; behind them only where those are few, or lanes have one thread.
+
+    In between the others there are no more than behind them.
+    """
     order: list[str] = []
     real = timed_runs.timed_run
     monkeypatch.setattr(timed_runs, "TIMED_S", 0.0)
@@ -143,8 +180,9 @@ def test_beside_lanes_of_several_threads_runs_are_timed_in_between(
     plan = single(Counter(), threads=threads)
     line = execute(plan, repeats=repeats, warmup=warmup, between=lambda: order.append("between"))
     few = between < TIMED_RUNS
-    pairs = ["timed", "between"] * between if between else ["between"] * 4
-    assert order == pairs + ["timed"] * TIMED_RUNS * few
+    calls = 1 + math.ceil(repeats / 2)
+    pairs = ["timed", "between"] * between + ["between"] * (calls - 1 - between)
+    assert order == ["between", *pairs] + ["timed"] * TIMED_RUNS * few
     assert len(line.samples_s) == repeats
     assert line.makespan_s == statistics.median(line.samples_s) != line.timed_makespan_s
 
