@@ -70,7 +70,7 @@ def pinned_link(pinned: Any, largest: int, threads: int) -> Link:
 
     place: Any = {"dtype": torch.float32, "device": "cpu"}
     sources = itertools.cycle([torch.zeros(largest // ITEM_BYTES, **place) for _ in range(WRITTEN)])
-    part = next_parts(_numbers(pinned))
+    part = next_parts(numbers(pinned))
     sweep, sweeps_s = Sweep() if threads > 1 else None, [0.0]
 
     def sample(nbytes: int) -> float:
@@ -130,7 +130,7 @@ def _warm(largest: int) -> Callable[[int], float]:
     target = torch.zeros_like(source).fill_(1)
     target.copy_(source)
     check_arrived(bool(torch.equal(source, target)), "cpu", "cpu")
-    written, read = _numbers(target), _numbers(source)
+    written, read = numbers(target), numbers(source)
 
     def sample(nbytes: int) -> float:
         count = nbytes // ITEM_BYTES
@@ -139,7 +139,7 @@ def _warm(largest: int) -> Callable[[int], float]:
     return sample
 
 
-def _numbers(buffer: Any) -> Any:
+def numbers(buffer: Any) -> Any:
     """The bytes of `buffer` as numbers of 32 bits, but for what is left over."""
     import torch
 

@@ -21,13 +21,16 @@ SIZES = tuple(transfer_sizes(2**20))
 
 
 class Part:
-    """Bytes of a buffer; writing takes no time."""
+    """Bytes of a buffer, or numbers; writing takes no time, and is of numbers."""
 
-    def __init__(self, host: Host, first: int, last: int) -> None:
-        self.host, self.first, self.last = host, first, last
+    def __init__(self, host: Host, first: int, last: int, dtype: torch.dtype = torch.uint8) -> None:
+        self.host, self.first, self.last, self.dtype = host, first, last, dtype
 
     def numel(self) -> int:
-        return self.last - self.first
+        return (self.last - self.first) // self.dtype.itemsize
+
+    def view(self, dtype: torch.dtype) -> Part:
+        return Part(self.host, self.first, self.last, dtype)
 
     def __getitem__(self, part: slice) -> Part:
         first = self.first + (part.start or 0)
@@ -37,7 +40,8 @@ class Part:
         if non_blocking:
             self.host.copy(source)
         else:
-            assert source.numel() == self.numel()
+            assert (source.numel(), source.dtype) == (self.numel(), torch.float32)
+            assert self.dtype == torch.float32
             assert torch.get_num_threads() == self.host.threads
             self.host.written = self.first, self.last, self.host.now_s
         return self
