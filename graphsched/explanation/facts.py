@@ -106,6 +106,17 @@ class Facts:
         half = self.line.halves_s.get((i, rank))
         return half[0] if half else float(self.line.issue_start_s[i])
 
+    def free_s(self, i: int, begun_s: float) -> float:
+        """When the thread that began to issue action `i` at `begun_s` had done what came before.
+
+        That is sooner where a CUDA graph is launched: what is measured begins behind what the launch waited for.
+        """
+        c = self.columns
+        if c.graphs is None or not inside(c, i):
+            return begun_s
+        first = c.graphs.first[c.graphs.of[i]]
+        return min(begun_s, self.issue_end_s[first - 1] if first else 0.0)
+
     def issued_until(self, last: int, first: int = 0) -> list[int]:
         """What the thread that issued action `last` issued from action `first` to that, in order."""
         order = self.orders[self.rank_of[last]]

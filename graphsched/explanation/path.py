@@ -131,7 +131,7 @@ def _held(facts: Facts, queues: Queues, i: int, begun_s: float, until_s: float, 
         return Cause("blocking", i, ends[i])
     results = [j for j in facts.columns.waits[i] if facts.columns.kind[j] == CPU and facts.columns.kind[i] == CUDA]
     j = max(results, key=lambda j: (ends[j], -j), default=-1)
-    if j >= 0 and begun_s < ends[j] <= until_s + facts.tolerance_s:
+    if j >= 0 and facts.free_s(i, begun_s) < ends[j] <= until_s + facts.tolerance_s:
         return Cause("result", j, ends[j])
     j = queues.made_room(i, min(until_s, facts.issue_end_s[i]))
     return Cause("queue", j, ends[j]) if j >= 0 else None

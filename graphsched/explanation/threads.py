@@ -9,7 +9,7 @@ from graphsched.plan.ranks import find_places
 from graphsched.plan.ranks.places import EVERYWHERE
 from graphsched.simulator.columns import BLOCKS, Columns
 from graphsched.simulator.graph_mode import inside
-from graphsched.simulator.lane_costs import CUDA
+from graphsched.simulator.lane_costs import CPU, CUDA
 from graphsched.timeline import Timeline
 
 
@@ -36,12 +36,23 @@ def find_issues(line: Timeline, columns: Columns) -> Issues:
     begins = _begins(line.plan)
     rank_of = [max(0, rank) for rank in begins]
     start_s, begun_s, issued_s = line.start_s.tolist(), line.issue_start_s.tolist(), line.issue_end_s.tolist()
-    launched_s = [_launched_s(columns, i, begun_s[i], issued_s[i], start_s[i]) for i in range(len(line))]
+    ends = line.end_s.tolist()
+    there_s = [max([begun_s[i], *(ends[j] for j in results_of(columns, i))]) for i in range(len(line))]
+    launched_s = [_launched_s(columns, i, there_s[i], issued_s[i], start_s[i]) for i in range(len(line))]
     for (i, rank), half in sorted(line.halves_s.items()):
         half_s = _launched_s(columns, i, *half, start_s[i])
         if half_s > launched_s[i]:
             rank_of[i], (begun_s[i], issued_s[i]), launched_s[i] = rank, half, half_s
     return Issues(_orders(begins, line), rank_of, begun_s, issued_s, launched_s)
+
+
+def results_of(columns: Columns, i: int) -> list[int]:
+    """Tasks on CPU lanes whose ends the thread waits for before it issues action `i` on a GPU, or its graph."""
+    if columns.kind[i] != CUDA:
+        return []
+    graphs = columns.graphs
+    waits = graphs.needs[graphs.of[i]] if graphs is not None and inside(columns, i) else columns.waits[i]
+    return [j for j in waits if columns.kind[j] == CPU]
 
 
 def _begins(plan: Plan) -> list[int]:

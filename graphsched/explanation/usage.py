@@ -9,6 +9,7 @@ from itertools import accumulate
 
 from graphsched.explanation.facts import Facts, is_wait
 from graphsched.explanation.parts import total
+from graphsched.explanation.threads import results_of
 from graphsched.plan import HOST_LANE, Lane
 from graphsched.timeline import Interval, merge
 
@@ -18,7 +19,8 @@ class Use:
     """What a lane, or all compute lanes of a device together, did with its time.
 
     Attributes:
-        name: The lane's; a device's; ``host/py`` for the thread, which is busy when it issues.
+        name: The lane's; a device's; ``host/py`` for the thread, which is busy when it issues, but not while it waits
+            for what is over on a CPU lane.
         busy_s: Seconds with at least one action at work, from when its launch could reach the device.
         share: Of the timed makespan.
         overlap_s: Of `busy_s`, seconds beside work on other lanes that compute or copy.
@@ -96,7 +98,8 @@ def _thread_use(facts: Facts) -> Use:
         elif facts.blocks(i):
             issues += [(facts.issue_start_s[i], facts.work_from_s(i)), (facts.end_s[i], end_s)]
         else:
-            issues.append((facts.issue_start_s[i], end_s))
+            there_s = max([facts.issue_start_s[i], *(facts.end_s[j] for j in results_of(facts.columns, i))])
+            issues.append((min(there_s, end_s), end_s))
     return _use(facts, HOST_LANE, merge(issues), _Cover([]), _Cover([]), len(facts))
 
 

@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from graphsched.explanation.facts import gather
 from graphsched.explanation.path import critical_path
 from graphsched.explanation.slack import slacks
+from graphsched.explanation.usage import lane_uses
 from graphsched.platform import Dispatch
 from graphsched.simulator import predict
 from graphsched.timeline import Timeline
 from graphsched.workload import Workload
-from tests.builders import FREE, planned, platform
-from tests.explanation.hand import charged, parts_of, path_of, predicted, steps_of
+from tests.builders import FREE, planned, platform, workload
+from tests.explanation.hand import charged, number, parts_of, path_of, predicted, steps_of
 from tests.schedulers.graphs import add
 from tests.simulator.test_properties import NOISY, random_plan
 from tests.timelines import overlap, plan_of, timeline
@@ -114,6 +115,40 @@ def test_the_thread_waits_for_a_result_of_the_cpu() -> None:
         ("thread", "d", "result"),
         ("action", "d", "thread"),
     ]
+
+
+@pytest.mark.parametrize("stamped", [True, False])
+def test_a_launch_waits_for_a_result_of_the_cpu_before_it_is_stamped(stamped: bool) -> None:
+    """The thread launches a, hands b to the CPU's lane, and launches c and d once b is over (0.25 s each).
+
+    What is measured of the second launch begins behind that (`stamped`), what is predicted before it.
+
+    ::
+
+        a (1, cuda) ──▶ b (2, cpu) ──▶ c (1, cuda) ──▶ d (1, cuda)
+    """
+    edges = [("a", "b", 0), ("b", "c", 0), ("c", "d", 0)]
+    lanes = {"a": "cuda:0/s0", "b": "cpu/w0", "c": "cuda:0/s0", "d": "cuda:0/s0"}
+    work = workload({"a": 1.0, "b": 2.0, "c": 1.0, "d": 1.0}, edges)
+    plan = planned(work, platform(dispatch=charged(graph_launch_s=0.25)), lanes)
+    line = predict(replace(plan, mode="graph"))
+    c, d = number(line.plan, "c"), number(line.plan, "d")
+    over_s = line.end_s[number(line.plan, "b")]
+    assert line.issue_start_s[c] < over_s
+    if stamped:
+        issues = line.issue_start_s.copy()
+        issues[[c, d]] = over_s + 0.01
+        line = replace(line, issue_start_s=issues)
+    found = steps_of(line)
+    assert found[:4] == [
+        ("thread", "a", "start"),
+        ("action", "a", "thread"),
+        ("action", "b", "wait"),
+        ("thread", "c", "result"),
+    ]
+    assert parts_of(line)["dispatch"] == pytest.approx(0.5)
+    thread = next(use for use in lane_uses(gather(line)) if use.name == "host/py")
+    assert thread.busy_s == pytest.approx(0.49 if stamped else 0.5)
 
 
 def test_the_path_of_nothing() -> None:
