@@ -71,7 +71,8 @@ def pinned_link(pinned: Any, largest: int, threads: int) -> Link:
     place: Any = {"dtype": torch.float32, "device": "cpu"}
     sources = itertools.cycle([torch.zeros(largest // ITEM_BYTES, **place) for _ in range(WRITTEN)])
     part = next_parts(numbers(pinned))
-    sweep, sweeps_s = Sweep() if threads > 1 else None, [0.0]
+    sweep = Sweep() if threads > 1 else None
+    sweeps_s: list[float] = []
 
     def sample(nbytes: int) -> float:
         unit_s = 1.0
@@ -85,7 +86,7 @@ def pinned_link(pinned: Any, largest: int, threads: int) -> Link:
 
     with torch_threads(threads):
         points = measure_points(sample, transfer_sizes(largest))
-    sweep_s = median(sweeps_s[1:] or sweeps_s)
+    sweep_s = median(sweeps_s) if sweeps_s else 0.0
     units_s = [sweep_s if sweep_s and n >= SWEPT_FROM else 1.0 for n in points.sizes_bytes]
     points = replace(points, seconds=tuple(map(operator.mul, points.seconds, units_s)))
     return replace(link_of("cpu", "cpu", "pinned", points), sweep_s=sweep_s)

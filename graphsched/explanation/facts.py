@@ -30,6 +30,7 @@ class Facts:
         columns: What the plan's actions cost, as the simulator reads them.
         start_s, end_s: When each ran.
         issue_start_s, issue_end_s: When the thread issued each; what threads of several ranks issue, the last of them.
+        there_s: When what its issue waits for was over on CPU lanes, or that began, if that is later.
         launched_s: When its kernels had all been launched, by its issue, and could run.
         rank_of: The rank whose thread that was.
         orders: By rank, what its thread issued, in order, as far as it is known when; one order without ranks.
@@ -44,6 +45,7 @@ class Facts:
     end_s: list[float]
     issue_start_s: list[float]
     issue_end_s: list[float]
+    there_s: list[float]
     launched_s: list[float]
     rank_of: list[int]
     orders: tuple[list[int], ...]
@@ -153,6 +155,7 @@ def gather(line: Timeline) -> Facts:
         end_s=line.end_s.tolist(),
         issue_start_s=issues.issue_start_s,
         issue_end_s=issues.issue_end_s,
+        there_s=issues.there_s,
         launched_s=issues.launched_s,
         rank_of=issues.rank_of,
         orders=issues.orders,

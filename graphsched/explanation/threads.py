@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from graphsched.plan import Plan
@@ -21,6 +22,7 @@ class Issues:
         orders: By rank, the actions of which it is known when its thread issued them, in order.
         rank_of: Of each action the rank that issued it last: what several issue cannot run before.
         issue_start_s, issue_end_s: When that was.
+        there_s: When what that waits for was over on CPU lanes, or it began, if that is later.
         launched_s: When its kernels had all been launched, by that, and could run.
     """
 
@@ -28,6 +30,7 @@ class Issues:
     rank_of: list[int]
     issue_start_s: list[float]
     issue_end_s: list[float]
+    there_s: list[float]
     launched_s: list[float]
 
 
@@ -36,23 +39,36 @@ def find_issues(line: Timeline, columns: Columns) -> Issues:
     begins = _begins(line.plan)
     rank_of = [max(0, rank) for rank in begins]
     start_s, begun_s, issued_s = line.start_s.tolist(), line.issue_start_s.tolist(), line.issue_end_s.tolist()
-    ends = line.end_s.tolist()
-    there_s = [max([begun_s[i], *(ends[j] for j in results_of(columns, i))]) for i in range(len(line))]
-    launched_s = [_launched_s(columns, i, there_s[i], issued_s[i], start_s[i]) for i in range(len(line))]
+    results_s = _results_s(line, columns)
+    launched_s = [
+        _launched_s(columns, i, max(begun_s[i], results_s[i]), issued_s[i], start_s[i]) for i in range(len(line))
+    ]
     for (i, rank), half in sorted(line.halves_s.items()):
         half_s = _launched_s(columns, i, *half, start_s[i])
         if half_s > launched_s[i]:
             rank_of[i], (begun_s[i], issued_s[i]), launched_s[i] = rank, half, half_s
-    return Issues(_orders(begins, line), rank_of, begun_s, issued_s, launched_s)
+    there_s = list(map(max, begun_s, results_s))
+    return Issues(_orders(begins, line), rank_of, begun_s, issued_s, there_s, launched_s)
 
 
-def results_of(columns: Columns, i: int) -> list[int]:
-    """Tasks on CPU lanes whose ends the thread waits for before it issues action `i` on a GPU, or its graph."""
-    if columns.kind[i] != CUDA:
-        return []
+def _results_s(line: Timeline, columns: Columns) -> list[float]:
+    """When what is over on CPU lanes was, for which the thread waits before it issues an action on a GPU, or its graph.
+
+    0 where it waits for none.
+    """
+
+    def over_s(waits: Iterable[int]) -> float:
+        return max([float(line.end_s[j]) for j in waits if columns.kind[j] == CPU], default=0.0)
+
     graphs = columns.graphs
-    waits = graphs.needs[graphs.of[i]] if graphs is not None and inside(columns, i) else columns.waits[i]
-    return [j for j in waits if columns.kind[j] == CPU]
+    of_graph = [over_s(needs) for needs in graphs.needs] if graphs is not None else []
+    found = [0.0] * len(line)
+    for i, kind in enumerate(columns.kind):
+        if graphs is not None and inside(columns, i):
+            found[i] = of_graph[graphs.of[i]]
+        elif kind == CUDA:
+            found[i] = over_s(columns.waits[i])
+    return found
 
 
 def _begins(plan: Plan) -> list[int]:

@@ -9,7 +9,6 @@ from itertools import accumulate
 
 from graphsched.explanation.facts import Facts, is_wait
 from graphsched.explanation.parts import total
-from graphsched.explanation.threads import results_of
 from graphsched.plan import HOST_LANE, Lane
 from graphsched.timeline import Interval, merge
 
@@ -98,8 +97,7 @@ def _thread_use(facts: Facts) -> Use:
         elif facts.blocks(i):
             issues += [(facts.issue_start_s[i], facts.work_from_s(i)), (facts.end_s[i], end_s)]
         else:
-            there_s = max([facts.issue_start_s[i], *(facts.end_s[j] for j in results_of(facts.columns, i))])
-            issues.append((min(there_s, end_s), end_s))
+            issues.append((min(facts.there_s[i], end_s), end_s))
     return _use(facts, HOST_LANE, merge(issues), _Cover([]), _Cover([]), len(facts))
 
 

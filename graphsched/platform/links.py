@@ -60,10 +60,10 @@ def swept(link: Link, sweep_s: float) -> Link:
     if not (link.sweep_s and sweep_s):
         return link
     pace = sweep_s / link.sweep_s
-    seconds = [s * pace if n >= SWEPT_FROM else s for n, s in zip(link.sizes_bytes, link.seconds, strict=True)]
-    least_s = max([s for n, s in zip(link.sizes_bytes, link.seconds, strict=True) if n < SWEPT_FROM], default=0.0)
-    large = [max(s, least_s) if n >= SWEPT_FROM else s for n, s in zip(link.sizes_bytes, seconds, strict=True)]
-    return replace(link, bandwidth_bytes_per_s=link.bandwidth_bytes_per_s / pace, seconds=tuple(large))
+    points = list(zip(link.sizes_bytes, link.seconds, strict=True))
+    least_s = max([s for n, s in points if n < SWEPT_FROM], default=0.0)
+    seconds = tuple(max(s * pace, least_s) if n >= SWEPT_FROM else s for n, s in points)
+    return replace(link, bandwidth_bytes_per_s=link.bandwidth_bytes_per_s / pace, seconds=seconds)
 
 
 def staged_link(platform: Platform, source: str, target: str) -> Link:
