@@ -17,7 +17,16 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
-from graphsched.calibration.fitting import Points, check_arrived, fresh_repeats, link_of, measure_points, transfer_sizes
+from graphsched.calibration.fitting import (
+    Points,
+    check_arrived,
+    fresh_repeats,
+    link_of,
+    measure_by_turns,
+    measure_points,
+    repeats_for,
+    transfer_sizes,
+)
 from graphsched.calibration.lane_pace import mean_s
 from graphsched.calibration.lane_sweep import Sweep
 from graphsched.costs import REST_S
@@ -26,6 +35,7 @@ from graphsched.platform.links import SWEPT_FROM
 from graphsched.platform.parts import HOST_MEMORY, LinkMemory
 
 WRITTEN = 4  # results in turn
+OFTEN = 2  # times as many samples of copies into pinned memory as of others
 ITEM_BYTES = 4
 
 
@@ -59,7 +69,8 @@ def pinned_link(pinned: Any, largest: int, threads: int) -> Link:
 
     Several threads have rested before they write it, as they do before a task (`calibration.cpu_operations`). Large
     copies are timed in sweeps made before each (`calibration.lane_sweep`), for how fast these threads get through
-    memory changes within a second, and a figure of one moment would not fit those of another.
+    memory changes within a second, and a figure of one moment would not fit those of another. For others on the host
+    they take turns by size, and count in rows.
 
     Args:
         pinned: Bytes of pinned memory, more than caches hold.
@@ -85,7 +96,7 @@ def pinned_link(pinned: Any, largest: int, threads: int) -> Link:
         return timed_s(part(count), next(sources)[:count].fill_(1), 1) / unit_s
 
     with torch_threads(threads):
-        points = measure_points(sample, transfer_sizes(largest))
+        points = measure_by_turns(sample, transfer_sizes(largest), repeats=lambda nbytes: OFTEN * repeats_for(nbytes))
     sweep_s = median(sweeps_s) if sweeps_s else 0.0
     units_s = [sweep_s if sweep_s and n >= SWEPT_FROM else 1.0 for n in points.sizes_bytes]
     points = replace(points, seconds=tuple(map(operator.mul, points.seconds, units_s)))

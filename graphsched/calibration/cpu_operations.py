@@ -5,8 +5,9 @@ waking them takes longer than handing on to threads that still spin. Rests of ot
 GPU its rest ends with the GPU's bringing the operands (`calibration.fetched_operands`); its results go to memory that
 no cache holds.
 
-Other threads of the host that compete for cores, and for memory, make samples longer: the yardsticks of the lane's
-speed are taken between the samples, in rows as long as a sample, or a product where that takes longer.
+Other threads of the host that compete for cores, and for memory, make samples longer. Those of a lane of several
+threads, of which one that is held up holds up the operation, count in rows (`sampling.in_a_row_s`), and the yardsticks
+of the lane's speed are taken between the samples, in rows as long as a sample, or a product where that takes longer.
 
 Not modelled: operands that the lane has just read or written, and on hosts without a GPU those that it has not.
 """
@@ -26,7 +27,7 @@ from typing import Any, NamedTuple
 from graphsched.calibration.cpu_links import torch_threads
 from graphsched.calibration.lane_pace import LONGEST_ROW_S, Yardsticks, middle_s
 from graphsched.calibration.lane_sweep import shares_of
-from graphsched.calibration.sampling import cost_of, samples_wanted
+from graphsched.calibration.sampling import cost_of, in_a_row_s, samples_wanted
 from graphsched.costs import BRIEF_REST_S, LONG_REST_S, REST_S, TaskCost
 from graphsched.executors.own_team import end_own_team
 from graphsched.workload import returned_tensors
@@ -87,8 +88,10 @@ def _measure(calls: Sequence[Sampled], yardsticks: Yardsticks, repeats: int, nby
                 if row_s < WARM_S:
                     lane.sample_s(batch, rest_s)
             samples.append(lane.sample_s(batch, rest_s))
-        product_s, sweep_s = (middle_s(means_s, row_s) for means_s in zip(*rows, strict=True))
+        product_s, sweep_s, _ = (middle_s(means_s, row_s) for means_s in zip(*rows, strict=True))
         cost = replace(cost_of(samples), product_s=product_s)
+        if threads > 1:
+            cost = replace(cost, device_s=in_a_row_s(samples))
         if sweep_s:
             shares = shares_of(cost.device_s, nbytes, sweep_s, _least_s(rest_s))
             cost = replace(cost, sweep_s=sweep_s, shares=shares)
@@ -109,7 +112,7 @@ def _rests(lane: _Lane, cost: TaskCost) -> tuple[tuple[float, float], ...]:
     """What it takes after rests of other lengths than `REST_S`, with that; none is shorter than fetching takes."""
     found = {}
     for rest_s, samples in ((BRIEF_REST_S, cost.samples), (LONG_REST_S, min(cost.samples, LONG_RESTS))):
-        found[max(rest_s, lane.fetch_s)] = median([lane.sample_s(1, rest_s) for _ in range(samples)])
+        found[max(rest_s, lane.fetch_s)] = in_a_row_s([lane.sample_s(1, rest_s) for _ in range(samples)])
     found[max(REST_S, lane.fetch_s)] = cost.device_s
     return tuple(sorted(found.items()))
 

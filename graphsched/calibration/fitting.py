@@ -1,4 +1,4 @@
-"""From timed transfers to a link: sizes, medians, latency and rate. No hardware is touched here."""
+"""From timed transfers to a link: sizes, middle times, latency and rate. No hardware is touched here."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from statistics import median
 
 import numpy as np
 
+from graphsched.calibration.sampling import in_a_row_s
 from graphsched.errors import PlatformError
 from graphsched.platform import Link
 from graphsched.platform.disturbed import falls
@@ -21,12 +22,12 @@ AGAIN = 5  # times that sizes are timed again at which something else has been i
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Median time of a transfer by size.
+    """Time of a transfer by size.
 
     Attributes:
         sizes_bytes: Sizes, ascending.
-        seconds: Median time of each.
-        spreads: Interquartile range of each as a fraction of the median.
+        seconds: Median time of each, or that of each in a row (`measure_by_turns`).
+        spreads: Interquartile range of each as a fraction of that.
     """
 
     sizes_bytes: tuple[int, ...]
@@ -89,14 +90,38 @@ def measure_points(
         time_one(nbytes)
         samples = [time_one(nbytes) for _ in range(repeats(nbytes))]
         middle = median(samples)
-        spread = float(np.quantile(samples, 0.75) - np.quantile(samples, 0.25)) / max(middle, SHORTEST_S)
-        return max(middle - overhead_s, 0.2 * middle, SHORTEST_S), spread
+        return max(middle - overhead_s, 0.2 * middle, SHORTEST_S), _spread(samples, middle)
 
     found = [point(nbytes) for nbytes in sizes]
     for _ in range(AGAIN if rising else 0):
         for place in falls(sizes, [seconds for seconds, _ in found]):
             found[place] = min(found[place], point(sizes[place]))
     return Points(tuple(sizes), tuple(seconds for seconds, _ in found), tuple(spread for _, spread in found))
+
+
+def measure_by_turns(
+    time_one: Callable[[int], float], sizes: Sequence[int], *, repeats: Callable[[int], int]
+) -> Points:
+    """Time a transfer at all sizes by turns, after one warm-up each: what each of some in a row takes.
+
+    So the samples of a size are spread over all that time, for what others on the host do lasts longer than samples of
+    one size do. There are `repeats(size)` of them.
+    """
+    counts = [repeats(nbytes) for nbytes in sizes]
+    found: list[list[float]] = [[] for _ in sizes]
+    for nbytes in sizes:
+        time_one(nbytes)
+    turns = max(counts)
+    for turn in range(turns):
+        for nbytes, count, samples in zip(sizes, counts, found, strict=True):
+            if (turn + 1) * count // turns > turn * count // turns:
+                samples.append(time_one(nbytes))
+    seconds = [max(in_a_row_s(samples), SHORTEST_S) for samples in found]
+    return Points(tuple(sizes), tuple(seconds), tuple(map(_spread, found, seconds)))
+
+
+def _spread(samples: Sequence[float], middle: float) -> float:
+    return float(np.quantile(samples, 0.75) - np.quantile(samples, 0.25)) / max(middle, SHORTEST_S)
 
 
 def fit(points: Points) -> tuple[float, float]:

@@ -5,7 +5,8 @@ of the system's time does not notice that a core is shared, who computes for lon
 than one product is less often interrupted than that: products that were do not count then. No more lanes do so
 at once than the host has cores for: what more of them take from each other is the simulator's to say (`CoreSharing`).
 Behind its products one lane of several threads goes through memory (`calibration.lane_sweep`), for the product lies in
-its cores' caches.
+its cores' caches, and where GPUs read what it writes, a copy tells how slow that is to fetch
+(`calibration.written_copies`).
 
 Not modelled: other hosts: of a plan for several, the pace of the host that takes the yardstick counts for all; others
 that come and go faster than the yardstick is taken; the memory of lanes of one thread; the hand-over to a lane, which
@@ -27,7 +28,7 @@ from graphsched.calibration.lane_sweep import ROW_S, Sweep
 from graphsched.costs import REST_S
 from graphsched.executors.lanes import CpuLane, close_lanes, cpu_lanes
 from graphsched.executors.own_team import end_own_team
-from graphsched.plan import Plan
+from graphsched.plan import Plan, just_written
 
 LONGEST_ROW_S = 0.04
 INTERRUPTED = 1.5  # times as long as the fastest
@@ -35,25 +36,32 @@ SIZE, SIZE_OF_TWO, STEP = 256, 768, 32  # of the product, by one thread and by t
 
 
 class Row(NamedTuple):
-    """What a product and a sweep take, mean of a row each; 0: there is none."""
+    """What a product and a sweep take, and a copy longer of what was just written; means of a row, 0: there is none."""
 
     product_s: float
     sweep_s: float
+    fetch_s: float = 0.0
 
 
 class Yardsticks:
     """What a lane of so many threads makes rows of."""
 
-    def __init__(self, threads: int, *, sweeps: bool = True) -> None:
-        """`sweeps`: if it has several threads, through memory, too."""
+    def __init__(self, threads: int, *, sweeps: bool = True, gpu: int | None = None) -> None:
+        """`sweeps`: if it has several threads, through memory, too, and copies to `gpu` what it has written."""
         self.threads = threads
         self.product = small_product(threads)
         self._sweep = Sweep() if sweeps and threads > 1 else None
+        self._written: Callable[[], float] | None = None
+        if self._sweep is not None and gpu is not None:
+            from graphsched.calibration.written_copies import WrittenYardstick
+
+            self._written = WrittenYardstick(gpu, threads)
 
     def row(self, row_s: float) -> Row:
-        """Products for `row_s`, and behind them sweeps for as long, or `lane_sweep.ROW_S` if that is less."""
+        """Products for `row_s`, behind them sweeps for as long, or `lane_sweep.ROW_S` if that is less, then copies."""
         product_s = mean_s(self.product, row_s)
-        return Row(product_s, mean_s(self._sweep, min(row_s, ROW_S)) if self._sweep is not None else 0.0)
+        sweep_s = mean_s(self._sweep, min(row_s, ROW_S)) if self._sweep is not None else 0.0
+        return Row(product_s, sweep_s, self._written() if self._written is not None else 0.0)
 
 
 class LaneYardstick:
@@ -71,11 +79,11 @@ class LaneYardstick:
         computing = [lane for lane in plan.lanes if lane.kind == "compute" and _on_cpu(plan, lane.device)]
         self._threads = max((plan.platform.device(lane.device).threads for lane in computing), default=1)
         at_once = max(1, plan.platform.cores // self._threads)
-        self._plan, names = plan, [lane.name for lane in computing[:at_once]]
-        self._yardsticks = {name: Yardsticks(self._threads, sweeps=name == names[0]) for name in names}
+        self._plan, names, gpu = plan, [lane.name for lane in computing[:at_once]], _fetching_gpu(plan)
+        self._yardsticks = {name: Yardsticks(self._threads, sweeps=name == names[0], gpu=gpu) for name in names}
 
     def sample(self) -> Row:
-        """A row, products as the mean over the lanes, sweeps of the first; nothing if the plan computes on no CPU."""
+        """A row, products as the mean over the lanes, the rest of the first; nothing if the plan computes on no CPU."""
         if not self._yardsticks:
             return Row(0.0, 0.0)
         if self._threads > 1:
@@ -91,6 +99,16 @@ class LaneYardstick:
 
 def _on_cpu(plan: Plan, device: str) -> bool:
     return plan.platform.device(device).kind != "cuda"
+
+
+def _fetching_gpu(plan: Plan) -> int | None:
+    """The first GPU of this process to which a copy brings what a lane has just written, if that is known to matter."""
+    if plan.mode == "distributed":
+        return None
+    for copy in plan.copies.values():
+        if just_written(plan, copy) and plan.platform.link(copy.source, copy.target, copy.memory).written_s:
+            return int(copy.target.partition(":")[2])
+    return None
 
 
 def _at_once(lanes: Sequence[tuple[CpuLane, Yardsticks]], row_s: float) -> Row:
@@ -112,7 +130,8 @@ def _at_once(lanes: Sequence[tuple[CpuLane, Yardsticks]], row_s: float) -> Row:
         if isinstance(one, BaseException):
             raise one
         rows.append(one)
-    return Row(statistics.mean([row.product_s for row in rows]), max([row.sweep_s for row in rows]))
+    products_s, sweeps_s, fetch_s = zip(*rows, strict=True)
+    return Row(statistics.mean(products_s), max(sweeps_s), max(fetch_s))
 
 
 def small_product(threads: int) -> Callable[[], Any]:
@@ -139,7 +158,7 @@ def product_size(threads: int) -> int:
 
 
 def middle_s(means_s: Sequence[float], row_s: float) -> float:
-    """Seconds of a product, or of a sweep, median of samples that stand for what takes `row_s`.
+    """Seconds of a product, of a sweep or a copy, median of samples that stand for what takes `row_s`.
 
     Where that is less than one of them, samples that were interrupted do not count.
 

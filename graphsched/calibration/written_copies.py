@@ -8,6 +8,10 @@ are numbers of 32 bits (`calibration.cpu_links`): small results are one thread's
 On a host of an H200 with 16 cores 16.8 MB take 0.7 ms where they take 0.34 from memory, 64 MB 1.3 and 1.2
 (docs/readings.md).
 
+How slow goes with the host and changes within seconds to minutes: in the schedules of one recording such copies of
+16.8 MB took 0.08 to 0.42 ms longer, within 0.02 to 0.1 of each other in each of them. So beside a plan's runs the same
+is measured again (`WrittenYardstick`).
+
 Not modelled: copies of a part of what was written; that larger results fade in another time.
 """
 
@@ -18,21 +22,25 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from statistics import median
-from typing import Any
+from statistics import fmean, median
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from graphsched.calibration.cpu_links import ITEM_BYTES, WRITTEN, next_parts, numbers, torch_threads
 from graphsched.calibration.cuda_clock import elapsed_s
-from graphsched.calibration.cuda_ways import Bench, host_way
+from graphsched.calibration.cuda_ways import Bench, Way, host_way
 from graphsched.calibration.fitting import repeats_for
+from graphsched.calibration.sampling import in_a_row_s
 from graphsched.executors.clocks import new_event
+from graphsched.executors.lanes import stream_pool
 from graphsched.executors.own_team import end_own_team
 from graphsched.platform import Link
+from graphsched.platform.links import SHORTEST_S, WRITTEN_BYTES
 
-FADING_BYTES = 2**24
 PAUSES_S = (0.0, 3e-4, 1e-3, 2e-3)
+ROW = 5  # copies in a row of the yardstick
+PLACES = 4  # in pinned memory that a row goes round
 LEAST = 0.02  # of the most: less is noise
 LARGEST_BYTES = 2**26  # several times what the cores' own caches hold: larger copies take as much longer
 
@@ -49,10 +57,11 @@ def _from_host(link: Link) -> bool:
 
 
 def _with_written(bench: Bench, link: Link, lane: ThreadPoolExecutor, threads: int) -> Link:
-    copies = WrittenCopies(bench, int(link.target.partition(":")[2]), threads)
+    way = host_way(bench, int(link.target.partition(":")[2]), to_gpu=True)
+    copies = WrittenCopies(way, min(LARGEST_BYTES, bench.largest), threads)
     known = [nbytes for nbytes in link.sizes_bytes if nbytes <= copies.largest]
     longer_s = lane.submit(lambda: [copies.longer_s(nbytes)[1] for nbytes in known]).result()
-    fading = min(FADING_BYTES, copies.largest)
+    fading = min(WRITTEN_BYTES, copies.largest)
     later = lane.submit(lambda: [copies.longer_s(fading, pause_s) for pause_s in PAUSES_S]).result()
     written_s = tuple(longer_s + longer_s[-1:] * (len(link.sizes_bytes) - len(known)))
     return replace(link, written_s=written_s, fades_s=fades_s(later))
@@ -78,6 +87,14 @@ def fades_s(later: Sequence[tuple[float, float]]) -> float:
     return -1.0 / slope if slope < 0.0 else 0.0
 
 
+class Pairs(NamedTuple):
+    """Copies of what had not just been written and of what had, seconds on the GPU's clock, and how long before."""
+
+    kept_s: list[float]
+    written_s: list[float]
+    after_s: list[float]
+
+
 class WrittenCopies:
     """Copies to a GPU of what a lane has just written, and of what it has not; to be made in the lane's thread.
 
@@ -85,24 +102,29 @@ class WrittenCopies:
         largest: Bytes of the largest.
     """
 
-    def __init__(self, bench: Bench, gpu: int, threads: int) -> None:
+    def __init__(self, way: Way, largest: int, threads: int) -> None:
+        """`way`: from pinned memory, in which parts of that size take turns."""
         import torch
 
-        way = host_way(bench, gpu, to_gpu=True)
-        self.largest = min(LARGEST_BYTES, bench.largest)
+        self.largest = largest
         self._threads, self._target, self._stream = threads, way.target, way.streams[0]
         place: Any = {"dtype": torch.float32, "device": "cpu"}
         self._results = itertools.cycle([torch.zeros(self.largest // ITEM_BYTES, **place) for _ in range(WRITTEN)])
         self._part = next_parts(way.source)
 
     def longer_s(self, nbytes: int, pause_s: float = 0.0) -> tuple[float, float]:
-        """After how many seconds, medians, copies of so many bytes began that were written; how many they took longer.
+        """After how many seconds, median, copies of so many bytes began that were written; how many they took longer.
 
         `pause_s`: that the lane sleeps in between. They take no less than others.
         """
+        pairs = self.pairs(nbytes, repeats_for(nbytes), pause_s)
+        return median(pairs.after_s), max(0.0, in_a_row_s(pairs.written_s) - in_a_row_s(pairs.kept_s))
+
+    def pairs(self, nbytes: int, count: int, pause_s: float = 0.0) -> Pairs:
+        """So many pairs of copies of so many bytes; one before them does not count."""
         kept, written, after = [], [], []
         with torch_threads(self._threads):
-            for _ in range(repeats_for(nbytes) + 1):
+            for _ in range(count + 1):
                 kept.append(self._copy_s(self._part(nbytes)))
                 part = self._part(nbytes)
                 numbers(part).copy_(next(self._results)[: nbytes // ITEM_BYTES].fill_(1))
@@ -111,7 +133,7 @@ class WrittenCopies:
                     time.sleep(pause_s)
                 after.append(time.perf_counter() - began)
                 written.append(self._copy_s(part))
-        return median(after[1:]), max(0.0, median(written[1:]) - median(kept[1:]))
+        return Pairs(kept[1:], written[1:], after[1:])
 
     def _copy_s(self, part: Any) -> float:
         """Seconds of the copy of `part` on the GPU's clock; both kinds hold the same time of calls."""
@@ -124,3 +146,19 @@ class WrittenCopies:
             end.record(self._stream)
         end.synchronize()
         return elapsed_s(start, end)
+
+
+class WrittenYardstick:
+    """What copies of `WRITTEN_BYTES` to a GPU take longer just now, of what threads of a CPU lane have just written."""
+
+    def __init__(self, gpu: int, threads: int) -> None:
+        import torch
+
+        pinned = torch.empty(PLACES * WRITTEN_BYTES, dtype=torch.uint8, pin_memory=True).fill_(1)
+        target = torch.empty(WRITTEN_BYTES, dtype=torch.uint8, device=f"cuda:{gpu}")
+        self._copies = WrittenCopies(Way(pinned, target, (stream_pool(gpu)[0],)), WRITTEN_BYTES, threads)
+
+    def __call__(self) -> float:
+        """Seconds, mean of a row, above 0; to be called in the lane's thread."""
+        pairs = self._copies.pairs(WRITTEN_BYTES, ROW)
+        return max(SHORTEST_S, fmean(pairs.written_s) - fmean(pairs.kept_s))

@@ -21,6 +21,8 @@ class Dispatch(GraphCosts):
             the thread's core is quiet; 0: unknown, `MIXED_CALLS`, and a thread's pace is told by `call_s` alone.
         product_s: The yardstick of CPU lanes: a small product on one of them, just before a run; 0 if unknown.
         sweep_s: The other one of those of several threads: 50 MB read and written that no cache holds; 0 if unknown.
+        fetch_s: What a copy of 16.8 MB to a GPU takes longer where such a lane has just written them, just before a
+            run; 0 if unknown: as `Link.written_s` says.
         run_s: Own time of the executor for one task beside the task's calls.
         copy_s, copy_out_s: Issuing one copy from the host to a GPU; to the host (0: unknown, as from it).
         blocking_in_s, blocking_out_s, fresh_out_s: A copy of 4 KiB that blocks the thread, from its call to its return:
@@ -81,6 +83,7 @@ class Dispatch(GraphCosts):
     mixed_calls: float = 0.0
     product_s: float = 0.0
     sweep_s: float = 0.0
+    fetch_s: float = 0.0
     run_s: float = 2e-6
     copy_s: float = 8e-6
     copy_out_s: float = 0.0

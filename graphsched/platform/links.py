@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from graphsched.platform.host import Platform
 
 SHORTEST_S = 1e-9
-SWEPT_FROM = 2**20  # bytes: what a CPU lane copies that is smaller does not go with its sweeps
 """Least time of a transfer or a call that is known, for 0 says unknown."""
+SWEPT_FROM = 2**20  # bytes: what a CPU lane copies that is smaller does not go with its sweeps
+WRITTEN_BYTES = 2**24  # of the copy by which it is told how slow to fetch just now is what a lane has just written
 
 Ends = tuple[str, str]
 
@@ -64,6 +65,21 @@ def swept(link: Link, sweep_s: float) -> Link:
     least_s = max([s for n, s in points if n < SWEPT_FROM], default=0.0)
     seconds = tuple(max(s * pace, least_s) if n >= SWEPT_FROM else s for n, s in points)
     return replace(link, bandwidth_bytes_per_s=link.bandwidth_bytes_per_s / pace, seconds=seconds)
+
+
+def written_now(link: Link, fetch_s: float) -> Link:
+    """`link` where a copy of `WRITTEN_BYTES` that were just written takes so much longer now; else as measured.
+
+    Example:
+        >>> sizes = 2**20, 2**24
+        >>> link = Link("cpu", "cuda:0", "pinned", 0.0, 1e6, (), False, sizes, (1.0, 16.0), written_s=(0.5, 4.0))
+        >>> [written_now(link, now_s).written_s for now_s in (8.0, 1.0, 0.0)]
+        [(1.0, 8.0), (0.125, 1.0), (0.5, 4.0)]
+    """
+    known_s = link.written_longer_s(WRITTEN_BYTES)
+    if not (known_s and fetch_s):
+        return link
+    return replace(link, written_s=tuple(longer_s * fetch_s / known_s for longer_s in link.written_s))
 
 
 def staged_link(platform: Platform, source: str, target: str) -> Link:

@@ -160,6 +160,8 @@ def _measured(
         data["product_s"] = case.pace.product_s
     if case.pace.sweep_s:
         data["sweep_s"] = case.pace.sweep_s
+    if case.pace.fetch_s:
+        data["fetch_s"] = case.pace.fetch_s
     if len(columns.get("start_s", ())) > INLINE_ACTIONS:
         name, content = packed(case, experiment)
         spans[name] = content
@@ -283,6 +285,7 @@ def _pace(entry: Mapping[str, Any]) -> Pace:
         call_s=entry.get("call_s", 0.0),
         product_s=entry.get("product_s", 0.0),
         sweep_s=entry.get("sweep_s", 0.0),
+        fetch_s=entry.get("fetch_s", 0.0),
         colds=checked_points(entry.get("colds", ()), "colds", TABLES["colds"]),
         launches=checked_points(entry.get("launches", ()), "launches", TABLES["graph_launches"]),
         launch_colds=tuple(checked_points(each, "launch_colds", TABLES["graph_colds"]) for each in launch_colds),

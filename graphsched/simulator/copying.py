@@ -67,7 +67,7 @@ def fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Model
             if route not in alone_s:
                 alone_s[route] = route.alone_s(columns.capacities)
             columns.work_s[i] = alone_s[route]
-        longer_s = durations.written_longer_s(copy) if model.written else 0.0
+        longer_s = durations.written_longer_s(copy, columns.dispatch.fetch_s) if model.written else 0.0
         if longer_s and copy.read.value.nbytes and (route.nbytes or route.latency_s):
             route = route if route.nbytes else _all_flow(route, copy.read.value.nbytes)
             behind = i - plan.index_of[str(copy.read.source)]

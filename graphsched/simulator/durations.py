@@ -10,7 +10,7 @@ from graphsched.estimates import collective_cost, dispatched, task_cost
 from graphsched.plan import Copy, Plan, just_written, pinned_results
 from graphsched.plan.joins import CAT
 from graphsched.platform import Device, Link
-from graphsched.platform.links import swept
+from graphsched.platform.links import swept, written_now
 from graphsched.simulator.footprints import memory_of
 from graphsched.simulator.network import Route
 from graphsched.workload import Task
@@ -104,9 +104,14 @@ class Durations:
             for task, reads in pinned.items()
         }
 
-    def written_longer_s(self, copy: Copy) -> float:
-        """Seconds that `copy` takes longer while no CPU lane computes: one has just written what it brings."""
-        return self.link(copy).written_longer_s(copy.read.value.nbytes) if just_written(self._plan, copy) else 0.0
+    def written_longer_s(self, copy: Copy, fetch_s: float) -> float:
+        """Seconds that `copy` takes longer while no CPU lane computes: one has just written what it brings.
+
+        `fetch_s`: what the yardstick of such copies takes longer now (`Dispatch`).
+        """
+        if not just_written(self._plan, copy):
+            return 0.0
+        return written_now(self.link(copy), fetch_s).written_longer_s(copy.read.value.nbytes)
 
     def route(self, copy: Copy, crosses: tuple[int, ...], on_cores: bool) -> Route:
         """What `copy` asks of the network; alone and unhindered it takes `Link.duration_s`.

@@ -109,6 +109,6 @@ def switched(costs: Dispatch, model: Model) -> Dispatch:
     if not (model.dispatch and model.interpreter):
         off += ("lock_signal_s", "lock_wake_s", "tell_s")
     if not model.pace:
-        off += ("product_s", "sweep_s")
+        off += ("product_s", "sweep_s", "fetch_s")
     tables = {} if model.dispatch else dict.fromkeys(("changes", "colds", *LAUNCH_COLDS, "graph_starts"), ())
     return replace(costs, **dict.fromkeys(off, 0.0), **tables)  # type: ignore[arg-type]  # seconds, and tables of them

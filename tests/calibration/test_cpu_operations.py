@@ -92,6 +92,19 @@ def test_on_several_threads_a_share_goes_with_memory_and_one_with_neither(
         assert (cost.sweep_s, cost.shares) == (found[0], pytest.approx(found[1]))
 
 
+@pytest.mark.parametrize(("threads", "seconds"), [(2, 2e-4), (1, 1e-4)])
+def test_what_holds_up_some_samples_of_several_threads_counts(
+    monkeypatch: pytest.MonkeyPatch, threads: int, seconds: float
+) -> None:
+    """Every fifth takes six times as long."""
+    samples = itertools.cycle([1e-4, 1e-4, 1e-4, 1e-4, 6e-4])
+    monkeypatch.setattr(module._Lane, "sample_s", lambda lane, batch, rest_s=0.0: next(samples))
+    monkeypatch.setattr(module._Lane, "first_s", lambda lane: 1e-2)
+    monkeypatch.setattr(module, "_least_s", lambda rest_s: 0.0)
+    monkeypatch.setattr(Yardsticks, "row", lambda self, row_s: Row(PRODUCT_S, 0.0))
+    assert measure_on_cpu([Sampled(lambda: None)], Yardsticks(threads), repeats=20).device_s == pytest.approx(seconds)
+
+
 def test_what_reads_much_goes_with_memory_and_what_computes_much_with_products() -> None:
     """A sum of two tensors of 32 MB each, and a product of two of 1 MB."""
     for function, operand, most in ((torch.add, torch.rand(2**23), 1), (torch.mm, torch.rand(512, 512), 0)):

@@ -11,6 +11,7 @@ from graphsched.calibration.fitting import (
     check_arrived,
     fit,
     link_of,
+    measure_by_turns,
     measure_points,
     transfer_sizes,
 )
@@ -50,6 +51,25 @@ def test_a_spike_does_not_move_the_median() -> None:
     points = measure_points(lambda _: next(calls), [4096], repeats=lambda _: 5)
     assert points.seconds == (1.0,)
     assert points.spreads == (0.0,)
+
+
+def test_sizes_are_timed_by_turns_and_those_of_fewer_samples_spread_over_them() -> None:
+    """One of each before any counts."""
+    order: list[int] = []
+
+    def time_one(nbytes: int) -> float:
+        order.append(nbytes)
+        return nbytes * (100.0 if order.count(nbytes) == 1 else 1.0)
+
+    points = measure_by_turns(time_one, (1, 2, 4), repeats=lambda nbytes: 8 // nbytes)
+    assert order == [1, 2, 4] + [1, 1, 2, 1, 1, 2, 4] * 2
+    assert points == Points((1, 2, 4), (1.0, 2.0, 4.0), (0.0, 0.0, 0.0))
+
+
+def test_what_is_timed_by_turns_counts_in_rows() -> None:
+    """Every fifth of 30 takes six times as long."""
+    samples = itertools.cycle([1.0, 1.0, 1.0, 1.0, 6.0])
+    assert measure_by_turns(lambda _: next(samples), (8,), repeats=lambda _: 30).seconds == (2.0,)
 
 
 def test_overhead_is_taken_off_but_never_all_of_a_time() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import threading
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 import torch
 
-from graphsched.calibration import lane_pace
+from graphsched.calibration import lane_pace, written_copies
 from graphsched.calibration.lane_pace import (
     LONGEST_ROW_S,
     LaneYardstick,
@@ -21,9 +22,11 @@ from graphsched.calibration.lane_pace import (
 )
 from graphsched.calibration.lane_sweep import ROW_S
 from graphsched.plan import Plan
-from graphsched.workload import Workload
-from tests.builders import planned, platform, workload
+from graphsched.platform import Platform
+from graphsched.workload import TensorSpec, Workload
+from tests.builders import kernel, planned, platform, workload
 from tests.executors.programs import WORKERS, by_hand, machine
+from tests.simulator.beside import gpus
 
 
 @pytest.mark.parametrize(("row_s", "seconds", "made"), [(5.0, 2.0, 4), (0.0, 2.0, 2), (0.5, 2.0, 2)])
@@ -66,7 +69,7 @@ def test_lanes_make_their_products_at_once(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(lane_pace, "mean_s", played)
     monkeypatch.setattr(lane_pace.threading, "Barrier", Gate)
-    assert LaneYardstick(three_lanes(3), 0.01).sample() == (3.0, 0.0)
+    assert LaneYardstick(three_lanes(3), 0.01).sample() == Row(3.0, 0.0)
     assert order == ["at the gate"] * 3 + ["row"] * 3
     assert sorted(names) == [f"graphsched {lane}" for lane in ("worker:0/w0", "worker:0/w1", "worker:1/w0")]
     assert not {t.name for t in threading.enumerate()} & set(names)
@@ -79,7 +82,7 @@ def test_no_more_lanes_compute_at_once_than_there_are_cores(
     """What lanes beyond them take from each other is the simulator's, and would count twice."""
     lanes: list[str] = []
     monkeypatch.setattr(lane_pace, "mean_s", lambda *_: lanes.append(threading.current_thread().name) or 1.0)
-    assert LaneYardstick(three_lanes(cores), 0.01).sample() == (1.0, 0.0)
+    assert LaneYardstick(three_lanes(cores), 0.01).sample() == Row(1.0, 0.0)
     assert len(lanes) == len(set(lanes)) == at_once
 
 
@@ -107,8 +110,9 @@ def test_a_lane_has_its_threads_which_rest_before(monkeypatch: pytest.MonkeyPatc
     work = Workload()
     work.task(torch.neg, work.input("x", torch.ones(1)), name="a")
     plan = by_hand(work, machine(threads={"cpu": threads}), "cpu/w0")
-    product_s, sweep_s = LaneYardstick(plan, 0.0).sample()
+    product_s, sweep_s, fetch_s = LaneYardstick(plan, 0.0).sample()
     assert product_s > 0
+    assert fetch_s == 0.0
     assert (sweep_s > 0) == (threads > 1)
     assert seen == [lane_pace.REST_S] * (threads > 1) + [(threads, threads)] * 2 + [("sweep", threads)] * 2 * (
         threads > 1
@@ -138,7 +142,7 @@ def test_a_row_of_sweeps_is_as_long_as_one_of_products_unless_that_is_long(
     asked: list[float] = []
     monkeypatch.setattr(lane_pace, "mean_s", lambda call, row_s: asked.append(row_s) or float(len(asked)))
     monkeypatch.setattr(lane_pace, "Sweep", lambda: int)
-    assert Yardsticks(2).row(row_s) == (1.0, 2.0)
+    assert Yardsticks(2).row(row_s) == Row(1.0, 2.0)
     assert asked == [row_s, sweeps_s]
 
 
@@ -153,6 +157,61 @@ def test_of_several_lanes_one_goes_through_memory(monkeypatch: pytest.MonkeyPatc
     row = LaneYardstick(by_hand(work, here, {"a": "worker:0/w0", "b": "worker:1/w0"}), 0.0).sample()
     assert row.sweep_s > 0.0
     assert set(swept) == {"graphsched worker:0/w0"}
+
+
+def fetched(links: Platform, *, read: bool = True) -> Plan:
+    """a (on the CPU) ─▶ b (on a GPU); if it is not `read`, b only comes after a."""
+    work = Workload()
+    made = work.task(kernel, name="a", outputs=[TensorSpec((100,), "uint8")], device="cpu", duration_s=1.0)
+    reads, after = ([made], []) if read else ([], ["a"])
+    work.task(kernel, *reads, name="b", outputs=[], device="cuda:1", duration_s=1.0, after=after)
+    return planned(work, links, {"a": "cpu/w0", "b": "cuda:1/s0"})
+
+
+def written(threads: int, seconds: float = 1e-4) -> Platform:
+    """Two GPUs; what a lane of so many threads has just written takes longer to come to them."""
+    here = gpus({})
+    links = tuple(
+        replace(k, sizes_bytes=(100,), seconds=(2.0,), written_s=(seconds,)) if k.memory == "pinned" else k
+        for k in here.links
+    )
+    devices = tuple(replace(d, threads=threads) if d.kind == "cpu" else d for d in here.devices)
+    return replace(here, links=links if seconds else here.links, devices=devices)
+
+
+class Fetches:
+    """A yardstick of copies, which notes where it is taken."""
+
+    made: ClassVar[list[tuple[int, int]]] = []
+    threads: ClassVar[list[str]] = []
+
+    def __init__(self, gpu: int, threads: int) -> None:
+        self.made.append((gpu, threads))
+
+    def __call__(self) -> float:
+        self.threads.append(threading.current_thread().name)
+        return 7e-4
+
+
+@pytest.mark.parametrize(("threads", "read", "taken"), [(2, True, True), (1, True, False), (2, False, False)])
+def test_where_a_gpu_reads_what_a_lane_of_several_threads_writes_copies_are_a_yardstick(
+    monkeypatch: pytest.MonkeyPatch, threads: int, read: bool, taken: bool
+) -> None:
+    """Of the GPU that does, in the lane's thread."""
+    monkeypatch.setattr(written_copies, "WrittenYardstick", Fetches)
+    monkeypatch.setattr(Fetches, "made", [])
+    monkeypatch.setattr(Fetches, "threads", [])
+    row = LaneYardstick(fetched(written(threads), read=read), 0.0).sample()
+    assert row.fetch_s == (7e-4 if taken else 0.0)
+    assert Fetches.made == [(1, 2)] * taken
+    assert Fetches.threads == ["graphsched cpu/w0"] * taken
+
+
+def test_platforms_and_ranks_that_know_nothing_of_such_copies_have_no_such_yardstick() -> None:
+    here = written(2)
+    assert lane_pace._fetching_gpu(fetched(here)) == 1
+    assert lane_pace._fetching_gpu(fetched(written(2, 0.0))) is None
+    assert lane_pace._fetching_gpu(replace(fetched(here), mode="distributed")) is None
 
 
 def test_what_fails_on_a_lane_is_raised() -> None:

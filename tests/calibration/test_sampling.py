@@ -9,6 +9,7 @@ from graphsched.calibration.sampling import (
     calls_in_sample,
     chain_length,
     cost_of,
+    in_a_row_s,
     places_wanted,
     samples_wanted,
     sets_wanted,
@@ -39,6 +40,21 @@ def test_sets_exceed_the_cache_within_their_limits() -> None:
     assert sets_wanted(8 * 10**6, 6 * 10**7, 10**11) == 8
     assert sets_wanted(10, 6 * 10**7, 10**11) == 1
     assert sets_wanted(3 * 10**9, 6 * 10**7, 10**11) == 1
+
+
+@pytest.mark.parametrize("held_up", [0, 1, 4, 11])
+def test_samples_that_are_held_up_count_as_often_as_rows_meet_them(held_up: int) -> None:
+    """Of 60 samples of 1 s some take 6: twelve rows of five, of which the middle ones have one such or none."""
+    samples = [6.0 if k % 5 == 2 and k // 5 < held_up else 1.0 for k in range(60)]
+    assert in_a_row_s(samples) == (2.0 if held_up > 6 else 1.0)
+
+
+def test_each_of_few_samples_is_a_row_and_of_none_there_is_none() -> None:
+    assert in_a_row_s([3.0]) == 3.0
+    assert in_a_row_s([1.0, 2.0]) == 1.5
+    assert in_a_row_s([1.0, 50.0, 2.0]) == 2.0
+    assert in_a_row_s([1.0, 1.0, 9.0, 1.0, 1.0, 1.0, 1.0]) == 1.0
+    assert in_a_row_s([1.0] * 12 + [99.0] * 3) == 1.0
 
 
 def test_small_inputs_lie_in_several_places_of_the_cache() -> None:

@@ -13,8 +13,17 @@ from graphsched.calibration import written_copies as module
 from graphsched.calibration.cuda_links import host_links
 from graphsched.calibration.cuda_ways import Bench
 from graphsched.calibration.fitting import transfer_sizes
-from graphsched.calibration.written_copies import PAUSES_S, fades_s, with_written
+from graphsched.calibration.written_copies import (
+    PAUSES_S,
+    PLACES,
+    ROW,
+    WrittenCopies,
+    WrittenYardstick,
+    fades_s,
+    with_written,
+)
 from graphsched.platform import Link
+from graphsched.platform.links import SHORTEST_S
 
 RATE, FADES_S, LARGEST = 1e9, 1e-3, 2**18
 SIZES = tuple(transfer_sizes(2**20))
@@ -125,6 +134,28 @@ def test_noise_below_a_share_of_the_most_does_not_decide_how_it_fades() -> None:
     exact = [(pause_s, 1e-4 * 2.718281828459045 ** (-pause_s / 1e-4)) for pause_s in PAUSES_S]
     noisy = [(pause_s, longer_s if longer_s > 1e-7 else 0.0) for pause_s, longer_s in exact]
     assert fades_s(noisy) == pytest.approx(1e-4, rel=0.35)
+
+
+@pytest.mark.parametrize(("longer", "found_s"), [(0.5, 0.5), (-0.25, 0.0)])
+def test_the_yardstick_is_a_row_of_such_copies(monkeypatch: pytest.MonkeyPatch, longer: float, found_s: float) -> None:
+    """Of one size, never 0, which says unknown; what was not just written lies in places of its own."""
+    host = Host(monkeypatch, longer=longer)
+    monkeypatch.setattr(module, "WRITTEN_BYTES", LARGEST)
+    yardstick = WrittenYardstick.__new__(WrittenYardstick)
+    way = host._way(host, 0, to_gpu=True)
+    way.source = Part(host, 0, PLACES * LARGEST)
+    yardstick._copies = WrittenCopies(way, LARGEST, 1)
+    seconds = yardstick()
+    assert seconds == pytest.approx(max(found_s * LARGEST / RATE, SHORTEST_S))
+    assert seconds > 0.0
+    assert len(host.copies) == 2 * (ROW + 1)
+    assert {a for a, _ in host.copies[::2]}.isdisjoint({a for a, _ in host.copies[1::2]})
+
+
+@pytest.mark.gpu
+def test_a_yardstick_on_a_gpu() -> None:
+    yardstick = WrittenYardstick(0, torch.get_num_threads())
+    assert 0.0 < yardstick() < 0.01
 
 
 @pytest.mark.gpu

@@ -61,6 +61,15 @@ def test_what_was_just_written_takes_longer_while_cores_rest(written_s: float) -
     assert copy_s(plan, Model(written=False)) == 2.0
 
 
+@pytest.mark.parametrize(("fetch_s", "longer_s"), [(0.25, 0.25), (1.5, 1.5), (0.0, 0.5)])
+def test_how_slow_it_is_to_fetch_goes_with_its_yardstick(fetch_s: float, longer_s: float) -> None:
+    """It was half a second longer when the platform was measured; without `pace` that counts."""
+    here = host(0.5)
+    plan = chain(replace(here, dispatch=replace(here.dispatch, fetch_s=fetch_s)))
+    assert copy_s(plan) == pytest.approx(2.0 + longer_s)
+    assert copy_s(plan, Model(pace=False)) == pytest.approx(2.5)
+
+
 def test_platforms_that_do_not_know_keep_tasks_of_the_cpu_off_the_clock() -> None:
     plan = chain(gpus({}))
     columns = tabulated(plan, 1, Model())[0]
