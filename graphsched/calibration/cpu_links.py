@@ -28,7 +28,7 @@ from graphsched.calibration.fitting import (
     transfer_sizes,
 )
 from graphsched.calibration.lane_pace import mean_s
-from graphsched.calibration.lane_sweep import Sweep
+from graphsched.calibration.lane_sweep import ROW_S, Sweep
 from graphsched.costs import REST_S
 from graphsched.platform import Link
 from graphsched.platform.links import SWEPT_FROM
@@ -89,7 +89,7 @@ def pinned_link(pinned: Any, largest: int, threads: int) -> Link:
         unit_s = 1.0
         if sweep is not None:
             if nbytes >= SWEPT_FROM:
-                unit_s = mean_s(sweep, 0.0)
+                unit_s = mean_s(sweep, ROW_S)
                 sweeps_s.append(unit_s)
             time.sleep(REST_S)
         count = nbytes // ITEM_BYTES

@@ -58,9 +58,9 @@ class Yardsticks:
             self._written = WrittenYardstick(gpu, threads)
 
     def row(self, row_s: float) -> Row:
-        """Products for `row_s`, behind them sweeps for as long, or `lane_sweep.ROW_S` if that is less, then copies."""
+        """Products for `row_s`, behind them sweeps for `lane_sweep.ROW_S`, then copies."""
         product_s = mean_s(self.product, row_s)
-        sweep_s = mean_s(self._sweep, min(row_s, ROW_S)) if self._sweep is not None else 0.0
+        sweep_s = mean_s(self._sweep, ROW_S) if self._sweep is not None else 0.0
         return Row(product_s, sweep_s, self._written() if self._written is not None else 0.0)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 OPERANDS, ELEMENTS = 3, 2**22  # of a sweep: two are read, one is written
 SWEPT_BYTES = OPERANDS * 4 * ELEMENTS
 SETS = 5  # that it goes round
-ROW_S = 0.01  # of a row of sweeps, at most
+ROW_S = 0.01  # of a row of sweeps, wherever one is taken: those of one sweep were a tenth longer (docs/readings.md)
 
 
 class Sweep:

@@ -116,10 +116,13 @@ class EagerCompiler:
         return [self._host_wait(j, f"{self.plan.names[j]!r} (in {self.plan.names[i]!r})") for j in self.plan.waits[i]]
 
     def _host_wait(self, j: int, what: str) -> Call:
-        what = f"{what} on lane {self.plan.lanes[self.plan.lane_of[j]].name}"
+        what = self._on_lane(j, what)
         if j in self.events:
             return partial(self.watch.poll, self.events[j].query, what)
-        return partial(self.watch.wait, self.done[j], what)
+        return partial(self.watch.look if self.cuda else self.watch.wait, self.done[j], what)
+
+    def _on_lane(self, j: int, what: str) -> str:
+        return f"{what} on lane {self.plan.lanes[self.plan.lane_of[j]].name}"
 
     # -- CUDA lanes --------------------------------------------------------------------------------
 
@@ -213,8 +216,12 @@ class EagerCompiler:
             if j in self.events:  # without polling, which would keep the dispatching thread from the interpreter
                 waits.append(self.events[j].synchronize)
             elif self.plan.lane_of[j] != self.plan.lane_of[i]:
-                waits.append(self._host_wait(j, repr(self.plan.names[j])))
+                waits.append(self._lane_wait(j))
         return waits
+
+    def _lane_wait(self, j: int) -> Call:
+        """A lane's for another lane's action."""
+        return partial(self.watch.wait, self.done[j], self._on_lane(j, repr(self.plan.names[j])))
 
     def begin(self) -> None:
         """Before a run: nothing on a CPU lane is done yet."""

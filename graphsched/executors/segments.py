@@ -177,7 +177,7 @@ class SegmentCompiler(EagerCompiler):
             if j in self.events:
                 waits.append(self.events[j].synchronize)
             elif self.plan.lane_of[j] != self.plan.lane_of[i]:
-                waits.append(self._host_wait(j, repr(self.plan.names[j])))
+                waits.append(self._lane_wait(j))
         return waits
 
     # -- memory and time -----------------------------------------------------------------------------------

@@ -111,7 +111,7 @@ class Facts:
     def free_s(self, i: int, begun_s: float) -> float:
         """When the thread that began to issue action `i` at `begun_s` had done what came before.
 
-        That is sooner where a CUDA graph is launched: what is measured begins behind what the launch waited for.
+        That is sooner where a CUDA graph is launched, whose launch begins behind what it waits for.
         """
         c = self.columns
         if c.graphs is None or not inside(c, i):

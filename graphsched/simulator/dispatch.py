@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from graphsched.plan import OUTSIDE
 from graphsched.simulator.columns import BLOCKS, NEEDS_CPU, SEVERAL, Columns
@@ -160,7 +160,7 @@ class Thread:
         if lane != self.stream:
             time += self._switch_s[lane][self.stream]
         if flags & NEEDS_CPU:
-            time = self._results(i, time)
+            time = self._results(self._columns.waits[i], time)
             if time == UNKNOWN:
                 return False
         time += self._before_s[i]
@@ -198,9 +198,9 @@ class Thread:
         self.time += self._timed_s + self._after_s[i]
         self.issue_end_s[i] = self.time
 
-    def _results(self, i: int, time: float) -> float:
-        """Time when the results of CPU lanes that action `i` needs are there; `UNKNOWN` if not known yet."""
-        for j in self._columns.waits[i]:
+    def _results(self, actions: Sequence[int], time: float) -> float:
+        """Time when the thread goes on behind those of `actions` that are CPU lanes'; `UNKNOWN` if not known yet."""
+        for j in actions:
             if self._columns.kind[j] == CPU:
                 end = self._end_s[j]
                 if end < 0.0:
@@ -243,18 +243,15 @@ class Thread:
         assert graphs is not None
         k, time = graphs.of[i], self.time
         if graphs.first[k] == i:
-            begun = time
-            for j in graphs.needs[k]:
-                if self._end_s[j] < 0.0:
-                    self.needs = j
-                    return False
-                time = max(time, self._end_s[j])
+            begun, time = time, self._results(graphs.needs[k], time)
+            if time == UNKNOWN:
+                return False
             waited_s = max(self.waited_s, time - begun)
             cold_s = max(self.cold_s, self._columns.dispatch.launch_cold_s(waited_s, graphs.gpus[k]))
             first_s = time + cold_s + self._own_s[i]
             self.time = first_s + (graphs.longer_s[k] if graphs.longer_s else 0.0)
             self.stream, self.cold_s, self.waited_s = -1, 0.0, 0.0
-            self._replays[k] = begun, self.time, first_s + self._launch_s + graphs.later_s[k]
+            self._replays[k] = time, self.time, first_s + self._launch_s + graphs.later_s[k]
         self.issue_start_s[i], self.issue_end_s[i], self.ready_s[i] = self._replays[k]
         if graphs.spread_s:
             self.ready_s[i] += graphs.spread_s[i]

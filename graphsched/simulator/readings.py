@@ -171,7 +171,7 @@ class Readings:
         graphs = self._columns.graphs
         assert graphs is not None
         k, pause_s = graphs.of[first], self.pause_s.get(first, 0.0)
-        begun_s = max([time - pause_s, *(self._end_s[j] for j in graphs.needs[k])])
+        begun_s = self._there_s(graphs.needs[k], time - pause_s)
         waited_s, self._waited_s = max(self._waited_s, begun_s - (time - pause_s)), 0.0
         cold_s = self._dispatch.launch_cold_s(waited_s, graphs.gpus[k])
         first_s = self._issued_s[first]
@@ -231,9 +231,11 @@ class Readings:
 
     def _results_s(self, i: int, time: float) -> float:
         """When the results of worker lanes that action `i` needs had been there."""
-        if not self._columns.flags[i] & NEEDS_CPU:
-            return time
-        for j in self._columns.waits[i]:
+        return self._there_s(self._columns.waits[i], time) if self._columns.flags[i] & NEEDS_CPU else time
+
+    def _there_s(self, actions: Sequence[int], time: float) -> float:
+        """When those of `actions` that are CPU lanes' were over, and the thread had gone on, as modelled."""
+        for j in actions:
             if self._columns.kind[j] == CPU and self._end_s[j] > time:
                 time = self._end_s[j] + self._dispatch.result_s
         return time

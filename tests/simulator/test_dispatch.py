@@ -589,6 +589,19 @@ def test_the_thread_goes_on_some_time_after_a_result_of_a_cpu_lane(seconds: floa
     assert predict(plan, model=replace(UNTIMED, dispatch=False)).makespan_s == seconds + 1
 
 
+@pytest.mark.parametrize("result_s", [0.0, 0.5])
+def test_so_it_does_where_it_launches_a_graph_of_what_reads_that(result_s: float):
+    """c (4 s, CPU) ─▶ g (GPU, in a graph of its own), whose launch begins when the thread goes on."""
+    dispatch = replace(FREE, result_s=result_s)
+    plan = planned(
+        workload({"c": 4.0, "g": 1.0}, [("c", "g", 0)]), platform(dispatch=dispatch), {"c": "cpu/w0", "g": "cuda:0/s0"}
+    )
+    line = predict(replace(plan, mode="graph"), model=UNTIMED)
+    c, g = map(line.plan.names.index, "cg")
+    assert line.issue_start_s[g] == line.end_s[c] + result_s
+    assert line.start_s[g] == pytest.approx(line.end_s[c] + result_s, abs=1e-3)
+
+
 @pytest.mark.parametrize(("lane", "makespan_s"), [("cpu/w0", 2.0), ("cuda:0/s1", 1.5)])
 def test_the_thread_lets_cpu_lanes_run_while_it_waits_for_a_gpu(lane: str, makespan_s: float):
     """a (1 s, GPU) and b (no time): with a CPU lane in the plan the end of a is seen half a yield later."""
