@@ -7,7 +7,8 @@ no cache holds.
 
 Other threads of the host that compete for cores, and for memory, make samples longer. Those of a lane of several
 threads, of which one that is held up holds up the operation, count in rows (`sampling.in_a_row_s`), and the yardsticks
-of the lane's speed are taken between the samples, in rows as long as a sample, or a product where that takes longer.
+of the lane's speed are taken between the samples, its products in rows as long as a sample, or one where that takes
+longer.
 
 Not modelled: operands that the lane has just read or written, and on hosts without a GPU those that it has not.
 """

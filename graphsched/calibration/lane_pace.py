@@ -10,7 +10,7 @@ its cores' caches, and where GPUs read what it writes, a copy tells how slow tha
 
 Not modelled: other hosts: of a plan for several, the pace of the host that takes the yardstick counts for all; others
 that come and go faster than the yardstick is taken; the memory of lanes of one thread; the hand-over to a lane, which
-takes longer too.
+takes longer too; copies of ranks, which go with what the platform says.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _on_cpu(plan: Plan, device: str) -> bool:
 
 
 def _fetching_gpu(plan: Plan) -> int | None:
-    """The first GPU of this process to which a copy brings what a lane has just written, if that is known to matter."""
+    """The first GPU to which a copy brings what a lane has just written, if that is known to matter; none of ranks."""
     if plan.mode == "distributed":
         return None
     for copy in plan.copies.values():
@@ -158,7 +158,7 @@ def product_size(threads: int) -> int:
 
 
 def middle_s(means_s: Sequence[float], row_s: float) -> float:
-    """Seconds of a product, of a sweep or a copy, median of samples that stand for what takes `row_s`.
+    """Seconds of a product, or of a sweep, median of samples that stand for what takes `row_s`.
 
     Where that is less than one of them, samples that were interrupted do not count.
 

@@ -80,7 +80,7 @@ class PaceMeter:
             self._row_s = self._lanes.row_s
 
     def take(self) -> None:
-        """One sample of a few milliseconds on a GPU, and one of up to 50 of a plan that computes on CPUs."""
+        """One sample of a few milliseconds on a GPU, and one of up to 70 of a plan that computes on CPUs."""
         if self._cold_calls is not None and self._yardstick is not None:
             mixed_s, colds_s = self._cold_calls.sample()
             self._after_waits.append(colds_s)
@@ -110,13 +110,14 @@ class PaceMeter:
             launch_colds=tuple(colds_of(samples) for samples in zip(*self._launched_cold, strict=True)),
         )
 
-    def _lane_row(self) -> tuple[float, ...]:
+    def _lane_row(self) -> tuple[float, float, float]:
         """The middle of the rows of CPU lanes, see `lane_pace.middle_s`."""
         if not self._rows:
             return 0.0, 0.0, 0.0
         from graphsched.calibration.lane_pace import middle_s
 
-        return tuple(middle_s(means_s, self._row_s) for means_s in zip(*self._rows, strict=True))
+        products_s, sweeps_s, fetches_s = zip(*self._rows, strict=True)
+        return middle_s(products_s, self._row_s), middle_s(sweeps_s, self._row_s), statistics.median(fetches_s)
 
     def close(self) -> None:
         """Give streams and memory back."""

@@ -35,7 +35,8 @@ class TaskCost:
     """The cost of one operation on one kind of device, alone on it.
 
     Attributes:
-        device_s: Time on the device (on a CPU lane: of the worker thread), median.
+        device_s: Time on the device (on a CPU lane: of the worker thread), median; on one of
+            several threads of each in a row.
         dispatch_s: Host time of the call that launches it, median.
         launches: Kernels launched.
         workspace_bytes: Memory beyond outputs that is needed while it runs.

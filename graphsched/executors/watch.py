@@ -76,6 +76,8 @@ class Watch:
     def look(self, event: threading.Event, what: str) -> None:
         """The same in the thread that dispatches to GPUs: where it lasts, that looks again and again, too.
 
+        Not in ranks, nor between submitted steps.
+
         Raises:
             StuckError: It lasted beyond the deadline.
         """

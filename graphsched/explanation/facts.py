@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from graphsched.explanation.threads import find_issues
+from graphsched.explanation.threads import find_issues, free_s
 from graphsched.plan import Plan
 from graphsched.simulator.columns import BLOCKS, Columns
 from graphsched.simulator.graph_mode import inside
@@ -30,7 +30,7 @@ class Facts:
         columns: What the plan's actions cost, as the simulator reads them.
         start_s, end_s: When each ran.
         issue_start_s, issue_end_s: When the thread issued each; what threads of several ranks issue, the last of them.
-        there_s: When what its issue waits for was over on CPU lanes, or that began, if that is later.
+        there_s: When what the thread waited for before its issue was over on CPU lanes; else when that began.
         launched_s: When its kernels had all been launched, by its issue, and could run.
         rank_of: The rank whose thread that was.
         orders: By rank, what its thread issued, in order, as far as it is known when; one order without ranks.
@@ -109,15 +109,8 @@ class Facts:
         return half[0] if half else float(self.line.issue_start_s[i])
 
     def free_s(self, i: int, begun_s: float) -> float:
-        """When the thread that began to issue action `i` at `begun_s` had done what came before.
-
-        That is sooner where a CUDA graph is launched, whose launch begins behind what it waits for.
-        """
-        c = self.columns
-        if c.graphs is None or not inside(c, i):
-            return begun_s
-        first = c.graphs.first[c.graphs.of[i]]
-        return min(begun_s, self.issue_end_s[first - 1] if first else 0.0)
+        """See `threads.free_s`."""
+        return free_s(self.columns, self.issue_end_s, i, begun_s)
 
     def issued_until(self, last: int, first: int = 0) -> list[int]:
         """What the thread that issued action `last` issued from action `first` to that, in order."""

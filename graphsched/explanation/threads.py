@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from graphsched.plan import Plan
@@ -22,7 +22,7 @@ class Issues:
         orders: By rank, the actions of which it is known when its thread issued them, in order.
         rank_of: Of each action the rank that issued it last: what several issue cannot run before.
         issue_start_s, issue_end_s: When that was.
-        there_s: When what that waits for was over on CPU lanes, or it began, if that is later.
+        there_s: When what the thread waited for before it was over on CPU lanes; when it began, if it waited for none.
         launched_s: When its kernels had all been launched, by that, and could run.
     """
 
@@ -47,8 +47,21 @@ def find_issues(line: Timeline, columns: Columns) -> Issues:
         half_s = _launched_s(columns, i, *half, start_s[i])
         if half_s > launched_s[i]:
             rank_of[i], (begun_s[i], issued_s[i]), launched_s[i] = rank, half, half_s
-    there_s = list(map(max, begun_s, results_s))
+    ended_s = line.issue_end_s.tolist()
+    free = [free_s(columns, ended_s, i, begun) for i, begun in enumerate(begun_s)]
+    there_s = [result if result > free[i] else begun_s[i] for i, result in enumerate(results_s)]
     return Issues(_orders(begins, line), rank_of, begun_s, issued_s, there_s, launched_s)
+
+
+def free_s(columns: Columns, issue_end_s: Sequence[float], i: int, begun_s: float) -> float:
+    """When the thread that began to issue action `i` at `begun_s` had done what came before.
+
+    That is sooner where a CUDA graph is launched, whose launch begins behind what it waits for.
+    """
+    if columns.graphs is None or not inside(columns, i):
+        return begun_s
+    first = columns.graphs.first[columns.graphs.of[i]]
+    return min(begun_s, issue_end_s[first - 1] if first else 0.0)
 
 
 def _results_s(line: Timeline, columns: Columns) -> list[float]:

@@ -16,6 +16,7 @@ SHORTEST_S = 1e-9
 """Least time of a transfer or a call that is known, for 0 says unknown."""
 SWEPT_FROM = 2**20  # bytes: what a CPU lane copies that is smaller does not go with its sweeps
 WRITTEN_BYTES = 2**24  # of the copy by which it is told how slow to fetch just now is what a lane has just written
+LEAST_WRITTEN = 0.05  # of a copy's time: what it takes longer that is less says nothing of other sizes
 
 Ends = tuple[str, str]
 
@@ -70,15 +71,20 @@ def swept(link: Link, sweep_s: float) -> Link:
 def written_now(link: Link, fetch_s: float) -> Link:
     """`link` where a copy of `WRITTEN_BYTES` that were just written takes so much longer now; else as measured.
 
+    Other sizes go with that, in proportion to what was measured; where that is next to nothing, by their bytes.
+
     Example:
         >>> sizes = 2**20, 2**24
         >>> link = Link("cpu", "cuda:0", "pinned", 0.0, 1e6, (), False, sizes, (1.0, 16.0), written_s=(0.5, 4.0))
         >>> [written_now(link, now_s).written_s for now_s in (8.0, 1.0, 0.0)]
         [(1.0, 8.0), (0.125, 1.0), (0.5, 4.0)]
     """
-    known_s = link.written_longer_s(WRITTEN_BYTES)
-    if not (known_s and fetch_s):
+    if not (link.written_s and fetch_s):
         return link
+    size = min(WRITTEN_BYTES, link.sizes_bytes[-1])
+    known_s = link.written_longer_s(size)
+    if known_s < LEAST_WRITTEN * link.duration_s(size):
+        return replace(link, written_s=tuple(fetch_s * min(1.0, n / size) for n in link.sizes_bytes))
     return replace(link, written_s=tuple(longer_s * fetch_s / known_s for longer_s in link.written_s))
 
 

@@ -182,7 +182,8 @@ class Readings:
         self.own_s[first] = first_s - begun_s - pause_s - cold_s
         modelled_s = ready_s
         ready_s = min(modelled_s, *(self._start_s[i] for i in self._held[k]))
-        ready_s = max(ready_s, begun_s + pause_s)  # its events were launched sooner than the model has it
+        came_s = min(begun_s + pause_s, self._begun_s[first])  # it may have gone on sooner than the model has it
+        ready_s = max(ready_s, came_s)  # its events were launched sooner than the model has it
         self.later_s[k] += ready_s - modelled_s
         for i in self._held[k]:
             apart_s = 0.0

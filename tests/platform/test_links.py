@@ -8,7 +8,7 @@ import pytest
 
 from graphsched.errors import PlatformError
 from graphsched.platform import Device, Link, Platform
-from graphsched.platform.links import SWEPT_FROM, swept
+from graphsched.platform.links import SWEPT_FROM, WRITTEN_BYTES, swept, written_now
 
 SIZES = 4096, 2**16, SWEPT_FROM, 2**24
 SECONDS = 7e-6, 8.5e-5, 1.3e-4, 5e-4
@@ -40,3 +40,14 @@ def test_files_hold_the_sweep() -> None:
     assert Platform.from_dict(here.to_dict()) == here
     with pytest.raises(PlatformError, match="sweep_s of link"):
         replace(LINK, sweep_s=-1.0)
+
+
+@pytest.mark.parametrize("known_s", [0.0, 1e-6])
+def test_what_was_next_to_nothing_says_nothing_of_other_sizes(known_s: float) -> None:
+    """What they take longer now goes with their bytes then, and is never more than at the size that was measured."""
+    sizes = 2**20, 2**22, WRITTEN_BYTES, 2**26
+    link = Link("cpu", "cuda:0", "pinned", 0.0, 5e10, (), False, sizes, tuple(n / 5e10 for n in sizes))
+    link = replace(link, written_s=(5e-5, 1.5e-4, known_s, 1e-4))
+    assert written_now(link, 3e-4).written_s == pytest.approx((3e-4 / 16, 3e-4 / 4, 3e-4, 3e-4))
+    assert written_now(link, 0.0) == link
+    assert written_now(replace(link, written_s=()), 3e-4).written_s == ()

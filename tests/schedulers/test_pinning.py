@@ -167,3 +167,11 @@ def test_the_way_into_pinned_memory_goes_with_sweeps(sweep_s: float, known_s: fl
     assert Transfers(here, {}).before_s("made", 10) == 20.0 * longer
     assert predict(plan).makespan_s == pytest.approx(1.0 + 20.0 * longer + 10.0 + 1.0)
     assert predict(plan, model=Model(pace=False)).makespan_s == pytest.approx(1.0 + 20.0 + 10.0 + 1.0)
+
+
+@pytest.mark.parametrize(("fetch_s", "longer_s"), [(0.0, 20.0), (30.0, 30.0)])
+def test_how_slowly_cores_hand_it_out_goes_with_its_yardstick(fetch_s: float, longer_s: float) -> None:
+    way = Link("cpu", "cuda:0", "pinned", 0.0, 1.0, (), False, (10,), (10.0,), (20.0,))
+    here = pair(way)
+    here = replace(here, dispatch=replace(FREE, fetch_s=fetch_s))
+    assert Transfers(here, {}).row("cpu", 10, "written")["cuda:0"] == 10.0 + longer_s

@@ -12,7 +12,7 @@ from graphsched.costs import Costs
 from graphsched.errors import PlatformError
 from graphsched.estimates import task_cost
 from graphsched.platform import Device, Link, Platform
-from graphsched.platform.links import swept
+from graphsched.platform.links import swept, written_now
 from graphsched.schedulers.placing.candidates import Devices
 from graphsched.workload import Memory, Task
 
@@ -188,14 +188,15 @@ class Transfers:
         found = self._links.get((source, memory))
         if found is None:
             self._platform.device(source)
-            found = self._links[source, memory] = {}
+            found, fetch_s = {}, self._platform.dispatch.fetch_s
+            self._links[source, memory] = found
             for device in self._platform.devices:
                 kind = memory if device.kind == "cuda" and memory not in MADE else "pinned"
                 try:
                     link = self._platform.link(source, device.name, kind)
                 except PlatformError:
                     continue
-                found[device.name] = _handed_out(link) if memory == "written" else link
+                found[device.name] = _handed_out(written_now(link, fetch_s)) if memory == "written" else link
         return found
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 import re
 import socket
+import threading
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -33,6 +35,7 @@ from graphsched.executors.distributed.message_links import with_messages
 from graphsched.executors.distributed.messages import flat_bytes, laid_out
 from graphsched.executors.distributed.objects import from_bytes, to_bytes
 from graphsched.executors.distributed.rank_buffers import RankBuffers
+from graphsched.executors.distributed.rank_watch import RankWatch
 from graphsched.executors.distributed.world import World
 from graphsched.plan.ranks import Places, compile_ranks
 from graphsched.workload import TensorSpec, Workload
@@ -137,6 +140,23 @@ def test_a_barrier_names_the_rank_that_took_no_message(monkeypatch: pytest.Monke
 
 
 # -- the environment -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wait", [RankWatch.wait, RankWatch.look])
+def test_what_a_lane_says_of_a_message_just_behind_the_deadline_is_told(wait: Callable[..., None]) -> None:
+    """And not that the run waited too long for that lane."""
+    watch, done = RankWatch(0.05, yields=True), threading.Event()
+
+    def fail() -> None:
+        watch.fail(ValueError("message 'm' did not pass"))
+        done.set()
+
+    watch.begin()
+    late = threading.Timer(0.15, fail)
+    late.start()
+    with pytest.raises(ValueError, match="message 'm'"):
+        wait(watch, done, "x")
+    late.join()
 
 
 @pytest.mark.parametrize("left_out", ["RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"])
