@@ -70,8 +70,10 @@ def machines_of(platform: gs.Platform, count: int = 0) -> Machines:
     groups = [tuple(devices) for devices in hosts.values()]
     if len(groups) == 1:
         groups = [(device,) for device in groups[0]]
+    if count < 0:
+        raise ExperimentError(f"parameter 'machines' is {count}: 0 or more are needed (0: half of them)")
     work = count or -(-len(groups) // 2)
-    if not 0 < work <= len(groups):
+    if work > len(groups):
         raise ExperimentError(
             f"parameter 'machines' is {count}, platform {platform.name!r} has {len(groups)}: name a platform of more "
             "hosts with --platform, or give fewer"

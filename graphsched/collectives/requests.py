@@ -169,7 +169,7 @@ def check_devices(devices: Sequence[str], platform: Platform | None = None) -> N
         if not isinstance(platform, Platform):
             raise WorkloadError(f"platform is {platform!r}: give a Platform, as gs.Platform.load({str(platform)!r})")
         for device in devices:
-            check_known(f"device on platform {platform.name!r}", device, [d.name for d in platform.devices])
+            check_known("device", device, [d.name for d in platform.devices])
 
 
 def _names(given: Any) -> bool:

@@ -42,7 +42,7 @@ def checked(plan: Plan, mode: str | None, timeout_s: float, modes: Sequence[str]
     """
     check_plan(plan)
     mode = mode or plan.mode
-    if not isinstance(timeout_s, (int, float)) or not 0 < timeout_s <= LONGEST_S:
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)) or not 0 < timeout_s <= LONGEST_S:
         raise ScheduleError(
             f"timeout_s is {timeout_s!r}: a number of seconds above 0 and up to {LONGEST_S:g} is needed"
         )

@@ -168,7 +168,7 @@ class Builder:
         Raises:
             DuplicateNameError, ForeignValueError, WorkloadError: As `push`; or there are not as many values as workers.
         """
-        if isinstance(values, Value) or len(values) != self.workers:
+        if not isinstance(values, Sequence) or len(values) != self.workers:
             raise WorkloadError(f"key {key!r}: {values!r} for {self.workers} workers: give a list of one value of each")
         self._notes.push(key, list(enumerate(values)), priority)
         return [self.pull(key, checked_location(self.work, value)) for value in values]

@@ -94,6 +94,10 @@ class Entry:
         done = {shard.done for shard in self.shards}
         return len(done) == 1 and min(done) >= rounds and self.shards[0].value is not None
 
+    def touched(self) -> bool:
+        """Whether anything was pushed or stored under it."""
+        return bool(self.open) or any(self.pushes) or any(shard.value is not None for shard in self.shards)
+
     def missing(self) -> list[int]:
         """Workers that have not pushed in the present round."""
         return [worker for worker in range(len(self.pushes)) if worker not in self.open]
@@ -113,17 +117,19 @@ def specification_of(key: str, who: str, tensor: Any) -> TensorSpec:
     """Shape and type of a tensor; the store makes it contiguous.
 
     Raises:
-        WorkloadError: It is none, or not a dense one.
+        WorkloadError: It is none, not a dense one, or holds no numbers.
     """
     if not hasattr(tensor, "untyped_storage"):
         raise WorkloadError(f"{who} gives a {type(tensor).__name__} for key {key!r}: a tensor is needed")
     layout = str(tensor.layout).removeprefix("torch.")
     if layout != "strided":
         raise WorkloadError(f"{who} gives a {layout} tensor for key {key!r}: a dense one is needed, as of to_dense()")
+    if tensor.device.type == "meta":
+        raise WorkloadError(f"{who} gives a tensor of device meta for key {key!r}, which holds no numbers: fill one")
     return TensorSpec(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
 
 
-def check_out(entry: Entry, device: str | None, out: Any) -> None:
+def check_out(key: str, spec: TensorSpec, device: str | None, out: Any) -> None:
     """Make sure that a pull can fill `out`.
 
     Raises:
@@ -132,10 +138,10 @@ def check_out(entry: Entry, device: str | None, out: Any) -> None:
     if out is None:
         return
     if device is not None:
-        raise WorkloadError(f"key {entry.name!r} is pulled to device {device!r} and into out: give one of them")
-    check_like(entry.name, "out", specification_of(entry.name, "out", out), entry.spec)
+        raise WorkloadError(f"key {key!r} is pulled to device {device!r} and into out: give one of them")
+    check_like(key, "out", specification_of(key, "out", out), spec)
     if any(step == 0 and size > 1 for size, step in zip(out.shape, out.stride(), strict=True)):
-        raise WorkloadError(f"key {entry.name!r} is pulled into out, whose elements share memory: give its clone()")
+        raise WorkloadError(f"key {key!r} is pulled into out, whose elements share memory: give its clone()")
 
 
 def whole(entry: Entry, tensors: Sequence[Any], device: Any, out: Any) -> Any:

@@ -96,7 +96,7 @@ def check_pulled(key: Any, known: Collection[str]) -> None:
     """
     if check_name(key) not in known:
         if not known:
-            raise WorkloadError(f"key {key!r} is pulled, but nobody has pushed anything: push or init it first")
+            raise WorkloadError(f"no key {key!r}: nobody has pushed or initialised anything; push or init it first")
         check_known("key that was pushed or initialised", key, known)
 
 

@@ -28,7 +28,7 @@ def torch_device(name: str) -> Any:
     """
     import torch
 
-    kind, _, number = name.partition(":")
+    kind, _, number = str(name).partition(":")
     if kind in ("cpu", "worker") and (not number or number.isdigit()):
         return torch.device("cpu")
     gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0

@@ -143,9 +143,15 @@ class Store:
         spec = specification_of(key, f"worker {worker}", value)
         with self._changed:
             entry = self._checked_entry(key, worker, spec)
-        parts = self._copied(entry, value)  # by each worker's thread, beside those of others
+        try:
+            parts = self._copied(entry, value)  # by each worker's thread, beside those of others
+        except BaseException:
+            with self._changed:
+                if not entry.touched():
+                    self._entries.pop(key, None)
+            raise
         with self._changed:
-            self._checked_entry(key, worker, spec)
+            entry = self._checked_entry(key, worker, spec)
             entry.priority = max(priority, entry.priority) if entry.open else priority
             entry.open[worker] = parts
             entry.pushes[worker] += 1
@@ -180,7 +186,7 @@ class Store:
             self._check_open()
             check_pulled(key, self._entries)
             entry = self._entries[key]
-            check_out(entry, device, out)
+            check_out(entry.name, entry.spec, device, out)
             values = self._awaited(entry, self._rounds(entry, worker))
         with torch.no_grad():
             tensors = [placed.taken() for placed in values]
@@ -196,6 +202,8 @@ class Store:
         """
         import torch
 
+        check_push(key, worker, self.workers, priority)
+        check_out(key, specification_of(key, f"worker {worker}", value), None, out)  # else the push would have counted
         self.push(key, value, worker=worker, priority=priority)
         return self.pull(key, worker=worker, out=torch.empty_like(value) if out is None else out)
 

@@ -142,6 +142,8 @@ def choose_buckets(
 
 
 def _checked(sizes: Iterable[int]) -> list[int]:
+    if not isinstance(sizes, Iterable):
+        raise WorkloadError(f"sizes are {sizes!r}: a list of numbers of bytes is needed")
     tried = list(sizes)
     wrong = [size for size in tried if type(size) is not int or size < 0]
     if wrong or not tried:

@@ -134,8 +134,8 @@ def _checked(work: Workload, devices: Sequence[str], reduce: str, reduction: str
         raise WorkloadError(f"reduce is {reduce!r}: one of {', '.join(METHODS)} is needed")
     if reduction not in REDUCTIONS:
         raise WorkloadError(f"reduction is {reduction!r}: one of {', '.join(REDUCTIONS)} is needed")
-    if bucket_bytes < 0:
-        raise WorkloadError(f"bucket_bytes is {bucket_bytes}: 0 or more is needed")
+    if bucket_bytes != math.inf and (type(bucket_bytes) is not int or bucket_bytes < 0):
+        raise WorkloadError(f"bucket_bytes is {bucket_bytes!r}: a whole number, 0 or more, or inf is needed")
     for value in work.returned():
         if value.producer and work.graph.nodes[value.producer]["phase"] == "backward":
             raise WorkloadError(f"it returns {value.name!r} of the backward pass: trace it with an optimizer instead")

@@ -131,7 +131,7 @@ class Platform:
             PlatformError: There are fewer, or `k` is no whole number.
         """
         names = tuple(d.name for d in self.devices if d.is_accelerator)
-        if k is not None and not hasattr(k, "__index__"):
+        if isinstance(k, bool) or (k is not None and not hasattr(k, "__index__")):
             raise PlatformError(f"{k!r} accelerators asked for: a whole number is needed")
         if k is not None and not 0 <= k <= len(names):
             raise PlatformError(

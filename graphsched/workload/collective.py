@@ -80,7 +80,8 @@ def result_spec(operation: str, spec: TensorSpec, devices: int) -> TensorSpec:
 def _checked(work: Workload, operation: str, name: str, values: Sequence[Value], devices: Sequence[str]) -> TensorSpec:
     """The specification that all `values` have."""
     own = [work._own(value) for value in values]
-    if isinstance(devices, str) or len(devices) < 2 or len({*devices}) < len(devices):
+    listed = isinstance(devices, Sequence) and not isinstance(devices, str)
+    if not listed or not all(isinstance(device, str) for device in devices) or not 2 <= len({*devices}) == len(devices):
         raise WorkloadError(f"collective {name!r} is on {devices!r}: name two devices or more, each once")
     if len(own) != len(devices) or len({value.name for value in own}) < len(own):
         raise WorkloadError(

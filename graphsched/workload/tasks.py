@@ -73,6 +73,14 @@ def check_devices(devices: Any) -> tuple[str, ...]:
     return tuple(map(check_device, several))
 
 
+def _sizes(what: str, given: Any) -> tuple[int, ...]:
+    """Whole numbers, as torch's sizes are."""
+    sizes = tuple(given) if isinstance(given, Iterable) else (math.nan,)
+    if any(isinstance(n, (bool, float, str)) for n in sizes):
+        raise WorkloadError(f"{what} is {given!r}: a tuple of whole numbers is needed")
+    return tuple(int(n) for n in sizes)
+
+
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
     """Shape, element type and strides of a tensor; needs no torch.
@@ -94,13 +102,13 @@ class TensorSpec:
     stride: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", tuple(int(n) for n in self.shape))
+        object.__setattr__(self, "shape", _sizes("shape", self.shape))
         if self.dtype not in ITEM_BYTES:
             raise WorkloadError(f"unknown element type {self.dtype!r}: one of {', '.join(ITEM_BYTES)}")
         if any(n < 0 for n in self.shape):
             raise WorkloadError(f"negative size in shape {self.shape}")
         if self.stride is not None:
-            object.__setattr__(self, "stride", tuple(int(n) for n in self.stride))
+            object.__setattr__(self, "stride", _sizes("stride", self.stride))
             if len(self.stride) != len(self.shape):
                 raise WorkloadError(f"stride {self.stride} does not match shape {self.shape}")
 

@@ -289,7 +289,7 @@ def test_an_unknown_mode_is_refused() -> None:
         Program(adder(), mode="eagre")
 
 
-@pytest.mark.parametrize("timeout_s", [0, -1.0, math.nan, math.inf, 1e300, "60", None])
+@pytest.mark.parametrize("timeout_s", [0, -1.0, math.nan, math.inf, 1e300, "60", None, True])
 def test_a_time_out_that_no_thread_can_wait_for_is_refused(timeout_s: Any) -> None:
     with pytest.raises(ScheduleError, match=r"timeout_s is .*: a number of seconds above 0 and up to 1e\+09 is needed"):
         Program(adder(), timeout_s=timeout_s)

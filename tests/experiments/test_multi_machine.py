@@ -72,7 +72,7 @@ def test_accelerators_of_one_host_stand_for_machines() -> None:
     ("count", "words"),
     [
         (7, "parameter 'machines' is 7, platform '.*' has 6: name a platform of more hosts with --platform"),
-        (-1, "parameter 'machines' is -1"),
+        (-1, "parameter 'machines' is -1: 0 or more are needed"),
         (4, "the first 4 hosts of platform '.*' have different numbers of devices"),
     ],
 )

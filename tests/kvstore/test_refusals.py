@@ -130,7 +130,7 @@ def test_the_order_of_memory_must_be_the_same_in_a_workload() -> None:
 
 def test_a_key_that_nobody_pushed(kind: Any) -> None:
     store = kind()
-    message = "key 'w' is pulled, but nobody has pushed anything: push or init it first"
+    message = "no key 'w': nobody has pushed or initialised anything; push or init it first"
     assert_refused(store, WorkloadError, message, lambda store: store.pull("w"))
     store.push("weight", X, worker=0)
     message = "no key that was pushed or initialised 'wieght': did you mean weight? there are weight"
@@ -283,6 +283,7 @@ def test_push_pull_takes_all_values_or_none() -> None:
         ([good[0], odd], "worker 1 has float64[4,6] for key 'w'"),
         (good[:1], "for 2 workers: give a list of one value of each"),
         (good[0], "for 2 workers: give a list of one value of each"),
+        (None, "for 2 workers: give a list of one value of each"),
     ):
         assert_refused(store, WorkloadError, message, lambda store, given=given: store.store.push_pull("w", given))
     assert len(store.store.push_pull("w", good)) == 2
@@ -329,7 +330,34 @@ def test_tensors_that_are_none() -> None:
     sparse = torch.eye(3).to_sparse()
     message = "worker 0 gives a sparse_coo tensor for key 'w': a dense one is needed, as of to_dense()"
     assert_refused(store, WorkloadError, message, lambda s: s.push("w", sparse, worker=0))
+    empty = torch.empty(4, 6, device="meta")
+    message = "worker 0 gives a tensor of device meta for key 'w', which holds no numbers: fill one"
+    assert_refused(store, WorkloadError, message, lambda s: s.push("w", empty, worker=0))
+    store.push("w", X[:2], worker=0)  # of another shape: the key is not there yet
     store.store.close()
+
+
+def test_a_new_key_whose_value_cannot_be_copied_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Store(servers=["cpu"], workers=1) as store:
+        monkeypatch.setattr(store, "_copied", lambda entry, value: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            store.push("w", X, worker=0)
+        monkeypatch.undo()
+        store.push("w", X[:2], worker=0)
+        monkeypatch.setattr(store, "_copied", lambda entry, value: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            store.push("w", X[:2], worker=0)
+        monkeypatch.undo()
+        assert torch.equal(store.pull("w"), X[:2])
+
+
+def test_push_pull_into_what_does_not_fit_pushes_nothing() -> None:
+    with Store(servers=["cpu"], workers=1, update=lambda stored, given: stored.sub_(given)) as store:
+        store.init("w", torch.zeros(4))
+        for out, message in ((torch.empty(5), "out has float32"), (torch.empty(4, device="meta"), "of device meta")):
+            with pytest.raises(WorkloadError, match=message):
+                store.push_pull("w", torch.ones(4), worker=0, out=out)
+        assert store.push_pull("w", torch.ones(4), worker=0, out=torch.empty(4)).tolist() == [-1.0] * 4
 
 
 def test_a_pull_of_a_worker_that_has_not_pushed() -> None:
@@ -352,6 +380,8 @@ def test_tensors_that_a_pull_cannot_fill() -> None:
                 store.pull("w", **more)
         with pytest.raises(PlatformError, match="no device 'cuda:99' here"):
             store.pull("w", device="cuda:99")
+        with pytest.raises(PlatformError, match="no device 3 here"):
+            store.pull("w", device=3)  # type: ignore[arg-type]
 
 
 def at_most_5(stored: torch.Tensor, aggregate: torch.Tensor) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -161,10 +162,11 @@ def test_options_are_those_of_the_split() -> None:
 
 @pytest.mark.parametrize(("options", "message"), [
     ({"devices": ["worker:0"]}, "two or more, different devices"),
-    ({"devices": workers(3)}, "no device on platform 'worker x2' 'worker:2'"),
+    ({"devices": workers(3)}, "no device 'worker:2'"),
     ({"sizes": []}, r"sizes are \[\]: numbers of bytes"),
     ({"sizes": [100, -1]}, r"sizes are \[100, -1\]: numbers of bytes, 0 or more"),
     ({"sizes": [1e6]}, "numbers of bytes"),
+    ({"sizes": 3}, "sizes are 3: a list of numbers of bytes"),
     ({"reduce": "star"}, "'star': one of gather, sharded"),
     ({"mode": "fast"}, "fast"),
 ])  # fmt: skip
@@ -173,6 +175,12 @@ def test_requests_that_cannot_be(options: dict[str, Any], message: str) -> None:
     request: dict[str, Any] = {"devices": workers(2), "platform": hand_written("worker", 2), "mode": "eager"} | options
     with pytest.raises(GraphschedError, match=message):
         choose_buckets(work, **request)
+
+
+@pytest.mark.parametrize("bucket_bytes", [-1, math.nan, True, "1", 1e6])
+def test_buckets_of_no_number_of_bytes_are_refused(bucket_bytes: Any) -> None:
+    with pytest.raises(GraphschedError, match=r"bucket_bytes is .*: a whole number, 0 or more, or inf is needed"):
+        data_parallel(small()[0], workers(2), bucket_bytes=bucket_bytes)
 
 
 def test_a_step_needs_gradients() -> None:

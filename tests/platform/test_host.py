@@ -74,6 +74,8 @@ def test_accelerators() -> None:
         host.accelerators(-1)
     with pytest.raises(PlatformError, match="'1' accelerators asked for: a whole number is needed"):
         host.accelerators("1")  # type: ignore[arg-type]
+    with pytest.raises(PlatformError, match="True accelerators asked for: a whole number is needed"):
+        host.accelerators(True)
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,8 @@ def test_it_stands_between_what_makes_its_values_and_what_reads_its_results() ->
         ("all_sum", [(4,), (4,)], GPUS[:2], "no collective 'all_sum': there are all_reduce"),
         ("all_reduce", [(4,)], GPUS[:1], "name two devices or more"),
         ("all_reduce", [(4,), (4,)], ("cuda:0", "cuda:0"), "each once"),
+        ("all_reduce", [(4,), (4,)], None, "is on None: name two devices or more"),
+        ("all_reduce", [(4,), (4,)], (0, 1), "name two devices or more"),
         ("all_reduce", [(4,), (4,)], GPUS, "has 2 values for 3 devices"),
         ("all_reduce", [(4,), (5,)], GPUS[:2], "'x1' is float32[5], 'x0' is float32[4]"),
         ("all_gather", [(), ()], GPUS[:2], "without rows"),

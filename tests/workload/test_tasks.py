@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -40,6 +42,12 @@ def test_bytes(spec: TensorSpec, nbytes: int) -> None:
     [
         (((2, 2), "float33"), "unknown element type 'float33'"),
         (((2, -1),), "negative size"),
+        (((2, math.nan),), "shape is .*: a tuple of whole numbers is needed"),
+        (((2.0, 2),), "shape is .*: a tuple of whole numbers is needed"),
+        (((True, 2),), "shape is .*: a tuple of whole numbers is needed"),
+        ((4,), "shape is 4: a tuple of whole numbers is needed"),
+        ((("4",),), "a tuple of whole numbers is needed"),
+        (((2, 2), "float32", (2, 1.5)), "stride is .*: a tuple of whole numbers is needed"),
         (((2, 2), "float32", (1,)), "does not match shape"),
     ],
 )

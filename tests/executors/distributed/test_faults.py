@@ -223,7 +223,7 @@ def test_what_cannot_be_built_is_refused_on_every_rank() -> None:
     words = (
         "values of one shape are needed",
         "values of one element type are needed",
-        "key 'w' is pulled, but nobody has pushed anything",
+        "no key 'w': nobody has pushed or initialised anything",
         "has pushed key 'w' in this round already",
     )
     for ended in on_ranks(jobs.wrong_workloads, 2):
