@@ -94,10 +94,6 @@ class Entry:
         done = {shard.done for shard in self.shards}
         return len(done) == 1 and min(done) >= rounds and self.shards[0].value is not None
 
-    def touched(self) -> bool:
-        """Whether anything was pushed or stored under it."""
-        return bool(self.open) or any(self.pushes) or any(shard.value is not None for shard in self.shards)
-
     def missing(self) -> list[int]:
         """Workers that have not pushed in the present round."""
         return [worker for worker in range(len(self.pushes)) if worker not in self.open]

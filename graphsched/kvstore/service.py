@@ -143,15 +143,9 @@ class Store:
         spec = specification_of(key, f"worker {worker}", value)
         with self._changed:
             entry = self._checked_entry(key, worker, spec)
-        try:
-            parts = self._copied(entry, value)  # by each worker's thread, beside those of others
-        except BaseException:
-            with self._changed:
-                if not entry.touched():
-                    self._entries.pop(key, None)
-            raise
+        parts = self._copied(entry, value)  # by each worker's thread, beside those of others
         with self._changed:
-            entry = self._checked_entry(key, worker, spec)
+            self._checked_entry(key, worker, spec)
             entry.priority = max(priority, entry.priority) if entry.open else priority
             entry.open[worker] = parts
             entry.pushes[worker] += 1
