@@ -361,7 +361,7 @@ def test_on_gpus(k: int, reduce: str, mode: str) -> None:
     ({"shards": [3, 3, 1]}, "3 shards were given for 2 devices"),
     ({"reduce": "star"}, "'star': one of gather, sharded"),
     ({"reduction": "none"}, "'none': one of mean, sum"),
-    ({"bucket_bytes": -1}, "-1: 0 or more"),
+    ({"bucket_bytes": -1}, "-1: a whole number, 0 or more"),
 ])  # fmt: skip
 def test_requests_that_cannot_be(options: dict[str, Any], message: str) -> None:
     work, _ = small()
