@@ -11,7 +11,7 @@ from graphsched.errors import GraphschedError, WorkloadError
 from graphsched.kvstore.aggregates import Aggregate, Update
 from graphsched.kvstore.requests import check_like, missing_text
 from graphsched.kvstore.servers import Placed, Server
-from graphsched.workload import TensorSpec
+from graphsched.workload import TensorSpec, has_data
 
 
 @dataclass
@@ -113,15 +113,15 @@ def specification_of(key: str, who: str, tensor: Any) -> TensorSpec:
     """Shape and type of a tensor; the store makes it contiguous.
 
     Raises:
-        WorkloadError: It is none, not a dense one, or holds no numbers.
+        WorkloadError: It is none, not a dense one, or has no data.
     """
     if not hasattr(tensor, "untyped_storage"):
         raise WorkloadError(f"{who} gives a {type(tensor).__name__} for key {key!r}: a tensor is needed")
     layout = str(tensor.layout).removeprefix("torch.")
     if layout != "strided":
         raise WorkloadError(f"{who} gives a {layout} tensor for key {key!r}: a dense one is needed, as of to_dense()")
-    if tensor.device.type == "meta":
-        raise WorkloadError(f"{who} gives a tensor of device meta for key {key!r}, which holds no numbers: fill one")
+    if not has_data(tensor):
+        raise WorkloadError(f"{who} gives a tensor without data for key {key!r}: give one with elements")
     return TensorSpec(tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
 
 

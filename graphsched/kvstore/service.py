@@ -196,7 +196,6 @@ class Store:
         """
         import torch
 
-        check_push(key, worker, self.workers, priority)
         check_out(key, specification_of(key, f"worker {worker}", value), None, out)  # else the push would have counted
         self.push(key, value, worker=worker, priority=priority)
         return self.pull(key, worker=worker, out=torch.empty_like(value) if out is None else out)

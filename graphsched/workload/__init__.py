@@ -5,14 +5,13 @@ from graphsched.workload.collective import CARRIED, Collective, collective_signa
 from graphsched.workload.inference import fill, like, returned_tensors, written_tensors
 from graphsched.workload.ordering import ancestors_first
 from graphsched.workload.signatures import operation_name, signature
+from graphsched.workload.specs import ITEM_BYTES, TensorSpec
 from graphsched.workload.tasks import (
-    ITEM_BYTES,
     Memory,
     Operation,
     Read,
     Slot,
     Task,
-    TensorSpec,
     Value,
     check_data,
     check_dense,

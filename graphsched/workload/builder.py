@@ -14,10 +14,10 @@ from graphsched.workload.calls import Known, called_task
 from graphsched.workload.collective import Collective, collective
 from graphsched.workload.names import numbered, taken
 from graphsched.workload.ordering import Ordering, add_ordered
+from graphsched.workload.specs import TensorSpec
 from graphsched.workload.tasks import (
     Memory,
     Task,
-    TensorSpec,
     Value,
     check_dense,
     check_device,

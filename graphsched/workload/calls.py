@@ -11,7 +11,8 @@ from graphsched.errors import SignatureError, WorkloadError
 from graphsched.workload.durations import checked_duration
 from graphsched.workload.inference import Inferred, infer, like
 from graphsched.workload.signatures import lasting, operation_name, signature
-from graphsched.workload.tasks import Operation, Read, Slot, Task, TensorSpec, Value
+from graphsched.workload.specs import TensorSpec
+from graphsched.workload.tasks import Operation, Read, Slot, Task, Value
 
 if TYPE_CHECKING:
     from graphsched.workload.builder import Workload

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from graphsched.errors import WorkloadError
 from graphsched.workload.durations import checked_duration
-from graphsched.workload.tasks import Operation, Task, TensorSpec, Value
+from graphsched.workload.specs import TensorSpec
+from graphsched.workload.tasks import Operation, Task, Value
 
 if TYPE_CHECKING:
     from graphsched.workload.builder import Workload

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphsched.errors import SignatureError
-from graphsched.workload.tasks import Operation, Slot, TensorSpec
+from graphsched.workload.specs import TensorSpec
+from graphsched.workload.tasks import Operation, Slot
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from typing import Any, get_args
 from graphsched.costs import MOST
 from graphsched.errors import FileFormatError, WorkloadError
 from graphsched.workload.builder import Workload
-from graphsched.workload.tasks import Memory, Operation, Read, Task, TaskKind, TensorSpec, Value
+from graphsched.workload.specs import TensorSpec
+from graphsched.workload.tasks import Memory, Operation, Read, Task, TaskKind, Value
 
 
 def to_dict(work: Workload) -> dict[str, Any]:

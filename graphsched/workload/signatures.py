@@ -182,7 +182,8 @@ def signature(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], reads
     """Signature of an operation applied to its reads.
 
     Example:
-        >>> from graphsched.workload.tasks import TensorSpec, Value
+        >>> from graphsched.workload.specs import TensorSpec
+        >>> from graphsched.workload.tasks import Value
         >>> x = Value("x", "input", 16, TensorSpec((2, 2)))
         >>> signature("torch.mm", (Slot(0), Slot(0)), {}, (Read(x),))
         'torch.mm($0,$0) $0=float32[2,2]'

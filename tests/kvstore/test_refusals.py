@@ -331,7 +331,7 @@ def test_tensors_that_are_none() -> None:
     message = "worker 0 gives a sparse_coo tensor for key 'w': a dense one is needed, as of to_dense()"
     assert_refused(store, WorkloadError, message, lambda s: s.push("w", sparse, worker=0))
     empty = torch.empty(4, 6, device="meta")
-    message = "worker 0 gives a tensor of device meta for key 'w', which holds no numbers: fill one"
+    message = "worker 0 gives a tensor without data for key 'w': give one with elements"
     assert_refused(store, WorkloadError, message, lambda s: s.push("w", empty, worker=0))
     store.push("w", X[:2], worker=0)  # of another shape: the key is not there yet
     store.store.close()
@@ -340,7 +340,7 @@ def test_tensors_that_are_none() -> None:
 def test_push_pull_into_what_does_not_fit_pushes_nothing() -> None:
     with Store(servers=["cpu"], workers=1, update=lambda stored, given: stored.sub_(given)) as store:
         store.init("w", torch.zeros(4))
-        for out, message in ((torch.empty(5), "out has float32"), (torch.empty(4, device="meta"), "of device meta")):
+        for out, message in ((torch.empty(5), "out has float32"), (torch.empty(4, device="meta"), "without data")):
             with pytest.raises(WorkloadError, match=message):
                 store.push_pull("w", torch.ones(4), worker=0, out=out)
         assert store.push_pull("w", torch.ones(4), worker=0, out=torch.empty(4)).tolist() == [-1.0] * 4

@@ -12,7 +12,8 @@ import torch.nn.functional as F
 
 from graphsched.errors import SignatureError
 from graphsched.workload.inference import fill, infer, like, returned_tensors
-from graphsched.workload.tasks import Operation, Slot, TensorSpec
+from graphsched.workload.specs import TensorSpec
+from graphsched.workload.tasks import Operation, Slot
 
 MATRIX = TensorSpec((4, 6))
 Pair = namedtuple("Pair", "first second")
