@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import operator
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from statistics import median
 from typing import Any
 
@@ -27,11 +25,8 @@ from graphsched.calibration.fitting import (
     repeats_for,
     transfer_sizes,
 )
-from graphsched.calibration.lane_pace import mean_s
-from graphsched.calibration.lane_sweep import ROW_S, Sweep
 from graphsched.costs import REST_S
 from graphsched.platform import Link
-from graphsched.platform.links import SWEPT_FROM
 from graphsched.platform.parts import HOST_MEMORY, LinkMemory
 
 WRITTEN = 4  # results in turn
@@ -67,10 +62,9 @@ def cpu_links(warm: Points, fresh: Points, pinned: Link) -> list[Link]:
 def pinned_link(pinned: Any, largest: int, threads: int) -> Link:
     """Copies of what `threads` threads have just written into pinned memory that no cache holds.
 
-    Several threads have rested before they write it, as they do before a task (`calibration.cpu_operations`). Large
-    copies are timed in sweeps made before each (`calibration.lane_sweep`), for how fast these threads get through
-    memory changes within a second, and a figure of one moment would not fit those of another. For others on the host
-    they take turns by size, and count in rows.
+    Several threads have rested before they write it, as they do before a task (`calibration.cpu_operations`). How fast
+    these get through memory changes within a second: copies take turns by size and count in rows, and beside runs one
+    size is timed again (`calibration.written_copies`).
 
     Args:
         pinned: Bytes of pinned memory, more than caches hold.
@@ -82,25 +76,16 @@ def pinned_link(pinned: Any, largest: int, threads: int) -> Link:
     place: Any = {"dtype": torch.float32, "device": "cpu"}
     sources = itertools.cycle([torch.zeros(largest // ITEM_BYTES, **place) for _ in range(WRITTEN)])
     part = next_parts(numbers(pinned))
-    sweep = Sweep() if threads > 1 else None
-    sweeps_s: list[float] = []
 
     def sample(nbytes: int) -> float:
-        unit_s = 1.0
-        if sweep is not None:
-            if nbytes >= SWEPT_FROM:
-                unit_s = mean_s(sweep, ROW_S)
-                sweeps_s.append(unit_s)
+        if threads > 1:
             time.sleep(REST_S)
         count = nbytes // ITEM_BYTES
-        return timed_s(part(count), next(sources)[:count].fill_(1), 1) / unit_s
+        return timed_s(part(count), next(sources)[:count].fill_(1), 1)
 
     with torch_threads(threads):
         points = measure_by_turns(sample, transfer_sizes(largest), repeats=lambda nbytes: OFTEN * repeats_for(nbytes))
-    sweep_s = median(sweeps_s) if sweeps_s else 0.0
-    units_s = [sweep_s if sweep_s and n >= SWEPT_FROM else 1.0 for n in points.sizes_bytes]
-    points = replace(points, seconds=tuple(map(operator.mul, points.seconds, units_s)))
-    return replace(link_of("cpu", "cpu", "pinned", points), sweep_s=sweep_s)
+    return link_of("cpu", "cpu", "pinned", points)
 
 
 def worker_links(devices: Sequence[str], warm: Points, fresh: Points) -> list[Link]:

@@ -1,14 +1,16 @@
 """An operation measured alone on a CPU lane.
 
 Between two samples a lane of several threads rests, for in a plan its threads have slept before most tasks, and
-waking them takes longer than handing on to threads that still spin. Rests of other lengths are timed, too. Beside a
-GPU its rest ends with the GPU's bringing the operands (`calibration.fetched_operands`); its results go to memory that
+waking them takes longer than handing on to threads that still spin. Rests of other lengths take turns with that. Beside
+a GPU its rest ends with the GPU's bringing the operands (`calibration.fetched_operands`); its results go to memory that
 no cache holds.
 
 Other threads of the host that compete for cores, and for memory, make samples longer. Those of a lane of several
 threads, of which one that is held up holds up the operation, count in rows (`sampling.in_a_row_s`), and the yardsticks
 of the lane's speed are taken between the samples, its products in rows as long as a sample, or one where that takes
-longer.
+longer. What goes with sweeps counts at the speed of those before and behind it: a median of samples may be of one of a
+lane's two speeds and that of sweeps of the other, and costs of one operation were 0.77 to 0.98 sweeps on three hosts
+where it took as many in plans on all of them (docs/readings.md).
 
 Not modelled: operands that the lane has just read or written, and on hosts without a GPU those that it has not.
 """
@@ -26,7 +28,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from graphsched.calibration.cpu_links import torch_threads
-from graphsched.calibration.lane_pace import LONGEST_ROW_S, Yardsticks, middle_s
+from graphsched.calibration.lane_pace import LONGEST_ROW_S, Row, Yardsticks, middle_s
 from graphsched.calibration.lane_sweep import shares_of
 from graphsched.calibration.sampling import cost_of, in_a_row_s, samples_wanted
 from graphsched.costs import BRIEF_REST_S, LONG_REST_S, REST_S, TaskCost
@@ -37,10 +39,12 @@ SHORT_S = 2e-5
 SETS, MOST_SETS, CACHED_BYTES = 2, 8, 2**28
 LEAST_ROWS, ROWS_S = 7, 0.05  # of the yardstick: more where they are short, for some of these meet others and some not
 FIRST_S = 0.05
-LONG_RESTS = 30  # samples, at most
+EVERY_LONG = 2  # samples of the others have one behind a long rest
 LEAST_SAMPLES = 9  # of what any operation takes
 LONGEST_WOKEN_S = 1e-2  # operations that take longer do not mind how deep their threads slept
 WARM_S = 1e-3  # operations that take longer do not mind what the caches hold
+ROUNDS = 4  # in which shares of what an operation takes at the middle speed, which they say, settle
+FAR_BYTES, FAR_TIMES = 2**24, 2  # what moves so many goes with the host's memory, and has so many times the samples
 
 
 class Sampled(NamedTuple):
@@ -79,26 +83,63 @@ def _measure(calls: Sequence[Sampled], yardsticks: Yardsticks, repeats: int, nby
         lane = _Lane(calls, several=threads > 1)
         first_s = lane.first_s()
         rest_s = REST_S if threads > 1 else 0.0
+        rests_s = (rest_s, BRIEF_REST_S, LONG_REST_S) if rest_s and first_s < LONGEST_WOKEN_S else (rest_s,)
         batch = 1 if rest_s else max(1, int(SHORT_S / max(first_s, 1e-9)))
-        count = samples_wanted(repeats, first_s * batch + rest_s)
-        row_s, one_s = min(first_s * batch, LONGEST_ROW_S), min([sum(yardsticks.row(0.0)) for _ in range(3)])
-        samples, rows, every = [], [], count // rows_wanted(max(row_s, one_s), count)
+        count, row_s = samples_wanted(repeats, first_s * batch + rest_s), min(first_s * batch, LONGEST_ROW_S)
+        every = count // rows_wanted(max(row_s, yardsticks.one_s), count)
+        if rest_s and nbytes >= FAR_BYTES:
+            count *= FAR_TIMES
+        samples = _Samples(every, {each_s: [] for each_s in rests_s}, [])
         for i in range(count):
             if i % every == 0:
-                rows.append(yardsticks.row(row_s))
+                samples.rows.append(yardsticks.row(row_s))
                 if row_s < WARM_S:
                     lane.sample_s(batch, rest_s)
-            samples.append(lane.sample_s(batch, rest_s))
-        product_s, sweep_s, _ = (middle_s(means_s, row_s) for means_s in zip(*rows, strict=True))
-        cost = replace(cost_of(samples), product_s=product_s)
-        if threads > 1:
-            cost = replace(cost, device_s=in_a_row_s(samples))
-        if sweep_s:
-            shares = shares_of(cost.device_s, nbytes, sweep_s, _least_s(rest_s))
+            for each_s in rests_s if i % EVERY_LONG == 0 else rests_s[:2]:
+                samples.seconds[each_s].append((i, lane.sample_s(batch, each_s)))
+        return samples.cost(row_s, lane.fetch_s, (nbytes, _least_s(rest_s)) if rest_s else None)
+
+
+class _Samples(NamedTuple):
+    """Of an operation and of the yardsticks, taken by turns.
+
+    Attributes:
+        every: How many turns there are for each of the yardsticks' rows, which come first.
+        seconds: By the rest before them, turns and what the operation took; the first of them is the usual rest.
+        rows: Of the yardsticks.
+    """
+
+    every: int
+    seconds: dict[float, list[tuple[int, float]]]
+    rows: list[Row]
+
+    def cost(self, row_s: float, fetch_s: float, moved: tuple[int, float] | None) -> TaskCost:
+        """What they say.
+
+        Args:
+            row_s: Seconds that rows of products stand for.
+            fetch_s: Of a rest, what it takes to bring operands.
+            moved: On several threads, how many bytes it reads and writes, and what one takes that does nothing.
+        """
+        usual, *_ = self.seconds.values()
+        product_s, sweep_s, *_ = (middle_s(means_s, row_s) for means_s in zip(*self.rows, strict=True))
+        cost = replace(cost_of([seconds for _, seconds in usual]), product_s=product_s)
+        if moved is None:
+            return cost
+        cost = replace(cost, device_s=self._in_a_row_s(usual, cost))
+        for _ in range(ROUNDS if sweep_s else 0):
+            shares = shares_of(cost.device_s, moved[0], sweep_s, moved[1])
             cost = replace(cost, sweep_s=sweep_s, shares=shares)
-        if rest_s and first_s < LONGEST_WOKEN_S:
-            cost = replace(cost, rests=_rests(lane, cost))
-        return cost
+            cost = replace(cost, device_s=self._in_a_row_s(usual, cost))
+        rests = {max(rest_s, fetch_s): self._in_a_row_s(found, cost) for rest_s, found in self.seconds.items()}
+        rests |= {max(REST_S, fetch_s): cost.device_s}
+        return replace(cost, rests=tuple(sorted(rests.items())) if len(self.seconds) > 1 else ())
+
+    def _in_a_row_s(self, found: list[tuple[int, float]], cost: TaskCost) -> float:
+        """What each of `found` takes in a row, had sweeps of all times taken what they do at `cost`."""
+        now_s = [(a.sweep_s + b.sweep_s) / 2 for a, b in zip(self.rows, [*self.rows[1:], self.rows[-1]], strict=True)]
+        paces = [cost.on_lane_at(cost.product_s, sweep_s) / cost.device_s for sweep_s in now_s]
+        return in_a_row_s([seconds / paces[turn // self.every] for turn, seconds in found])
 
 
 def _least_s(rest_s: float) -> float:
@@ -107,15 +148,6 @@ def _least_s(rest_s: float) -> float:
 
     lane = _Lane([Sampled(partial(torch.neg, torch.zeros(1)))], several=False)
     return median([lane.sample_s(1, rest_s) for _ in range(LEAST_SAMPLES)])
-
-
-def _rests(lane: _Lane, cost: TaskCost) -> tuple[tuple[float, float], ...]:
-    """What it takes after rests of other lengths than `REST_S`, with that; none is shorter than fetching takes."""
-    found = {}
-    for rest_s, samples in ((BRIEF_REST_S, cost.samples), (LONG_REST_S, min(cost.samples, LONG_RESTS))):
-        found[max(rest_s, lane.fetch_s)] = in_a_row_s([lane.sample_s(1, rest_s) for _ in range(samples)])
-    found[max(REST_S, lane.fetch_s)] = cost.device_s
-    return tuple(sorted(found.items()))
 
 
 class _Lane:

@@ -5,8 +5,8 @@ of the system's time does not notice that a core is shared, who computes for lon
 than one product is less often interrupted than that: products that were do not count then. No more lanes do so
 at once than the host has cores for: what more of them take from each other is the simulator's to say (`CoreSharing`).
 Behind its products one lane of several threads goes through memory (`calibration.lane_sweep`), for the product lies in
-its cores' caches, and where GPUs read what it writes, a copy tells how slow that is to fetch
-(`calibration.written_copies`).
+its cores' caches, and where GPUs read what it writes, a copy tells how long it takes into pinned memory and how slow
+that is to fetch (`calibration.written_copies`).
 
 Not modelled: other hosts: of a plan for several, the pace of the host that takes the yardstick counts for all; others
 that come and go faster than the yardstick is taken; the memory of lanes of one thread; the hand-over to a lane, which
@@ -20,7 +20,7 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
@@ -31,16 +31,21 @@ from graphsched.executors.own_team import end_own_team
 from graphsched.plan import Plan, just_written
 
 LONGEST_ROW_S = 0.04
+SHORTEST_OF = 3  # rows
 INTERRUPTED = 1.5  # times as long as the fastest
 SIZE, SIZE_OF_TWO, STEP = 256, 768, 32  # of the product, by one thread and by two; sizes are multiples of the last
 
 
 class Row(NamedTuple):
-    """What a product and a sweep take, and a copy longer of what was just written; means of a row, 0: there is none."""
+    """What a product and a sweep take, a copy longer of what was just written, and its way into pinned memory.
+
+    Means of a row each; 0: there is none.
+    """
 
     product_s: float
     sweep_s: float
     fetch_s: float = 0.0
+    pinned_s: float = 0.0
 
 
 class Yardsticks:
@@ -51,17 +56,22 @@ class Yardsticks:
         self.threads = threads
         self.product = small_product(threads)
         self._sweep = Sweep() if sweeps and threads > 1 else None
-        self._written: Callable[[], float] | None = None
+        self._written: Callable[[], tuple[float, float]] | None = None
         if self._sweep is not None and gpu is not None:
             from graphsched.calibration.written_copies import WrittenYardstick
 
-            self._written = WrittenYardstick(gpu, threads)
+            self._written = WrittenYardstick(gpu, threads, self._sweep)
+
+    @cached_property
+    def one_s(self) -> float:
+        """Seconds of the shortest row; to be asked for first in the lane's thread."""
+        return min([sum(self.row(0.0)) for _ in range(SHORTEST_OF)])
 
     def row(self, row_s: float) -> Row:
         """Products for `row_s`, behind them sweeps for `lane_sweep.ROW_S`, then copies."""
         product_s = mean_s(self.product, row_s)
         sweep_s = mean_s(self._sweep, ROW_S) if self._sweep is not None else 0.0
-        return Row(product_s, sweep_s, self._written() if self._written is not None else 0.0)
+        return Row(product_s, sweep_s, *(self._written() if self._written is not None else ()))
 
 
 class LaneYardstick:
@@ -130,8 +140,8 @@ def _at_once(lanes: Sequence[tuple[CpuLane, Yardsticks]], row_s: float) -> Row:
         if isinstance(one, BaseException):
             raise one
         rows.append(one)
-    products_s, sweeps_s, fetch_s = zip(*rows, strict=True)
-    return Row(statistics.mean(products_s), max(sweeps_s), max(fetch_s))
+    products_s, *others_s = zip(*rows, strict=True)
+    return Row(statistics.mean(products_s), *map(max, others_s))
 
 
 def small_product(threads: int) -> Callable[[], Any]:

@@ -99,25 +99,23 @@ class PaceMeter:
         from graphsched.calibration.cold_calls import colds_of
 
         launched = map(statistics.median, zip(*self._launched, strict=True))
-        product_s, sweep_s, fetch_s = self._lane_row()
         return Pace(
             call_s=statistics.median(self._samples) if self._samples else 0.0,
-            product_s=product_s,
-            sweep_s=sweep_s,
-            fetch_s=fetch_s,
+            **self._lane_row(),
             colds=colds_of(self._after_waits),
             launches=tuple(zip(self._launches, launched, strict=True)) if self._launched else (),
             launch_colds=tuple(colds_of(samples) for samples in zip(*self._launched_cold, strict=True)),
         )
 
-    def _lane_row(self) -> tuple[float, float, float]:
-        """The middle of the rows of CPU lanes, see `lane_pace.middle_s`."""
+    def _lane_row(self) -> dict[str, float]:
+        """The middle of the rows of CPU lanes by what they are of, see `lane_pace.middle_s`."""
         if not self._rows:
-            return 0.0, 0.0, 0.0
-        from graphsched.calibration.lane_pace import middle_s
+            return {}
+        from graphsched.calibration.lane_pace import Row, middle_s
 
-        products_s, sweeps_s, fetches_s = zip(*self._rows, strict=True)
-        return middle_s(products_s, self._row_s), middle_s(sweeps_s, self._row_s), statistics.median(fetches_s)
+        products_s, sweeps_s, *others_s = zip(*self._rows, strict=True)
+        middles_s = middle_s(products_s, self._row_s), middle_s(sweeps_s, self._row_s)
+        return Row(*middles_s, *map(statistics.median, others_s))._asdict()
 
     def close(self) -> None:
         """Give streams and memory back."""

@@ -10,7 +10,8 @@ On a host of an H200 with 16 cores 16.8 MB take 0.7 ms where they take 0.34 from
 
 How slow goes with the host and changes within seconds to minutes: in the schedules of one recording such copies of
 16.8 MB took 0.08 to 0.42 ms longer, within 0.02 to 0.1 of each other in each of them. So beside a plan's runs the same
-is measured again (`WrittenYardstick`).
+is measured again (`WrittenYardstick`), and with it how long the way into pinned memory takes, which changes, too, and
+goes with no other yardstick: on one host it took 1.8 sweeps when the platform was measured and 0.8 beside runs.
 
 Not modelled: copies of a part of what was written; that larger results fade in another time.
 """
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from statistics import fmean, median
@@ -27,10 +28,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from graphsched.calibration.cpu_links import ITEM_BYTES, WRITTEN, next_parts, numbers, torch_threads
+from graphsched.calibration.cpu_links import ITEM_BYTES, WRITTEN, next_parts, numbers, timed_s, torch_threads
 from graphsched.calibration.cuda_clock import elapsed_s
 from graphsched.calibration.cuda_ways import Bench, Way, host_way
 from graphsched.calibration.fitting import repeats_for
+from graphsched.calibration.lane_sweep import Sweep
 from graphsched.calibration.sampling import in_a_row_s
 from graphsched.executors.clocks import new_event
 from graphsched.executors.lanes import stream_pool
@@ -40,7 +42,7 @@ from graphsched.platform.links import SHORTEST_S, WRITTEN_BYTES
 
 PAUSES_S = (0.0, 3e-4, 1e-3, 2e-3)
 ROW = 5  # copies in a row of the yardstick
-PLACES = 4  # in pinned memory that a row goes round
+PLACES = 16  # in pinned memory that rows go round
 LEAST = 0.02  # of the most: less is noise
 LARGEST_BYTES = 2**26  # several times what the cores' own caches hold: larger copies take as much longer
 
@@ -88,11 +90,15 @@ def fades_s(later: Sequence[tuple[float, float]]) -> float:
 
 
 class Pairs(NamedTuple):
-    """Copies of what had not just been written and of what had, seconds on the GPU's clock, and how long before."""
+    """Copies of what had not just been written and of what had, seconds on the GPU's clock, and how long before.
+
+    `pinned_s` is what it took to write it: to copy what the lane had made into pinned memory.
+    """
 
     kept_s: list[float]
     written_s: list[float]
     after_s: list[float]
+    pinned_s: list[float]
 
 
 class WrittenCopies:
@@ -102,14 +108,22 @@ class WrittenCopies:
         largest: Bytes of the largest.
     """
 
-    def __init__(self, way: Way, largest: int, threads: int) -> None:
-        """`way`: from pinned memory, in which parts of that size take turns."""
+    def __init__(self, way: Way, largest: int, threads: int, made: Callable[[int], Any] | None = None) -> None:
+        """For copies of up to `largest` bytes.
+
+        Args:
+            way: From pinned memory, in which parts of that size take turns.
+            largest: Bytes.
+            threads: Of the lane.
+            made: Makes so many numbers, which are copied into pinned memory then; None: they are filled.
+        """
         import torch
 
         self.largest = largest
         self._threads, self._target, self._stream = threads, way.target, way.streams[0]
         place: Any = {"dtype": torch.float32, "device": "cpu"}
-        self._results = itertools.cycle([torch.zeros(self.largest // ITEM_BYTES, **place) for _ in range(WRITTEN)])
+        results = itertools.cycle([torch.zeros(self.largest // ITEM_BYTES, **place) for _ in range(WRITTEN)])
+        self._made = made or (lambda count: next(results)[:count].fill_(1))
         self._part = next_parts(way.source)
 
     def longer_s(self, nbytes: int, pause_s: float = 0.0) -> tuple[float, float]:
@@ -122,18 +136,18 @@ class WrittenCopies:
 
     def pairs(self, nbytes: int, count: int, pause_s: float = 0.0) -> Pairs:
         """So many pairs of copies of so many bytes; one before them does not count."""
-        kept, written, after = [], [], []
+        kept, written, after, pinned = [], [], [], []
         with torch_threads(self._threads):
             for _ in range(count + 1):
                 kept.append(self._copy_s(self._part(nbytes)))
                 part = self._part(nbytes)
-                numbers(part).copy_(next(self._results)[: nbytes // ITEM_BYTES].fill_(1))
+                pinned.append(timed_s(numbers(part), self._made(nbytes // ITEM_BYTES), 1))
                 began = time.perf_counter()
                 if pause_s:
                     time.sleep(pause_s)
                 after.append(time.perf_counter() - began)
                 written.append(self._copy_s(part))
-        return Pairs(kept[1:], written[1:], after[1:])
+        return Pairs(kept[1:], written[1:], after[1:], pinned[1:])
 
     def _copy_s(self, part: Any) -> float:
         """Seconds of the copy of `part` on the GPU's clock; both kinds hold the same time of calls."""
@@ -149,16 +163,24 @@ class WrittenCopies:
 
 
 class WrittenYardstick:
-    """What copies of `WRITTEN_BYTES` to a GPU take longer just now, of what threads of a CPU lane have just written."""
+    """How what threads of a CPU lane have just made, `WRITTEN_BYTES` of it, gets to a GPU just now.
 
-    def __init__(self, gpu: int, threads: int) -> None:
+    They make it as a task does, of what no cache holds: behind a fill, whose result their caches hold, the copy into
+    pinned memory takes a sixth less (docs/readings.md).
+    """
+
+    def __init__(self, gpu: int, threads: int, sweep: Sweep) -> None:
         import torch
 
         pinned = torch.empty(PLACES * WRITTEN_BYTES, dtype=torch.uint8, pin_memory=True).fill_(1)
         target = torch.empty(WRITTEN_BYTES, dtype=torch.uint8, device=f"cuda:{gpu}")
-        self._copies = WrittenCopies(Way(pinned, target, (stream_pool(gpu)[0],)), WRITTEN_BYTES, threads)
+        way = Way(pinned, target, (stream_pool(gpu)[0],))
+        self._copies = WrittenCopies(way, WRITTEN_BYTES, threads, lambda count: sweep()[:count])
 
-    def __call__(self) -> float:
-        """Seconds, mean of a row, above 0; to be called in the lane's thread."""
+    def __call__(self) -> tuple[float, float]:
+        """Seconds that the engine's copy takes longer, above 0, and of the copy into pinned memory; means of a row.
+
+        To be called in the lane's thread.
+        """
         pairs = self._copies.pairs(WRITTEN_BYTES, ROW)
-        return max(SHORTEST_S, fmean(pairs.written_s) - fmean(pairs.kept_s))
+        return max(SHORTEST_S, fmean(pairs.written_s) - fmean(pairs.kept_s)), fmean(pairs.pinned_s)

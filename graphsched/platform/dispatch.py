@@ -23,6 +23,8 @@ class Dispatch(GraphCosts):
         sweep_s: The other one of those of several threads: 50 MB read and written that no cache holds; 0 if unknown.
         fetch_s: What a copy of 16.8 MB to a GPU takes longer where such a lane has just written them, just before a
             run; 0 if unknown: as `Link.written_s` says.
+        pinned_s: What it takes such a lane to copy as much of what it has just written into pinned memory, just before
+            a run; 0 if unknown: as the link says.
         run_s: Own time of the executor for one task beside the task's calls.
         copy_s, copy_out_s: Issuing one copy from the host to a GPU; to the host (0: unknown, as from it).
         blocking_in_s, blocking_out_s, fresh_out_s: A copy of 4 KiB that blocks the thread, from its call to its return:
@@ -84,6 +86,7 @@ class Dispatch(GraphCosts):
     product_s: float = 0.0
     sweep_s: float = 0.0
     fetch_s: float = 0.0
+    pinned_s: float = 0.0
     run_s: float = 2e-6
     copy_s: float = 8e-6
     copy_out_s: float = 0.0

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SHORTEST_S = 1e-9
 """Least time of a transfer or a call that is known, for 0 says unknown."""
 SWEPT_FROM = 2**20  # bytes: what a CPU lane copies that is smaller does not go with its sweeps
-WRITTEN_BYTES = 2**24  # of the copy by which it is told how slow to fetch just now is what a lane has just written
+WRITTEN_BYTES = 2**24  # of the copies by which it is told how a lane's results get to a GPU just now
 LEAST_WRITTEN = 0.05  # of a copy's time: what it takes longer that is less says nothing of other sizes
 
 Ends = tuple[str, str]
@@ -59,9 +59,24 @@ def swept(link: Link, sweep_s: float) -> Link:
         >>> [swept(link, now_s).seconds for now_s in (4.0, 0.5, 0.0)]
         [(1.0, 4.0, 40.0), (1.0, 1.0, 5.0), (1.0, 2.0, 20.0)]
     """
-    if not (link.sweep_s and sweep_s):
-        return link
-    pace = sweep_s / link.sweep_s
+    return _paced(link, sweep_s / link.sweep_s) if link.sweep_s and sweep_s else link
+
+
+def pinned_now(link: Link, pinned_s: float) -> Link:
+    """`link`, a CPU lane's into pinned memory, where a copy of `WRITTEN_BYTES` takes so long now; 0: as measured.
+
+    What takes less than `SWEPT_FROM` bytes stays as it is, and no larger transfer takes less than that.
+
+    Example:
+        >>> sizes = 4096, 2**20, 2**24
+        >>> link = Link("cpu", "cpu", "pinned", 1.0, 1e6, sizes_bytes=sizes, seconds=(1.0, 2.0, 20.0))
+        >>> [pinned_now(link, now_s).seconds for now_s in (40.0, 5.0, 0.0)]
+        [(1.0, 4.0, 40.0), (1.0, 1.0, 5.0), (1.0, 2.0, 20.0)]
+    """
+    return _paced(link, pinned_s / link.duration_s(WRITTEN_BYTES)) if pinned_s else link
+
+
+def _paced(link: Link, pace: float) -> Link:
     points = list(zip(link.sizes_bytes, link.seconds, strict=True))
     least_s = max([s for n, s in points if n < SWEPT_FROM], default=0.0)
     seconds = tuple(max(s * pace, least_s) if n >= SWEPT_FROM else s for n, s in points)

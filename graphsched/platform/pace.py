@@ -31,6 +31,9 @@ LAUNCHES_ACROSS = (
 )  # fmt: skip
 """Fields of `Dispatch` that are what launching takes it longer over several GPUs."""
 
+LANES = "product_s", "sweep_s", "fetch_s", "pinned_s"
+"""Fields of `Dispatch` that are yardsticks of CPU lanes."""
+
 LAUNCH_COLDS = "graph_colds", "graph_across_colds"
 """Fields of `Dispatch` that are what launches take longer after waits, on one GPU and over several."""
 
@@ -43,6 +46,7 @@ class Pace:
         call_s: A tiny operation (`Dispatch.call_s`).
         product_s, sweep_s: A small product on a CPU lane, and going through memory (`Dispatch`).
         fetch_s: What a copy to a GPU takes longer of what a CPU lane has just written (`Dispatch`).
+        pinned_s: What it takes that lane to copy it into pinned memory (`Dispatch`).
         colds: What a call takes longer after a wait (`Dispatch.colds`).
         launches: Launches of CUDA graphs (`Dispatch.graph_launches`).
         launch_colds: What a launch takes longer after a wait, on one GPU and over several (`LAUNCH_COLDS`).
@@ -55,6 +59,7 @@ class Pace:
     launch_colds: tuple[Points, ...] = ()
     sweep_s: float = 0.0
     fetch_s: float = 0.0
+    pinned_s: float = 0.0
 
     @classmethod
     def of(cls, costs: Dispatch, *, graphs: bool) -> Pace:
@@ -66,7 +71,8 @@ class Pace:
             >>> Pace.of(costs, graphs=False).launches, Pace.of(costs, graphs=True).launches
             ((), ((1, 9e-06),))
         """
-        calls = cls(costs.call_s, costs.product_s, costs.colds, sweep_s=costs.sweep_s, fetch_s=costs.fetch_s)
+        lanes = {name: getattr(costs, name) for name in LANES}
+        calls = cls(costs.call_s, colds=costs.colds, **lanes)
         if not graphs:
             return calls
         launch_colds = tuple(points for name in LAUNCH_COLDS if (points := getattr(costs, name)))
@@ -76,7 +82,8 @@ class Pace:
 def at_pace(costs: Dispatch, now: Pace) -> Dispatch:
     """See `Dispatch.at`."""
     if now.product_s:
-        costs = replace(costs, product_s=now.product_s, sweep_s=now.sweep_s, fetch_s=now.fetch_s)
+        lanes: dict[str, Any] = {name: getattr(now, name) for name in LANES}
+        costs = replace(costs, **lanes)
     if not (costs.call_s and now.call_s):
         return costs
     pace = now.call_s / costs.call_s

@@ -15,7 +15,7 @@ from graphsched.timeline import HALVES
 
 FIGURES = ("predicted_s", "measured_s", "spread", "reported_s")
 LENGTHS = ("measured_s", "timed_makespan_s")  # what errors of a case with spans are shares of
-MEASURED = ("timed_makespan_s", "clock_uncertainty_s", "call_s", "product_s", "sweep_s", "fetch_s")
+MEASURED = ("timed_makespan_s", "clock_uncertainty_s", "call_s", "product_s", "sweep_s", "fetch_s", "pinned_s")
 
 
 def check_run(data: Mapping[str, Any]) -> None:

@@ -25,6 +25,7 @@ from graphsched.executors.saved import costs_for
 from graphsched.files import read_json, write_bytes, write_text
 from graphsched.platform import Pace, Platform
 from graphsched.platform.dispatch import TABLES
+from graphsched.platform.pace import LANES
 from graphsched.platform.points import checked_points
 from graphsched.records.entries import check_case, check_plan, check_run
 from graphsched.records.model import CaseRecord, RunRecord, Setup, columns_in
@@ -156,12 +157,7 @@ def _measured(
         data["launches"] = list(case.pace.launches)
     if case.pace.launch_colds:
         data["launch_colds"] = [list(points) for points in case.pace.launch_colds]
-    if case.pace.product_s:
-        data["product_s"] = case.pace.product_s
-    if case.pace.sweep_s:
-        data["sweep_s"] = case.pace.sweep_s
-    if case.pace.fetch_s:
-        data["fetch_s"] = case.pace.fetch_s
+    data |= {name: seconds for name in LANES if (seconds := getattr(case.pace, name))}
     if len(columns.get("start_s", ())) > INLINE_ACTIONS:
         name, content = packed(case, experiment)
         spans[name] = content
@@ -283,9 +279,7 @@ def _pace(entry: Mapping[str, Any]) -> Pace:
     launch_colds = entry.get("launch_colds", ())
     return Pace(
         call_s=entry.get("call_s", 0.0),
-        product_s=entry.get("product_s", 0.0),
-        sweep_s=entry.get("sweep_s", 0.0),
-        fetch_s=entry.get("fetch_s", 0.0),
+        **{name: entry.get(name, 0.0) for name in LANES},
         colds=checked_points(entry.get("colds", ()), "colds", TABLES["colds"]),
         launches=checked_points(entry.get("launches", ()), "launches", TABLES["graph_launches"]),
         launch_colds=tuple(checked_points(each, "launch_colds", TABLES["graph_colds"]) for each in launch_colds),

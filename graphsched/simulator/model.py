@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from graphsched.platform import Dispatch
-from graphsched.platform.pace import LAUNCH_COLDS
+from graphsched.platform.pace import LANES, LAUNCH_COLDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +109,6 @@ def switched(costs: Dispatch, model: Model) -> Dispatch:
     if not (model.dispatch and model.interpreter):
         off += ("lock_signal_s", "lock_wake_s", "tell_s")
     if not model.pace:
-        off += ("product_s", "sweep_s", "fetch_s")
+        off += LANES
     tables = {} if model.dispatch else dict.fromkeys(("changes", "colds", *LAUNCH_COLDS, "graph_starts"), ())
     return replace(costs, **dict.fromkeys(off, 0.0), **tables)  # type: ignore[arg-type]  # seconds, and tables of them

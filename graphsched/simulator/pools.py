@@ -69,7 +69,7 @@ def _through_memory(columns: Columns, durations: Durations, plan: Plan) -> dict[
     What they then copy into pinned memory moves as many bytes a second as they do.
     """
     return {
-        i: TaskCost(columns.work_s[i] - durations.pinning_s(task, columns.dispatch.sweep_s))
+        i: TaskCost(columns.work_s[i] - durations.pinning_s(task, columns.dispatch))
         for i, task in enumerate(plan.tasks)
         if columns.kind[i] == CPU and plan.kinds[i] == "run" and task is not None and task.nbytes >= CACHED_BYTES
     }

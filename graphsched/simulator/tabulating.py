@@ -111,7 +111,7 @@ def _fill_runs(columns: Columns, durations: Durations, plan: Plan, model: Model)
                 alone_s, rests = cost.on_lane_at(*yardsticks), cost.rests_at(*yardsticks)
                 if model.rests and rests:
                     columns.rested[i], alone_s = rests, rests[0][1]
-                columns.work_s[i] = alone_s + durations.pinning_s(task, dispatch.sweep_s) + columns.job_s
+                columns.work_s[i] = alone_s + durations.pinning_s(task, dispatch) + columns.job_s
                 columns.call_s[i] = dispatch.handoff_s
             else:
                 costs[i] = cost

@@ -2,55 +2,36 @@
 
 from __future__ import annotations
 
-import itertools
-from statistics import median
-
 import pytest
 import torch
 
 from graphsched.calibration import cpu_links as module
 from graphsched.calibration.cpu_links import pinned_link
 from graphsched.costs import REST_S
-from graphsched.platform.links import SWEPT_FROM
 
 LARGEST = 2**24
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_large_copies_of_several_threads_go_with_sweeps(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
-    """A sweep takes 1 or 2 ms by turns, a large copy half of the last one, and a small one always 5 µs."""
+def test_several_threads_rest_before_they_write_pinned_memory(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
     rests: list[float] = []
-    sweeps = itertools.cycle([1e-3, 2e-3])
-    last: list[float] = []
-
-    def swept_s(call: object, row_s: float) -> float:
-        assert threads > 1
-        last.append(next(sweeps))
-        return last[-1]
 
     def copy_s(target: torch.Tensor, source: torch.Tensor, batch: int) -> float:
         assert target.nbytes == source.nbytes
         assert target.dtype == source.dtype == torch.float32
         assert torch.get_num_threads() == threads
-        if target.nbytes < SWEPT_FROM:
-            return 5e-6
-        return last[-1] / 2 if threads > 1 else 1e-3
+        return 1e-9 * target.nbytes
 
-    monkeypatch.setattr(module, "mean_s", swept_s)
     monkeypatch.setattr(module, "timed_s", copy_s)
     monkeypatch.setattr(module.time, "sleep", rests.append)
     link = pinned_link(torch.empty(2 * LARGEST, dtype=torch.uint8), LARGEST, threads)
     assert (link.source, link.target, link.memory) == ("cpu", "cpu", "pinned")
-    assert link.sweep_s == (median(last) if threads > 1 else 0.0)
     assert set(rests) == ({REST_S} if threads > 1 else set())
-    large_s = link.sweep_s / 2 if threads > 1 else 1e-3
-    assert link.seconds == pytest.approx([large_s if n >= SWEPT_FROM else 5e-6 for n in link.sizes_bytes])
-    assert {n >= SWEPT_FROM for n in link.sizes_bytes} == {True, False}
+    assert link.seconds == pytest.approx([1e-9 * n for n in link.sizes_bytes])
 
 
-def test_a_link_into_pinned_memory_is_measured_with_its_sweep() -> None:
+def test_a_link_into_pinned_memory_is_measured() -> None:
     link = pinned_link(torch.ones(2 * LARGEST, dtype=torch.uint8), LARGEST, threads=2)
-    assert 0.0 < link.sweep_s < 1.0
     assert link.duration_s(LARGEST) > link.duration_s(2**20) > 0.0
 
 

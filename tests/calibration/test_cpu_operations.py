@@ -11,7 +11,17 @@ import pytest
 import torch
 
 from graphsched.calibration import cpu_operations as module
-from graphsched.calibration.cpu_operations import LEAST_SAMPLES, LONG_RESTS, MOST_SETS, SHORT_S, Sampled, measure_on_cpu
+from graphsched.calibration import lane_sweep
+from graphsched.calibration.cpu_operations import (
+    EVERY_LONG,
+    FAR_BYTES,
+    FAR_TIMES,
+    LEAST_SAMPLES,
+    MOST_SETS,
+    SHORT_S,
+    Sampled,
+    measure_on_cpu,
+)
 from graphsched.calibration.lane_pace import LONGEST_ROW_S, Row, Yardsticks
 from graphsched.calibration.lane_sweep import SWEPT_BYTES, Sweep
 from graphsched.costs import BRIEF_REST_S, LONG_REST_S, REST_S
@@ -38,8 +48,10 @@ def test_a_lane_of_several_threads_rests_before_each_sample(monkeypatch: pytest.
     else:
         assert len(rests) >= 20
         assert rests.count(BRIEF_REST_S) == cost.samples
-        assert rests.count(LONG_REST_S) == min(cost.samples, LONG_RESTS)
+        assert rests.count(LONG_REST_S) == -(-cost.samples // EVERY_LONG)
         assert rests.count(REST_S) >= cost.samples  # the first behind a row of the yardstick does not count
+        of_others = [rest_s for rest_s in rests if rest_s != REST_S]
+        assert of_others == ([BRIEF_REST_S, LONG_REST_S, BRIEF_REST_S] * cost.samples)[: len(of_others)]  # by turns
         assert set(rests) == {BRIEF_REST_S, REST_S, LONG_REST_S}
         assert calls == len(rests) + FIRST - LEAST_SAMPLES
 
@@ -103,6 +115,38 @@ def test_what_holds_up_some_samples_of_several_threads_counts(
     monkeypatch.setattr(module, "_least_s", lambda rest_s: 0.0)
     monkeypatch.setattr(Yardsticks, "row", lambda self, row_s: Row(PRODUCT_S, 0.0))
     assert measure_on_cpu([Sampled(lambda: None)], Yardsticks(threads), repeats=20).device_s == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(("nbytes", "seconds", "times"), [(FAR_BYTES, 2e-3, FAR_TIMES), (0, 2.8e-3, 1)])
+def test_what_goes_with_sweeps_counts_at_the_speed_of_those_around_it(
+    monkeypatch: pytest.MonkeyPatch, nbytes: int, seconds: float, times: int
+) -> None:
+    """Of five sweeps three take 4 ms and two 8, and each sample half of what those before and behind it take.
+
+    What moves much takes half of the middle one, and has more samples; what moves nothing takes what it took.
+    """
+    rows: list[float] = []
+    speeds = itertools.cycle([4e-3, 4e-3, 4e-3, 8e-3, 8e-3])
+
+    def row(self: Yardsticks, row_s: float) -> Row:
+        if row_s:
+            rows.append(next(speeds))
+        return Row(PRODUCT_S, rows[-1] if row_s else 0.0)
+
+    def sample(lane: object, batch: int, rest_s: float = 0.0) -> float:
+        following = [4e-3, 4e-3, 4e-3, 8e-3, 8e-3][len(rows) % 5]
+        return (rows[-1] + following) / 4 if rows else 3e-3
+
+    monkeypatch.setattr(lane_sweep, "SWEPT_BYTES", 2 * FAR_BYTES)
+    monkeypatch.setattr(Yardsticks, "row", row)
+    monkeypatch.setattr(Yardsticks, "one_s", 0.0)
+    monkeypatch.setattr(module, "rows_wanted", lambda row_s, samples: samples)
+    monkeypatch.setattr(module, "_least_s", lambda rest_s: 0.0)
+    monkeypatch.setattr(module._Lane, "sample_s", sample)
+    cost = measure_on_cpu([Sampled(lambda: None)], Yardsticks(2), repeats=50, nbytes=nbytes)
+    assert (cost.sweep_s, cost.samples) == (4e-3, 50 * times)
+    assert cost.device_s == pytest.approx(seconds, rel=0.02)
+    assert [took for _, took in cost.rests] == pytest.approx([seconds] * 3, rel=0.02)
 
 
 def test_what_reads_much_goes_with_memory_and_what_computes_much_with_products() -> None:

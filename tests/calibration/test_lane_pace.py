@@ -111,9 +111,9 @@ def test_a_lane_has_its_threads_which_rest_before(monkeypatch: pytest.MonkeyPatc
     work = Workload()
     work.task(torch.neg, work.input("x", torch.ones(1)), name="a")
     plan = by_hand(work, machine(threads={"cpu": threads}), "cpu/w0")
-    product_s, sweep_s, fetch_s = LaneYardstick(plan, 0.0).sample()
+    product_s, sweep_s, fetch_s, pinned_s = LaneYardstick(plan, 0.0).sample()
     assert product_s > 0
-    assert fetch_s == 0.0
+    assert fetch_s == pinned_s == 0.0
     assert (sweep_s > 0) == (threads > 1)
     assert seen == [lane_pace.REST_S] * (threads > 1) + [(threads, threads)] * 2 + [("sweep", threads)] * 2 * (
         threads > 1
@@ -185,12 +185,12 @@ class Fetches:
     made: ClassVar[list[tuple[int, int]]] = []
     threads: ClassVar[list[str]] = []
 
-    def __init__(self, gpu: int, threads: int) -> None:
+    def __init__(self, gpu: int, threads: int, sweep: object) -> None:
         self.made.append((gpu, threads))
 
-    def __call__(self) -> float:
+    def __call__(self) -> tuple[float, float]:
         self.threads.append(threading.current_thread().name)
-        return 7e-4
+        return 7e-4, 9e-4
 
 
 @pytest.mark.parametrize(("threads", "read", "taken"), [(2, True, True), (1, True, False), (2, False, False)])
@@ -202,7 +202,7 @@ def test_where_a_gpu_reads_what_a_lane_of_several_threads_writes_copies_are_a_ya
     monkeypatch.setattr(Fetches, "made", [])
     monkeypatch.setattr(Fetches, "threads", [])
     row = LaneYardstick(fetched(written(threads), read=read), 0.0).sample()
-    assert row.fetch_s == (7e-4 if taken else 0.0)
+    assert row[2:] == ((7e-4, 9e-4) if taken else (0.0, 0.0))
     assert Fetches.made == [(1, 2)] * taken
     assert Fetches.threads == ["graphsched cpu/w0"] * taken
 

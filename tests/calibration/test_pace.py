@@ -144,7 +144,7 @@ def test_without_a_gpu_or_a_yardstick_there_is_no_pace() -> None:
 
 def test_lanes_have_a_yardstick_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """a on a worker: the middle of what was seen while it ran counts, and changes no other cost of dispatch."""
-    seen = iter([(3e-4, 2e-3, 4e-4), (9e-4, 1e-3, 1e-4), (5e-4, 7e-3, 2e-4)])
+    seen = iter([(3e-4, 2e-3, 4e-4, 6e-4), (9e-4, 1e-3, 1e-4, 5e-4), (5e-4, 7e-3, 2e-4, 9e-4)])
     here = replace(platform(gpus=0, workers=1), dispatch=MEASURED)
     plan = planned(workload({"a": 1.0}), here, {"a": "worker:0/w0"})
     monkeypatch.setattr(lane_pace.LaneYardstick, "sample", lambda self: next(seen))
@@ -152,8 +152,9 @@ def test_lanes_have_a_yardstick_of_their_own(monkeypatch: pytest.MonkeyPatch) ->
     for _ in range(3):
         meter.take()
     meter.close()
-    assert meter.pace == Pace(product_s=5e-4, sweep_s=2e-3, fetch_s=2e-4)
-    assert here.at(meter.pace).dispatch == replace(MEASURED, product_s=5e-4, sweep_s=2e-3, fetch_s=2e-4)
+    middles: dict[str, float] = {"product_s": 5e-4, "sweep_s": 2e-3, "fetch_s": 2e-4, "pinned_s": 6e-4}
+    assert meter.pace == Pace(**middles)  # type: ignore[arg-type]
+    assert here.at(meter.pace).dispatch == replace(MEASURED, **middles)  # type: ignore[arg-type]
     assert here.at(Pace(1e-5, 5e-4, sweep_s=2e-3)).dispatch == replace(
         MEASURED.at(Pace(1e-5)), product_s=5e-4, sweep_s=2e-3
     )

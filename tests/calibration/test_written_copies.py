@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 
+from graphsched.calibration import cpu_links
 from graphsched.calibration import written_copies as module
 from graphsched.calibration.cuda_links import host_links
 from graphsched.calibration.cuda_ways import Bench
@@ -52,12 +53,15 @@ class Part:
             assert (source.numel(), source.dtype) == (self.numel(), torch.float32)
             assert self.dtype == torch.float32
             assert torch.get_num_threads() == self.host.threads
+            self.host.now_s += self.host.pinning_s
             self.host.written = self.first, self.last, self.host.now_s
         return self
 
 
 class Host:
     """Copies of bytes that were written no longer ago than a copy take half as long again, less and less by and by."""
+
+    pinning_s = 0.0  # of the copy that writes
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, threads: int = 1, longer: float = 0.5) -> None:
         self.now_s, self.threads, self.longer = 0.0, threads, longer
@@ -66,6 +70,7 @@ class Host:
         self.gpus: list[int] = []
         monkeypatch.setattr(module, "LARGEST_BYTES", LARGEST)
         monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: self.now_s, sleep=self._sleep))
+        monkeypatch.setattr(cpu_links, "time", module.time)
         monkeypatch.setattr(module, "host_way", self._way)
         monkeypatch.setattr(module, "new_event", self._event)
         monkeypatch.setattr(module, "elapsed_s", lambda start, end: end.at_s - start.at_s)
@@ -138,14 +143,19 @@ def test_noise_below_a_share_of_the_most_does_not_decide_how_it_fades() -> None:
 
 @pytest.mark.parametrize(("longer", "found_s"), [(0.5, 0.5), (-0.25, 0.0)])
 def test_the_yardstick_is_a_row_of_such_copies(monkeypatch: pytest.MonkeyPatch, longer: float, found_s: float) -> None:
-    """Of one size, never 0, which says unknown; what was not just written lies in places of its own."""
+    """Of one size, never 0, which says unknown; what was not just written lies in places of its own.
+
+    With it comes what writing takes: 2 s.
+    """
     host = Host(monkeypatch, longer=longer)
+    host.pinning_s = 2.0
     monkeypatch.setattr(module, "WRITTEN_BYTES", LARGEST)
     yardstick = WrittenYardstick.__new__(WrittenYardstick)
     way = host._way(host, 0, to_gpu=True)
     way.source = Part(host, 0, PLACES * LARGEST)
     yardstick._copies = WrittenCopies(way, LARGEST, 1)
-    seconds = yardstick()
+    seconds, pinned_s = yardstick()
+    assert pinned_s == pytest.approx(2.0)
     assert seconds == pytest.approx(max(found_s * LARGEST / RATE, SHORTEST_S))
     assert seconds > 0.0
     assert len(host.copies) == 2 * (ROW + 1)

@@ -119,18 +119,21 @@ def test_a_run_recorded_before_calls_after_waits_were_measured_is_predicted_as_b
     assert (back.pace.colds, back.plan.platform.dispatch.cold_s) == ((), 2e-6)
 
 
+LANES_NOW = {"product_s": 3e-4, "sweep_s": 2e-3, "fetch_s": 4e-4, "pinned_s": 6e-4}
+
+
 def test_cpu_lanes_are_predicted_at_the_speed_that_they_had_during_the_run(tmp_path):
     """t0 → t1 → t2: of a run without their yardstick the file does not name it."""
-    case = replace(case_of(chain()), pace=Pace(product_s=3e-4, sweep_s=2e-3, fetch_s=4e-4))
+    case = replace(case_of(chain()), pace=Pace(**LANES_NOW))
     path = save_run(run_of(case), tmp_path)
     (back,) = load_run(path).cases
-    assert back.pace == Pace(product_s=3e-4, sweep_s=2e-3, fetch_s=4e-4)
-    assert back.plan.platform.dispatch == Dispatch(product_s=3e-4, sweep_s=2e-3, fetch_s=4e-4)
+    assert back.pace == Pace(**LANES_NOW)
+    assert back.plan.platform.dispatch == Dispatch(**LANES_NOW)
     here = replace(PLATFORM, dispatch=Dispatch(product_s=5e-4))
     assert case_of(chain(), setup=replace(SETUP, platform=here)).pace.product_s == 5e-4
     (bare,) = load_run(save_run(run_of(replace(case, pace=Pace())), tmp_path)).cases
     assert (bare.pace.product_s, bare.plan.platform.dispatch) == (0.0, PLATFORM.dispatch)
-    assert not {"product_s", "sweep_s", "fetch_s"} & set(json.loads(path.read_text())["cases"][0])
+    assert not set(LANES_NOW) & set(json.loads(path.read_text())["cases"][0])
 
 
 @pytest.mark.parametrize(("stamped", "stamp_s"), [(False, 0.0), (True, 1e-6), (None, 1e-6)])
@@ -460,6 +463,7 @@ def test_another_version_or_missing_entries_are_refused(tmp_path, change):
         ("product_s", "5", "'product_s' is '5', a finite number"),
         ("sweep_s", "5", "'sweep_s' is '5', a finite number"),
         ("fetch_s", "5", "'fetch_s' is '5', a finite number"),
+        ("pinned_s", "5", "'pinned_s' is '5', a finite number"),
         ("call_s", [1e-6], "'call_s' is .1e-06., a finite number"),
         ("samples_s", [1.0, "x"], "'samples_s' is 'x', a finite number"),
         ("samples_s", [1.0, None], "'samples_s' is None, a finite number"),
