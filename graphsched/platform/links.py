@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 SHORTEST_S = 1e-9
 """Least time of a transfer or a call that is known, for 0 says unknown."""
-SWEPT_FROM = 2**20  # bytes: what a CPU lane copies that is smaller does not go with its sweeps
+PACED_FROM = 2**20  # bytes: what a CPU lane copies into pinned memory that is smaller goes with no yardstick
 WRITTEN_BYTES = 2**24  # of the copies by which it is told how a lane's results get to a GPU just now
 LEAST_WRITTEN = 0.05  # of a copy's time: what it takes longer that is less says nothing of other sizes
 
@@ -33,8 +33,7 @@ def rescaled(link: Link, bandwidth_bytes_per_s: float, latency_s: float | None =
     """`link` with another rate and latency; measured points keep their shape.
 
     What a point has beyond the latency is stretched as the rate is, so that a link that took twice the time of
-    latency + bytes / rate at some size still does. What cores are slow to hand out (`written_s`) stays as it is; it
-    goes with no sweep any more.
+    latency + bytes / rate at some size still does. What cores are slow to hand out (`written_s`) stays as it is.
 
     Example:
         >>> link = Link("a", "b", "peer", 1.0, 100.0, sizes_bytes=(100, 1000), seconds=(3.0, 11.0))
@@ -45,27 +44,13 @@ def rescaled(link: Link, bandwidth_bytes_per_s: float, latency_s: float | None =
     rate = check_number(bandwidth_bytes_per_s, f"bandwidth_bytes_per_s of link {link}", positive=True)
     stretch = link.bandwidth_bytes_per_s / rate
     seconds = tuple(max(new_latency_s + (s - link.latency_s) * stretch, SHORTEST_S) for s in link.seconds)
-    return replace(link, latency_s=new_latency_s, bandwidth_bytes_per_s=rate, seconds=seconds, sweep_s=0.0)
-
-
-def swept(link: Link, sweep_s: float) -> Link:
-    """`link` where a CPU lane's sweep takes so long now; as measured where one or the other is unknown.
-
-    What takes less than `SWEPT_FROM` bytes stays as it is, and no larger transfer takes less than that.
-
-    Example:
-        >>> sizes = 4096, 2**20, 2**24
-        >>> link = Link("cpu", "cpu", "pinned", 1.0, 1e6, sizes_bytes=sizes, seconds=(1.0, 2.0, 20.0), sweep_s=2.0)
-        >>> [swept(link, now_s).seconds for now_s in (4.0, 0.5, 0.0)]
-        [(1.0, 4.0, 40.0), (1.0, 1.0, 5.0), (1.0, 2.0, 20.0)]
-    """
-    return _paced(link, sweep_s / link.sweep_s) if link.sweep_s and sweep_s else link
+    return replace(link, latency_s=new_latency_s, bandwidth_bytes_per_s=rate, seconds=seconds)
 
 
 def pinned_now(link: Link, pinned_s: float) -> Link:
     """`link`, a CPU lane's into pinned memory, where a copy of `WRITTEN_BYTES` takes so long now; 0: as measured.
 
-    What takes less than `SWEPT_FROM` bytes stays as it is, and no larger transfer takes less than that.
+    What takes less than `PACED_FROM` bytes stays as it is, and no larger transfer takes less than that.
 
     Example:
         >>> sizes = 4096, 2**20, 2**24
@@ -73,13 +58,12 @@ def pinned_now(link: Link, pinned_s: float) -> Link:
         >>> [pinned_now(link, now_s).seconds for now_s in (40.0, 5.0, 0.0)]
         [(1.0, 4.0, 40.0), (1.0, 1.0, 5.0), (1.0, 2.0, 20.0)]
     """
-    return _paced(link, pinned_s / link.duration_s(WRITTEN_BYTES)) if pinned_s else link
-
-
-def _paced(link: Link, pace: float) -> Link:
+    if not pinned_s:
+        return link
+    pace = pinned_s / link.duration_s(WRITTEN_BYTES)
     points = list(zip(link.sizes_bytes, link.seconds, strict=True))
-    least_s = max([s for n, s in points if n < SWEPT_FROM], default=0.0)
-    seconds = tuple(max(s * pace, least_s) if n >= SWEPT_FROM else s for n, s in points)
+    least_s = max([s for n, s in points if n < PACED_FROM], default=0.0)
+    seconds = tuple(max(s * pace, least_s) if n >= PACED_FROM else s for n, s in points)
     return replace(link, bandwidth_bytes_per_s=link.bandwidth_bytes_per_s / pace, seconds=seconds)
 
 

@@ -94,8 +94,6 @@ class Link:
         written_s: From pinned memory to a GPU, what a transfer of each of `sizes_bytes` takes longer where a CPU lane
             has just written it and no lane has computed since. Empty: unknown, and no effect.
         fades_s: Time in which that falls to a part of 1/e; 0: it stays.
-        sweep_s: What a CPU lane's sweep (`Dispatch.sweep_s`) took when that lane's copies into pinned memory were
-            measured, with which they go; 0: unknown.
     """
 
     source: str
@@ -109,14 +107,12 @@ class Link:
     seconds: tuple[float, ...] = ()
     written_s: tuple[float, ...] = ()
     fades_s: float = 0.0
-    sweep_s: float = 0.0
 
     def __post_init__(self) -> None:
         if self.memory not in get_args(LinkMemory):
             raise PlatformError(f"link {self} has memory {self.memory!r}: one of {', '.join(get_args(LinkMemory))}")
         check_seconds(self.latency_s, f"latency_s of link {self}")
         check_seconds(self.fades_s, f"fades_s of link {self}")
-        check_seconds(self.sweep_s, f"sweep_s of link {self}")
         check_number(self.bandwidth_bytes_per_s, f"bandwidth_bytes_per_s of link {self}", positive=True)
         if len(self.sizes_bytes) != len(self.seconds):
             raise PlatformError(f"link {self}: {len(self.sizes_bytes)} sizes and {len(self.seconds)} times")

@@ -10,7 +10,7 @@ from graphsched.estimates import collective_cost, dispatched, task_cost
 from graphsched.plan import Copy, Plan, just_written, pinned_results
 from graphsched.plan.joins import CAT
 from graphsched.platform import Device, Dispatch, Link
-from graphsched.platform.links import pinned_now, swept, written_now
+from graphsched.platform.links import pinned_now, written_now
 from graphsched.simulator.footprints import memory_of
 from graphsched.simulator.network import Route
 from graphsched.workload import Task
@@ -31,7 +31,7 @@ class Durations:
         self.memory: Counter[str] = memory_of(plan) if self._graph else Counter()
         self._tasks: dict[tuple[object, ...], TaskCost] = {}
         self._links: dict[tuple[str, str, str], Link] = {}
-        self._pinnings_s: dict[tuple[float, float], dict[str, float]] = {}
+        self._pinnings_s: dict[float, dict[str, float]] = {}
         self._routes: dict[tuple[str, str, str, int], Route] = {}
         self._ends: dict[tuple[str, str], int] = {}
         self.estimated: dict[str, None] = {}
@@ -81,24 +81,22 @@ class Durations:
         return link
 
     def pinning_s(self, task: Task, costs: Dispatch) -> float:
-        """Seconds in which a CPU lane with the yardsticks of `costs` copies what `task` wrote into pinned memory.
+        """Seconds in which a CPU lane with the yardstick of `costs` copies what `task` wrote into pinned memory.
 
         0 where that is unknown.
         """
-        yardsticks = costs.pinned_s, costs.sweep_s
-        if yardsticks not in self._pinnings_s:
-            self._pinnings_s[yardsticks] = self._pinned_in_s(*yardsticks)
-        return self._pinnings_s[yardsticks].get(task.name, 0.0)
+        if costs.pinned_s not in self._pinnings_s:
+            self._pinnings_s[costs.pinned_s] = self._pinned_in_s(costs.pinned_s)
+        return self._pinnings_s[costs.pinned_s].get(task.name, 0.0)
 
-    def _pinned_in_s(self, pinned_s: float, sweep_s: float) -> dict[str, float]:
+    def _pinned_in_s(self, pinned_s: float) -> dict[str, float]:
         pinned = pinned_results(self._plan)
         try:
-            link = self._plan.platform.link("cpu", "cpu", "pinned") if pinned else None
+            link = pinned_now(self._plan.platform.link("cpu", "cpu", "pinned"), pinned_s) if pinned else None
         except PlatformError:
             link = None
         if link is None:
             return {}
-        link = pinned_now(link, pinned_s) if pinned_s else swept(link, sweep_s)
         ways = [(copy, self.link(copy).memory) for copy in self._plan.copies.values() if copy.source == "cpu"]
         by_pinned = {copy.read for copy, memory in ways if memory == "pinned"}
         return {

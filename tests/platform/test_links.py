@@ -6,40 +6,30 @@ from dataclasses import replace
 
 import pytest
 
-from graphsched.errors import PlatformError
-from graphsched.platform import Device, Link, Platform
-from graphsched.platform.links import SWEPT_FROM, WRITTEN_BYTES, swept, written_now
+from graphsched.platform import Link
+from graphsched.platform.links import PACED_FROM, WRITTEN_BYTES, pinned_now, written_now
 
-SIZES = 4096, 2**16, SWEPT_FROM, 2**24
+SIZES = 4096, 2**16, PACED_FROM, WRITTEN_BYTES
 SECONDS = 7e-6, 8.5e-5, 1.3e-4, 5e-4
-LINK = Link("cpu", "cpu", "pinned", 7e-6, 3e10, (), False, SIZES, SECONDS, sweep_s=1e-3)
+LINK = Link("cpu", "cpu", "pinned", 7e-6, 3e10, (), False, SIZES, SECONDS)
 
 
-@pytest.mark.parametrize(("sweep_s", "pace"), [(1.5e-3, 1.5), (1e-3, 1.0), (0.0, 1.0)])
-def test_small_copies_go_with_no_sweep(sweep_s: float, pace: float) -> None:
-    """What they take is waking threads; from the size on from which points are measured in sweeps, all of it goes."""
-    now = swept(LINK, sweep_s)
+@pytest.mark.parametrize(("pinned_s", "pace"), [(7.5e-4, 1.5), (5e-4, 1.0), (0.0, 1.0)])
+def test_small_copies_go_with_no_yardstick(pinned_s: float, pace: float) -> None:
+    """What they take is waking threads; larger ones go with one of 16.8 MB, which took 0.5 ms."""
+    now = pinned_now(LINK, pinned_s)
     assert [now.duration_s(n) for n in SIZES[:2]] == list(SECONDS[:2])
     assert [now.duration_s(n) for n in SIZES[2:]] == pytest.approx([s * pace for s in SECONDS[2:]])
     assert now.duration_s(2**26) - now.duration_s(2**25) == pytest.approx(2**25 / 3e10 * pace)
 
 
 def test_a_large_copy_takes_no_less_than_a_small_one() -> None:
-    assert swept(LINK, 1e-4).seconds == (7e-6, 8.5e-5, 8.5e-5, 8.5e-5)
+    assert pinned_now(LINK, 5e-5).seconds == (7e-6, 8.5e-5, 8.5e-5, 8.5e-5)
 
 
-def test_a_rate_that_is_given_goes_with_no_sweep() -> None:
-    here = Platform("desk", (Device("cpu", "cpu"),), (LINK,))
-    given = here.with_link("cpu", "cpu", memory="pinned", bandwidth_bytes_per_s=6e10).link("cpu", "cpu", "pinned")
-    assert (given.bandwidth_bytes_per_s, given.sweep_s) == (6e10, 0.0)
-    assert swept(given, 5e-3) == given
-
-
-def test_files_hold_the_sweep() -> None:
-    here = Platform("desk", (Device("cpu", "cpu"),), (LINK,))
-    assert Platform.from_dict(here.to_dict()) == here
-    with pytest.raises(PlatformError, match="sweep_s of link"):
-        replace(LINK, sweep_s=-1.0)
+def test_a_link_without_points_goes_as_a_whole() -> None:
+    bare = Link("cpu", "cpu", "pinned", 0.0, 3e10)
+    assert pinned_now(bare, 3 * bare.duration_s(WRITTEN_BYTES)).duration_s(100) == pytest.approx(100 / 1e10)
 
 
 @pytest.mark.parametrize("known_s", [0.0, 1e-6])

@@ -153,33 +153,16 @@ def test_slow_hand_outs_count_where_pinning_is_not_known() -> None:
     assert lanes_of(schedule(work, pair(way)))["b"].startswith("cpu")
 
 
-@pytest.mark.parametrize(
-    ("sweep_s", "known_s", "longer"), [(2.0, 1.0, 2.0), (0.5, 1.0, 0.5), (2.0, 0.0, 1.0), (0.0, 1.0, 1.0)]
-)
-def test_the_way_into_pinned_memory_goes_with_sweeps(sweep_s: float, known_s: float, longer: float) -> None:
-    """`make` (1 s, and 20 s into pinned memory beside sweeps of 1 s) ─10 bytes, 10 s─▶ b (cuda: 1)."""
+@pytest.mark.parametrize(("known", "longer"), [(True, 3.0), (True, 0.5), (False, 1.0)])
+def test_the_way_into_pinned_memory_goes_with_its_yardstick(known: bool, longer: float) -> None:
+    """`make` (1 s, and 20 s into pinned memory) ─10 bytes, 10 s─▶ b (cuda: 1)."""
     work = Workload()
     made = work.task("make", name="make", outputs=[TEN], device="cpu", duration_s=1.0)
     work.task("b", made, name="b", outputs=[], device="cuda:0", duration_s=1.0)
-    pinning = Link("cpu", "cpu", "pinned", 0.0, SLOW, sweep_s=known_s)
+    pinning = Link("cpu", "cpu", "pinned", 0.0, SLOW)
     here = pair(Link("cpu", "cuda:0", "pinned", 0.0, 1.0), pinning)
-    here = replace(here, dispatch=replace(FREE, product_s=1.0, sweep_s=sweep_s))
-    plan = schedule(work, here, scheduler="heft")
-    assert Transfers(here, {}).before_s("made", 10) == 20.0 * longer
-    assert predict(plan).makespan_s == pytest.approx(1.0 + 20.0 * longer + 10.0 + 1.0)
-    assert predict(plan, model=Model(pace=False)).makespan_s == pytest.approx(1.0 + 20.0 + 10.0 + 1.0)
-
-
-@pytest.mark.parametrize(("sweep_s", "longer"), [(0.0, 3.0), (2.0, 3.0)])
-def test_it_goes_with_copies_there_where_they_are_a_yardstick(sweep_s: float, longer: float) -> None:
-    """`make` (1 s, and 20 s into pinned memory) ─10 bytes, 10 s─▶ b (cuda: 1): whatever sweeps take."""
-    work = Workload()
-    made = work.task("make", name="make", outputs=[TEN], device="cpu", duration_s=1.0)
-    work.task("b", made, name="b", outputs=[], device="cuda:0", duration_s=1.0)
-    pinning = Link("cpu", "cpu", "pinned", 0.0, SLOW, sweep_s=1.0)
-    here = pair(Link("cpu", "cuda:0", "pinned", 0.0, 1.0), pinning)
-    now_s = longer * pinning.duration_s(WRITTEN_BYTES)
-    here = replace(here, dispatch=replace(FREE, product_s=1.0, sweep_s=sweep_s, pinned_s=now_s))
+    now_s = longer * pinning.duration_s(WRITTEN_BYTES) if known else 0.0
+    here = replace(here, dispatch=replace(FREE, product_s=1.0, sweep_s=2.0, pinned_s=now_s))
     plan = schedule(work, here, scheduler="heft")
     assert Transfers(here, {}).before_s("made", 10) == pytest.approx(20.0 * longer)
     assert predict(plan).makespan_s == pytest.approx(1.0 + 20.0 * longer + 10.0 + 1.0)

@@ -127,5 +127,4 @@ def measured_link(
         seconds=points,
         written_s=(),
         fades_s=0.0,
-        sweep_s=0.0,
     )

@@ -12,7 +12,7 @@ from graphsched.costs import Costs
 from graphsched.errors import PlatformError
 from graphsched.estimates import task_cost
 from graphsched.platform import Device, Link, Platform
-from graphsched.platform.links import pinned_now, swept, written_now
+from graphsched.platform.links import pinned_now, written_now
 from graphsched.schedulers.placing.candidates import Devices
 from graphsched.workload import Memory, Task
 
@@ -219,10 +219,7 @@ def _pinned_link(platform: Platform) -> Link | None:
         link = platform.link("cpu", "cpu", "pinned") if by_pinned else None
     except PlatformError:
         return None
-    if link is None:
-        return None
-    now = platform.dispatch
-    return pinned_now(link, now.pinned_s) if now.pinned_s else swept(link, now.sweep_s)
+    return pinned_now(link, platform.dispatch.pinned_s) if link is not None else None
 
 
 class Ways:
