@@ -8,9 +8,9 @@ Not modelled: caches; a buffer that was just written may be copied faster than t
 from __future__ import annotations
 
 import contextlib
-import itertools
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 from typing import Any
@@ -60,11 +60,11 @@ def cpu_links(warm: Points, fresh: Points, pinned: Link) -> list[Link]:
 
 
 def pinned_link(pinned: Any, largest: int, threads: int) -> Link:
-    """Copies of what `threads` threads have just written into pinned memory that no cache holds.
+    """Copies of what `threads` threads have just made into pinned memory that no cache holds.
 
-    Several threads have rested before they write it, as they do before a task (`calibration.cpu_operations`). How fast
-    these get through memory changes within a second: copies take turns by size and count in rows, and beside runs one
-    size is timed again (`calibration.written_copies`).
+    They make it of other memory, for behind a fill such a copy takes less (`calibration.written_copies`), and several
+    have rested before, as they do before a task (`calibration.cpu_operations`). How fast these get through memory
+    changes within a second: copies take turns by size and count in rows, and beside runs one size is timed again.
 
     Args:
         pinned: Bytes of pinned memory, more than caches hold.
@@ -74,14 +74,16 @@ def pinned_link(pinned: Any, largest: int, threads: int) -> Link:
     import torch
 
     place: Any = {"dtype": torch.float32, "device": "cpu"}
-    sources = itertools.cycle([torch.zeros(largest // ITEM_BYTES, **place) for _ in range(WRITTEN)])
+    results = deque([torch.ones(largest // ITEM_BYTES, **place) for _ in range(WRITTEN)])
     part = next_parts(numbers(pinned))
 
     def sample(nbytes: int) -> float:
         if threads > 1:
             time.sleep(REST_S)
         count = nbytes // ITEM_BYTES
-        return timed_s(part(count), next(sources)[:count].fill_(1), 1)
+        results.rotate()
+        made, first, second = (results[i][:count] for i in range(3))
+        return timed_s(part(count), torch.lerp(first, second, 0.5, out=made), 1)
 
     with torch_threads(threads):
         points = measure_by_turns(sample, transfer_sizes(largest), repeats=lambda nbytes: OFTEN * repeats_for(nbytes))

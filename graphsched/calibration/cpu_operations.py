@@ -8,7 +8,7 @@ no cache holds.
 Other threads of the host that compete for cores, and for memory, make samples longer. Those of a lane of several
 threads, of which one that is held up holds up the operation, count in rows (`sampling.in_a_row_s`), and the yardsticks
 of the lane's speed are taken between the samples, its products in rows as long as a sample, or one where that takes
-longer. What goes with sweeps counts at the speed of those before and behind it: a median of samples may be of one of a
+longer. What goes with sweeps counts at the speed of those around it: a median of samples may be of one of a
 lane's two speeds and that of sweeps of the other, and costs of one operation were 0.77 to 0.98 sweeps on three hosts
 where it took as many in plans on all of them (docs/readings.md).
 
@@ -87,7 +87,7 @@ def _measure(calls: Sequence[Sampled], yardsticks: Yardsticks, repeats: int, nby
         batch = 1 if rest_s else max(1, int(SHORT_S / max(first_s, 1e-9)))
         count, row_s = samples_wanted(repeats, first_s * batch + rest_s), min(first_s * batch, LONGEST_ROW_S)
         every = count // rows_wanted(max(row_s, yardsticks.one_s), count)
-        if rest_s and nbytes >= FAR_BYTES:
+        if len(rests_s) > 1 and nbytes >= FAR_BYTES:
             count *= FAR_TIMES
         samples = _Samples(every, {each_s: [] for each_s in rests_s}, [])
         for i in range(count):
@@ -121,25 +121,33 @@ class _Samples(NamedTuple):
             fetch_s: Of a rest, what it takes to bring operands.
             moved: On several threads, how many bytes it reads and writes, and what one takes that does nothing.
         """
-        usual, *_ = self.seconds.values()
+        usual, *_ = self.seconds.values()  # a turn each
         product_s, sweep_s, *_ = (middle_s(means_s, row_s) for means_s in zip(*self.rows, strict=True))
         cost = replace(cost_of([seconds for _, seconds in usual]), product_s=product_s)
         if moved is None:
             return cost
-        cost = replace(cost, device_s=self._in_a_row_s(usual, cost))
+        cost = replace(cost, device_s=in_a_row_s(self._at_middle(usual, cost)))
         for _ in range(ROUNDS if sweep_s else 0):
             shares = shares_of(cost.device_s, moved[0], sweep_s, moved[1])
             cost = replace(cost, sweep_s=sweep_s, shares=shares)
-            cost = replace(cost, device_s=self._in_a_row_s(usual, cost))
-        rests = {max(rest_s, fetch_s): self._in_a_row_s(found, cost) for rest_s, found in self.seconds.items()}
-        rests |= {max(REST_S, fetch_s): cost.device_s}
-        return replace(cost, rests=tuple(sorted(rests.items())) if len(self.seconds) > 1 else ())
+            cost = replace(cost, device_s=in_a_row_s(self._at_middle(usual, cost)))
+        rests = {
+            max(rest_s, fetch_s): in_a_row_s(self._at_middle(found, cost))
+            for rest_s, found in reversed(self.seconds.items())  # the usual one last, for it counts where two are one
+        }
+        quartiles_s = cost_of(self._at_middle(usual, cost)).quartiles_s
+        rests_known = tuple(sorted(rests.items())) if len(self.seconds) > 1 else ()
+        return replace(cost, quartiles_s=quartiles_s, rests=rests_known)
 
-    def _in_a_row_s(self, found: list[tuple[int, float]], cost: TaskCost) -> float:
-        """What each of `found` takes in a row, had sweeps of all times taken what they do at `cost`."""
-        now_s = [(a.sweep_s + b.sweep_s) / 2 for a, b in zip(self.rows, [*self.rows[1:], self.rows[-1]], strict=True)]
+    def _at_middle(self, found: list[tuple[int, float]], cost: TaskCost) -> list[float]:
+        """What those of `found` would have taken, had sweeps taken then what they do at `cost`.
+
+        What they took then is the middle of two before and two behind, for one of these may be held up alone.
+        """
+        sweeps_s = [row.sweep_s for row in self.rows]
+        now_s = [median(sweeps_s[max(0, k - 1) : k + 3]) for k in range(len(sweeps_s))]
         paces = [cost.on_lane_at(cost.product_s, sweep_s) / cost.device_s for sweep_s in now_s]
-        return in_a_row_s([seconds / paces[turn // self.every] for turn, seconds in found])
+        return [seconds / paces[turn // self.every] for turn, seconds in found]
 
 
 def _least_s(rest_s: float) -> float:

@@ -170,12 +170,7 @@ class WrittenYardstick:
     """
 
     def __init__(self, gpu: int, threads: int, sweep: Sweep) -> None:
-        import torch
-
-        pinned = torch.empty(PLACES * WRITTEN_BYTES, dtype=torch.uint8, pin_memory=True).fill_(1)
-        target = torch.empty(WRITTEN_BYTES, dtype=torch.uint8, device=f"cuda:{gpu}")
-        way = Way(pinned, target, (stream_pool(gpu)[0],))
-        self._copies = WrittenCopies(way, WRITTEN_BYTES, threads, lambda count: sweep()[:count])
+        self._copies = WrittenCopies(_way(gpu), WRITTEN_BYTES, threads, lambda count: sweep()[:count])
 
     def __call__(self) -> tuple[float, float]:
         """Seconds that the engine's copy takes longer, above 0, and of the copy into pinned memory; means of a row.
@@ -184,3 +179,12 @@ class WrittenYardstick:
         """
         pairs = self._copies.pairs(WRITTEN_BYTES, ROW)
         return max(SHORTEST_S, fmean(pairs.written_s) - fmean(pairs.kept_s)), fmean(pairs.pinned_s)
+
+
+def _way(gpu: int) -> Way:
+    """From pinned memory of as much as no cache holds."""
+    import torch
+
+    pinned = torch.empty(PLACES * WRITTEN_BYTES, dtype=torch.uint8, pin_memory=True).fill_(1)
+    target = torch.empty(WRITTEN_BYTES, dtype=torch.uint8, device=f"cuda:{gpu}")
+    return Way(pinned, target, (stream_pool(gpu)[0],))

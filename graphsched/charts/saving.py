@@ -19,7 +19,7 @@ def picture_format(path: str | Path) -> str:
     """The format that the name of a picture asks for.
 
     Raises:
-        OutputError: It is none that can be written.
+        OutputError: It is none that can be written, or that of a folder.
 
     Example:
         >>> picture_format("links.PNG")
@@ -28,6 +28,8 @@ def picture_format(path: str | Path) -> str:
     suffix = Path(path).suffix.lower().removeprefix(".")
     if suffix not in _METADATA:
         raise OutputError(f"cannot draw {str(path)!r}: the name of a picture ends in .png, .svg or .pdf")
+    if Path(path).is_dir():
+        raise OutputError(f"cannot draw {str(path)!r}: there is a folder of this name")
     return suffix
 
 

@@ -91,6 +91,7 @@ def _outputs(name: str, out: Path | None, plot: Path | None) -> tuple[Path, Path
     """Table and picture, made sure that they can be written."""
     from graphsched.charts.saving import picture_format
     from graphsched.cli.sweep_table import check_table
+    from graphsched.errors import OutputError
     from graphsched.files import check_folder
 
     table = out or SWEEPS / f"{name}.csv"
@@ -99,6 +100,9 @@ def _outputs(name: str, out: Path | None, plot: Path | None) -> tuple[Path, Path
     picture_format(picture)
     for folder in (table.parent, picture.parent):
         check_folder(folder)
+    points = table.with_suffix(".points")
+    if points.exists() and not points.is_dir():
+        raise OutputError(f"{points} is a file, and finished points are kept in a folder of that name: move it away")
     return table, picture
 
 

@@ -13,7 +13,7 @@ Not modelled: communication as such: a collective or a message is a task of its 
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import networkx as nx
@@ -23,6 +23,7 @@ from graphsched.errors import CostError, FileFormatError
 _DEPENDENCIES = ("data_deps", "ctrl_deps")
 _DURATION = "duration_micros"
 _METADATA = ("METADATA_NODE", 1)
+MOST_DIGITS = 40  # of a number; ids have 64 bits
 
 
 def looks_like_chakra(rows: Any) -> bool:
@@ -59,7 +60,8 @@ def chakra_graph(data: Any) -> nx.DiGraph:
     rows = data.get("nodes") if isinstance(data, Mapping) else data
     if not isinstance(rows, Sequence):
         raise FileFormatError(f"no Chakra trace: its nodes are {reprlib.repr(rows)}: a list is needed")
-    nodes = list(_nodes(rows))
+    nodes, others = _nodes(rows)
+    about_runs = {_number(row, "id", row) for row in others}
     graph, names = nx.DiGraph(), {}
     for row in nodes:
         number = _number(row, "id", row)
@@ -68,20 +70,23 @@ def chakra_graph(data: Any) -> nx.DiGraph:
         names[number] = f"{row.get('name') or 'node'}.{number}"
         graph.add_node(names[number], duration_s=_seconds(row))
     for row in nodes:
-        _add_dependencies(graph, row, names)
+        _add_dependencies(graph, row, names, about_runs)
     if nodes and not any(_DURATION in row for row in nodes):
         raise CostError(f"no node has a {_DURATION}: link the trace with one of the profiler (chakra_trace_link)")
     return graph
 
 
-def _nodes(rows: Iterable[Any]) -> Iterable[dict[str, Any]]:
-    """Nodes by the schema's names of entries; the head of the file and nodes about the run are left out."""
+def _nodes(rows: Iterable[Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Nodes by the schema's names of entries, and those about the run; the head of the file is left out."""
+    nodes: list[dict[str, Any]] = []
+    about_runs: list[dict[str, Any]] = []
     for i, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise FileFormatError(f"node {i} is {reprlib.repr(row)}: an object is needed")
         plain = {_plain(key): value for key, value in row.items()}
-        if plain.keys() & {"id", "name", "type"} and plain.get("type") not in _METADATA:
-            yield plain
+        if plain.keys() & {"id", "name", "type"}:
+            (about_runs if plain.get("type") in _METADATA else nodes).append(plain)
+    return nodes, about_runs
 
 
 def _plain(key: str) -> str:
@@ -94,12 +99,17 @@ def _plain(key: str) -> str:
     return "".join(f"_{c.lower()}" if c.isupper() else c for c in str(key))
 
 
-def _add_dependencies(graph: nx.DiGraph, row: Mapping[str, Any], names: Mapping[int, str]) -> None:
+def _add_dependencies(
+    graph: nx.DiGraph, row: Mapping[str, Any], names: Mapping[int, str], about_runs: Container[int]
+) -> None:
+    """Of the node of a `row` on others; those `about_runs` are no tasks, and are there before any."""
     name = names[_number(row, "id", row)]
     for key in _DEPENDENCIES:
-        given = row.get(key) or []
-        for before in given if isinstance(given, list) else [given]:
+        given = row.get(key)
+        for before in given if isinstance(given, list) else [] if given is None else [given]:
             number = _number({key: before}, key, row)
+            if number in about_runs:
+                continue
             if number not in names:
                 raise FileFormatError(f"{key} of node {name!r} has {number}, and there is no such node")
             graph.add_edge(names[number], name)
@@ -109,8 +119,12 @@ def _number(row: Mapping[str, Any], key: str, of: Mapping[str, Any]) -> int:
     """A number, which protobuf writes as text where it may be large."""
     given = row.get(key, 0 if key == "id" else None)  # protobuf leaves zeros out
     text = str(given)
-    if isinstance(given, (bool, float)) or not (text.isascii() and text.isdecimal()):
-        raise FileFormatError(f"{key} of {reprlib.repr(dict(of))} is {given!r}: a whole number, 0 or more, is needed")
+    is_whole = not isinstance(given, (bool, float)) and text.isascii() and text.isdecimal()
+    if not (is_whole and len(text) <= MOST_DIGITS):
+        raise FileFormatError(
+            f"{key} of {reprlib.repr(dict(of))} is {reprlib.repr(given)}: a whole number, 0 or more and of at most "
+            f"{MOST_DIGITS} digits, is needed"
+        )
     return int(text)
 
 

@@ -67,8 +67,10 @@ def _json(path: Path, text: str) -> Any:
                 break
             thing, at = decoder.raw_decode(text, at)
             found.append(thing)
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         raise FileFormatError(f"{path} is no complete JSON file: {error}") from error
+    except ValueError:  # of a number of thousands of digits
+        raise FileFormatError(f"{path} holds a whole number of too many digits: shorten it") from None
     except RecursionError:
         raise FileFormatError(f"{path} is no graph: its lists and objects lie too deep in each other") from None
     return found if len(found) > 1 else found[0]

@@ -12,6 +12,7 @@ Not modelled: ports, looks, clusters; edges that are given twice are one.
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Mapping
 from itertools import pairwise, product
 
@@ -19,6 +20,7 @@ import networkx as nx
 
 from graphsched.errors import FileFormatError
 from graphsched.formats.dot_tokens import Token, place, tokens_of
+from graphsched.formats.entries import number_of
 
 DURATIONS = ("duration_s", "duration", "runtime", "cost", "weight")
 BYTES = ("nbytes", "bytes", "size")
@@ -57,12 +59,9 @@ def _figure(attributes: Mapping[str, str], keys: tuple[str, ...], where: str) ->
     key = next((key for key in keys if key in attributes), None)
     if key is None:
         return None
-    try:
-        number = float(attributes[key])
-    except ValueError:
-        number = math.nan
+    number = number_of(attributes[key])
     if not math.isfinite(number):
-        raise FileFormatError(f"{key} of {where} is {attributes[key]!r}: a number is needed")
+        raise FileFormatError(f"{key} of {where} is {reprlib.repr(attributes[key])}: a finite number is needed")
     return number
 
 

@@ -21,7 +21,7 @@ def check_graph(graph: nx.DiGraph) -> None:
 
     Raises:
         WorkloadError: It is no `networkx.DiGraph`, has no task, or an attribute is wrong: bytes that are negative or no
-            number, bytes by name or a list of devices that are something else.
+            number, bytes by name that are something else or add up to others, a list of devices that is none.
         CostError: A duration is missing, negative or not finite, or all of them together are too long to count with.
         CycleError: Tasks depend on each other in a circle.
     """
@@ -35,8 +35,14 @@ def check_graph(graph: nx.DiGraph) -> None:
             check_bytes(nbytes, f"bytes of input {name!r} of {node}")
     check_total(graph.nodes(data="duration_s"))
     for source, target, data in graph.edges(data=True):
-        for nbytes in (data.get("nbytes", 0), *_by_name(data, "values", f"{source} -> {target}").values()):
+        values = _by_name(data, "values", f"{source} -> {target}").values()
+        for nbytes in (data.get("nbytes", 0), *values):
             check_bytes(nbytes, f"bytes of {source} -> {target}")
+        if values and data.get("nbytes", sum(values)) != sum(values):
+            raise WorkloadError(
+                f"{source} -> {target} passes {data['nbytes']} bytes, and {sum(values)} by name: correct one, or leave "
+                "nbytes out"
+            )
     if not nx.is_directed_acyclic_graph(graph):
         circle = [str(u) for u, *_ in nx.find_cycle(graph)]
         shown = circle if len(circle) <= SHOWN else [*circle[:SHOWN], f"… ({len(circle)} tasks)"]

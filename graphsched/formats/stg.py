@@ -25,6 +25,7 @@ from graphsched.costs import check_seconds
 from graphsched.errors import CycleError, FileFormatError, WorkloadError
 from graphsched.files import write_text
 from graphsched.formats.contents import read_contents
+from graphsched.formats.entries import number_of
 
 SHOWN = 40  # characters of a wrong entry that an error quotes
 
@@ -159,10 +160,7 @@ def _whole(text: str, what: str) -> int:
 
 
 def _time(text: str, what: str) -> float:
-    try:
-        time = float(text)
-    except ValueError:
-        time = math.nan
+    time = number_of(text)
     if not math.isfinite(time) or time < 0:
         raise FileFormatError(f"{what} is {_shown(text)}: a finite number, 0 or more, is needed")
     return time

@@ -159,12 +159,15 @@ def _add_files(graph: nx.DiGraph, rows: list[_Row]) -> None:
     def made_later(task: str, reader: str) -> bool:
         return task == reader or (place[task] > place[reader] and nx.has_path(order, reader, task))
 
+    def overwritten(task: str, writers: list[str]) -> bool:
+        return any(task != other and nx.has_path(order, task, other) for other in writers)
+
     for row in rows:
         inputs = {}
         for name, nbytes in row.reads.items():
             made = [task for task in writers.get(name, ()) if not made_later(task, row.task)]
             sources = [task for task in made if graph.has_edge(task, row.task)]
-            for source in sources or (made if len(made) == 1 else ()):
+            for source in sources or [task for task in made if not overwritten(task, made)]:
                 graph.add_edge(source, row.task)
                 graph.edges[source, row.task].setdefault("values", {})[name] = nbytes
             if not made:

@@ -73,7 +73,10 @@ def with_link(
         if bandwidth_bytes_per_s is not None:
             capacities = _raised(platform, capacities, new)
     step = f"{_arrow(source, target, both_ways)} ({kind}){_figures(bandwidth_bytes_per_s, latency_s)}"
-    return derive(platform, step, links=_following(platform, links.values(), capacities), capacities=capacities)
+    found = derive(platform, step, links=_following(platform, links.values(), capacities), capacities=capacities)
+    if source == target and kind == "pinned":  # what is given counts, and not what a run's yardstick said
+        found = replace(found, dispatch=replace(found.dispatch, pinned_s=0.0))
+    return found
 
 
 def without_link(
@@ -110,7 +113,7 @@ def with_rates(platform: Platform, memory: LinkMemory, factor: float, *, shared_
     check_listed(platform)
     check_number(factor, "factor", positive=True)
     check_number(shared_factor, "shared_factor", positive=True)
-    chosen = [k for k in platform.links if k.memory == memory]
+    chosen = [k for k in platform.links if k.memory == memory and not _by_lanes(k)]
     if not chosen:
         raise PlatformError(f"platform {platform.name!r} has no {memory} links")
     crossed = {name for k in chosen for name in k.crosses}
@@ -119,11 +122,16 @@ def with_rates(platform: Platform, memory: LinkMemory, factor: float, *, shared_
         name: rate * (factor if name in own else shared_factor if name in crossed else 1.0)
         for name, rate in platform.capacities.items()
     }
-    links = [rescaled(k, k.bandwidth_bytes_per_s * factor) if k.memory == memory else k for k in platform.links]
+    links = [rescaled(k, k.bandwidth_bytes_per_s * factor) if k in chosen else k for k in platform.links]
     shared = "" if shared_factor == 1.0 else f", what they share ×{shared_factor:g}"
     held = _held(platform, [k for k in links if k.memory == memory], capacities)
     step = f"{memory} links ×{factor:g}{shared}{held}"
     return derive(platform, step, links=_following(platform, links, capacities), capacities=capacities)
+
+
+def _by_lanes(link: Link) -> bool:
+    """Whether no engine copies over `link`: the way of CPU lanes into pinned memory."""
+    return link.memory == "pinned" and link.source == link.target
 
 
 def capped(platform: Platform, links: Iterable[Link], capacities: Mapping[str, float]) -> list[Link]:

@@ -222,7 +222,7 @@ class Platform:
         ``with_rates("pinned", 0.5)`` is a PCIe generation back, ``with_rates("peer", 2.0)`` the next NVLink. Links of
         other kinds are at most as fast as what they cross, within 2 %. So are these: with a factor above 1 they gain no
         more than what they share has for one of them, as `notes` then say; a larger `shared_factor` lets them through.
-        Links staged over pinned ones gain what these gain.
+        Links staged over pinned ones gain what these gain. The way of CPU lanes into pinned memory stays as it is.
 
         Args:
             memory: Kind of links: ``pinned``, ``peer``, …

@@ -50,7 +50,8 @@ def rescaled(link: Link, bandwidth_bytes_per_s: float, latency_s: float | None =
 def pinned_now(link: Link, pinned_s: float) -> Link:
     """`link`, a CPU lane's into pinned memory, where a copy of `WRITTEN_BYTES` takes so long now; 0: as measured.
 
-    What takes less than `PACED_FROM` bytes stays as it is, and no larger transfer takes less than that.
+    Points of less than `PACED_FROM` bytes stay as they are, and no larger transfer takes less than they do; a link
+    without points goes as a whole.
 
     Example:
         >>> sizes = 4096, 2**20, 2**24
@@ -61,6 +62,9 @@ def pinned_now(link: Link, pinned_s: float) -> Link:
     if not pinned_s:
         return link
     pace = pinned_s / link.duration_s(WRITTEN_BYTES)
+    if not link.sizes_bytes:
+        rate = link.bandwidth_bytes_per_s / pace
+        return replace(link, latency_s=link.latency_s * pace, bandwidth_bytes_per_s=rate)
     points = list(zip(link.sizes_bytes, link.seconds, strict=True))
     least_s = max([s for n, s in points if n < PACED_FROM], default=0.0)
     seconds = tuple(max(s * pace, least_s) if n >= PACED_FROM else s for n, s in points)

@@ -1,4 +1,4 @@
-"""Copies within the host's memory: into pinned memory in units of what a lane's sweep takes meanwhile."""
+"""Copies within the host's memory, and into pinned memory by the threads that have made what is copied."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def test_several_threads_rest_before_they_write_pinned_memory(monkeypatch: pytes
 
 def test_a_link_into_pinned_memory_is_measured() -> None:
     link = pinned_link(torch.ones(2 * LARGEST, dtype=torch.uint8), LARGEST, threads=2)
-    assert link.duration_s(LARGEST) > link.duration_s(2**20) > 0.0
+    assert min(link.seconds) > 0.0
+    assert link.sizes_bytes[-1] == LARGEST
 
 
 @pytest.mark.parametrize("way", ["_warm", "_fresh"])

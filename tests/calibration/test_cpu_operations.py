@@ -17,6 +17,7 @@ from graphsched.calibration.cpu_operations import (
     FAR_BYTES,
     FAR_TIMES,
     LEAST_SAMPLES,
+    LONGEST_WOKEN_S,
     MOST_SETS,
     SHORT_S,
     Sampled,
@@ -117,36 +118,80 @@ def test_what_holds_up_some_samples_of_several_threads_counts(
     assert measure_on_cpu([Sampled(lambda: None)], Yardsticks(threads), repeats=20).device_s == pytest.approx(seconds)
 
 
+SPEEDS_S = [4e-3] * 6 + [8e-3] * 5
+"""Of sweeps, row by row, again and again."""
+
+
+@pytest.mark.parametrize("every", [1, 3])
 @pytest.mark.parametrize(("nbytes", "seconds", "times"), [(FAR_BYTES, 2e-3, FAR_TIMES), (0, 2.8e-3, 1)])
 def test_what_goes_with_sweeps_counts_at_the_speed_of_those_around_it(
-    monkeypatch: pytest.MonkeyPatch, nbytes: int, seconds: float, times: int
+    monkeypatch: pytest.MonkeyPatch, nbytes: int, seconds: float, times: int, every: int
 ) -> None:
-    """Of five sweeps three take 4 ms and two 8, and each sample half of what those before and behind it take.
+    """Six sweeps take 4 ms, five 8, by turns, and each sample half of what the last one took.
 
     What moves much takes half of the middle one, and has more samples; what moves nothing takes what it took.
     """
     rows: list[float] = []
-    speeds = itertools.cycle([4e-3, 4e-3, 4e-3, 8e-3, 8e-3])
+    speeds = itertools.cycle(SPEEDS_S)
 
     def row(self: Yardsticks, row_s: float) -> Row:
-        if row_s:
-            rows.append(next(speeds))
-        return Row(PRODUCT_S, rows[-1] if row_s else 0.0)
-
-    def sample(lane: object, batch: int, rest_s: float = 0.0) -> float:
-        following = [4e-3, 4e-3, 4e-3, 8e-3, 8e-3][len(rows) % 5]
-        return (rows[-1] + following) / 4 if rows else 3e-3
+        rows.append(next(speeds))
+        return Row(PRODUCT_S, rows[-1])
 
     monkeypatch.setattr(lane_sweep, "SWEPT_BYTES", 2 * FAR_BYTES)
     monkeypatch.setattr(Yardsticks, "row", row)
     monkeypatch.setattr(Yardsticks, "one_s", 0.0)
-    monkeypatch.setattr(module, "rows_wanted", lambda row_s, samples: samples)
+    monkeypatch.setattr(module, "rows_wanted", lambda row_s, samples: samples // every)
     monkeypatch.setattr(module, "_least_s", lambda rest_s: 0.0)
-    monkeypatch.setattr(module._Lane, "sample_s", sample)
-    cost = measure_on_cpu([Sampled(lambda: None)], Yardsticks(2), repeats=50, nbytes=nbytes)
-    assert (cost.sweep_s, cost.samples) == (4e-3, 50 * times)
-    assert cost.device_s == pytest.approx(seconds, rel=0.02)
-    assert [took for _, took in cost.rests] == pytest.approx([seconds] * 3, rel=0.02)
+    monkeypatch.setattr(
+        module._Lane, "sample_s", lambda lane, batch, rest_s=0.0: rows[-1] / 2 if rows else LONGEST_WOKEN_S / 2
+    )
+    cost = measure_on_cpu([Sampled(lambda: None)], Yardsticks(2), repeats=66, nbytes=nbytes)
+    assert (cost.sweep_s, cost.samples) == (4e-3, 66 * times)
+    assert cost.device_s == pytest.approx(seconds, rel=0.1)
+    assert [took for _, took in cost.rests] == pytest.approx([seconds] * 3, rel=0.1)
+    assert cost.quartiles_s == pytest.approx((2e-3, 2e-3 if nbytes else 4e-3))
+
+
+def test_a_sweep_that_is_held_up_alone_says_nothing_of_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of eight takes four times as long; samples do not."""
+    rows = itertools.cycle([4e-3] * 4 + [16e-3] + [4e-3] * 3)
+    monkeypatch.setattr(lane_sweep, "SWEPT_BYTES", 2 * FAR_BYTES)
+    monkeypatch.setattr(Yardsticks, "row", lambda self, row_s: Row(PRODUCT_S, next(rows)))
+    monkeypatch.setattr(module, "_least_s", lambda rest_s: 0.0)
+    monkeypatch.setattr(module._Lane, "sample_s", lambda lane, batch, rest_s=0.0: 2e-3)
+    cost = measure_on_cpu([Sampled(lambda: None)], Yardsticks(2), repeats=20, nbytes=FAR_BYTES)
+    assert (cost.sweep_s, cost.device_s) == (4e-3, pytest.approx(2e-3))
+
+
+@pytest.mark.parametrize(("threads", "first_s"), [(1, 1e-3), (2, LONGEST_WOKEN_S)])
+def test_what_takes_long_or_one_thread_has_as_many_samples_whatever_it_moves(
+    monkeypatch: pytest.MonkeyPatch, threads: int, first_s: float
+) -> None:
+    monkeypatch.setattr(module._Lane, "sample_s", lambda lane, batch, rest_s=0.0: first_s)
+    monkeypatch.setattr(Yardsticks, "row", lambda self, row_s: Row(PRODUCT_S, 4e-3))
+    bare, moving = (
+        measure_on_cpu([Sampled(lambda: None)], Yardsticks(threads), repeats=20, nbytes=nbytes)
+        for nbytes in (0, FAR_BYTES)
+    )
+    assert bare.samples == moving.samples
+
+
+def test_a_rest_that_is_as_long_as_another_is_the_usual_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bringing operands takes longer than the brief rest and the usual one, behind which an operation takes 1 ms."""
+    longer = {0.0: 1e-3, BRIEF_REST_S: 2e-3, REST_S: 1e-3, LONG_REST_S: 3e-3}
+    monkeypatch.setattr(module._Lane, "sample_s", lambda lane, batch, rest_s=0.0: longer[rest_s])
+    monkeypatch.setattr(Yardsticks, "row", lambda self, row_s: Row(PRODUCT_S, 0.0))
+    cost = measure_on_cpu([Sampled(lambda: None, fetch_s=REST_S + 1e-3)], Yardsticks(2), repeats=20)
+    assert cost.rests == ((REST_S + 1e-3, pytest.approx(1e-3)), (LONG_REST_S, pytest.approx(3e-3)))
+
+
+def test_how_long_a_row_takes_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The shortest of three; whatever more operations are measured."""
+    lengths = iter([3e-3, 1e-3, 2e-3])
+    monkeypatch.setattr(Yardsticks, "row", lambda self, row_s: Row(next(lengths), 0.0))
+    yardsticks = Yardsticks(1)
+    assert (yardsticks.one_s, yardsticks.one_s) == (1e-3, 1e-3)
 
 
 def test_what_reads_much_goes_with_memory_and_what_computes_much_with_products() -> None:

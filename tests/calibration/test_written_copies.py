@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -14,11 +16,11 @@ from graphsched.calibration import written_copies as module
 from graphsched.calibration.cuda_links import host_links
 from graphsched.calibration.cuda_ways import Bench
 from graphsched.calibration.fitting import transfer_sizes
+from graphsched.calibration.lane_sweep import Sweep
 from graphsched.calibration.written_copies import (
     PAUSES_S,
     PLACES,
     ROW,
-    WrittenCopies,
     WrittenYardstick,
     fades_s,
     with_written,
@@ -53,7 +55,7 @@ class Part:
             assert (source.numel(), source.dtype) == (self.numel(), torch.float32)
             assert self.dtype == torch.float32
             assert torch.get_num_threads() == self.host.threads
-            self.host.now_s += self.host.pinning_s
+            self.host.now_s += next(self.host.pinnings_s)
             self.host.written = self.first, self.last, self.host.now_s
         return self
 
@@ -61,7 +63,7 @@ class Part:
 class Host:
     """Copies of bytes that were written no longer ago than a copy take half as long again, less and less by and by."""
 
-    pinning_s = 0.0  # of the copy that writes
+    pinnings_s: Iterator[float] = itertools.repeat(0.0)  # of copies that write
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, threads: int = 1, longer: float = 0.5) -> None:
         self.now_s, self.threads, self.longer = 0.0, threads, longer
@@ -145,17 +147,19 @@ def test_noise_below_a_share_of_the_most_does_not_decide_how_it_fades() -> None:
 def test_the_yardstick_is_a_row_of_such_copies(monkeypatch: pytest.MonkeyPatch, longer: float, found_s: float) -> None:
     """Of one size, never 0, which says unknown; what was not just written lies in places of its own.
 
-    With it comes what writing takes: 2 s.
+    What is written comes from a sweep. With that comes what writing takes: 2 s, the first time, which is left out, 9.
     """
     host = Host(monkeypatch, longer=longer)
-    host.pinning_s = 2.0
+    host.pinnings_s = itertools.chain([9.0], itertools.repeat(2.0))
     monkeypatch.setattr(module, "WRITTEN_BYTES", LARGEST)
-    yardstick = WrittenYardstick.__new__(WrittenYardstick)
     way = host._way(host, 0, to_gpu=True)
     way.source = Part(host, 0, PLACES * LARGEST)
-    yardstick._copies = WrittenCopies(way, LARGEST, 1)
+    monkeypatch.setattr(module, "_way", lambda gpu: way)
+    swept: list[torch.Tensor] = []
+    yardstick = WrittenYardstick(0, 1, lambda: swept.append(torch.ones(LARGEST)) or swept[-1])  # type: ignore[arg-type, func-returns-value]
     seconds, pinned_s = yardstick()
     assert pinned_s == pytest.approx(2.0)
+    assert len(swept) == ROW + 1
     assert seconds == pytest.approx(max(found_s * LARGEST / RATE, SHORTEST_S))
     assert seconds > 0.0
     assert len(host.copies) == 2 * (ROW + 1)
@@ -164,8 +168,9 @@ def test_the_yardstick_is_a_row_of_such_copies(monkeypatch: pytest.MonkeyPatch, 
 
 @pytest.mark.gpu
 def test_a_yardstick_on_a_gpu() -> None:
-    yardstick = WrittenYardstick(0, torch.get_num_threads())
-    assert 0.0 < yardstick() < 0.01
+    fetch_s, pinned_s = WrittenYardstick(0, torch.get_num_threads(), Sweep())()
+    assert 0.0 < fetch_s < 0.01
+    assert 0.0 < pinned_s < 0.1
 
 
 @pytest.mark.gpu

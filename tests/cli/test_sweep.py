@@ -276,6 +276,8 @@ WRONG: Sequence[tuple[tuple[object, ...], str]] = [
     (("--platform", "two.json,nowhere"), "no platform 'nowhere'"),
     (("--out", "s.txt"), ".csv or .parquet"),
     (("--out", "folder.csv"), "there is a folder of this name"),
+    (("--plot", "folder.png"), "there is a folder of this name"),
+    (("--out", "taken.csv"), "taken.points is a file, and finished points are kept in a folder of that name"),
     (("--plot", "s.txt"), "s.txt"),
     (("--processes", 0), "--processes"),
 ]
@@ -286,6 +288,8 @@ def test_a_wrong_request_is_refused_before_anything_is_computed(
     call: Call, chains: Path, words: tuple[object, ...], message: str
 ) -> None:
     Path("folder.csv").mkdir()
+    Path("folder.png").mkdir()
+    Path("taken.points").touch()
     called = call("sweep", "chains", "--platform", "two.json", *words)
     assert (called.code, called.out) == (2, "")
     assert message in called.err

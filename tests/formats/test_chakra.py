@@ -70,6 +70,8 @@ def test_a_trace_without_any_duration_says_what_to_do() -> None:
         ({"id": "9", "name": "x", "durationMicros": "nan"}, "duration_micros of node 9 is 'nan'"),
         ({"id": "9", "name": "x", "durationMicros": 10**400}, r"duration_micros of node 9 is 10+\.\.\.0+: a number"),
         ({"id": "9", "name": "x", "dataDeps": ["9"]}, "circle"),
+        ({"id": "1" * 5000, "name": "x"}, r"id of .* is '1+\.\.\.1+': .* of at most 40 digits"),
+        ({"id": "9", "name": "x", "dataDeps": 8}, "data_deps of node 'x.9' has 8"),
         (3, "node 5 is 3"),
     ],
 )
@@ -82,3 +84,16 @@ def test_what_is_wrong_is_named(row: Any, message: str) -> None:
 def test_what_is_none_is_refused(data: object) -> None:
     with pytest.raises(GraphschedError, match="Chakra"):
         chakra_graph(data)
+
+
+def test_one_dependency_need_not_be_a_list() -> None:
+    """0 ─▶ 1, by data and by control: the number of a node may be 0."""
+    for key, given in (("dataDeps", 0), ("ctrlDeps", "0")):
+        rows = [{"id": "0", "durationMicros": "3"}, {"id": "1", "durationMicros": "3", key: given}]
+        assert list(chakra_graph(rows).edges) == [("node.0", "node.1")]
+
+
+def test_nodes_about_the_run_are_there_before_any_task() -> None:
+    rows = [{"id": "1", "type": "METADATA_NODE"}, {"id": "2", "durationMicros": "3", "dataDeps": ["1"]}]
+    graph = chakra_graph(rows)
+    assert (list(graph), list(graph.edges)) == (["node.2"], [])

@@ -46,6 +46,12 @@ def test_ways_to_write_one_graph(text: str) -> None:
     assert list(graph.edges(data="nbytes")) == [("a", "b", 8)]
 
 
+@pytest.mark.parametrize("number", ["1_0", "1" * 5000, "inf", "nan", "１"])
+def test_numbers_of_python_alone_are_none(number: str) -> None:
+    with pytest.raises(FileFormatError, match=r"weight of node 'a' is .{3,60}: a finite number is needed"):
+        dot_graph(f'digraph {{ a [weight="{number}"] }}')
+
+
 @pytest.mark.parametrize("number", ["1e-3", "2E3", "-.5e+1", "1.e2", "3", "4.5", ".25"])
 def test_numbers_need_no_quotes(number: str) -> None:
     graph = dot_graph(f"digraph {{ a [cost={number}]; b[cost=1]; a->b }}")

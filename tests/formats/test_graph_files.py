@@ -102,6 +102,7 @@ def test_many_tasks_in_one_line_are_read(tmp_path: Path) -> None:
         ("g.json", "", "no complete JSON file"),
         ("g.json", '{"nodes": [', "no complete JSON file"),
         ("g.json", '{"nodes": []} x', "no complete JSON file"),
+        ("g.json", f'{{"nodes": [{"1" * 5000}]}}', "holds a whole number of too many digits: shorten it"),
         ("g.json", "3", "no graph; graphs in JSON have"),
         ("g.json", "{}", "no graph; graphs in JSON have"),
         ("g.json", "[" * 20_000, "too deep"),

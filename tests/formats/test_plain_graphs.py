@@ -137,6 +137,15 @@ def test_bytes_that_are_none_are_named_with_their_edge(where: str, given: object
         check_graph(graph)
 
 
+def test_bytes_in_all_are_those_by_name() -> None:
+    graph = diamond()
+    graph.edges["a", "c"].update(values={"v": 3, "w": 4}, nbytes=9)
+    with pytest.raises(WorkloadError, match="a -> c passes 9 bytes, and 7 by name: correct one"):
+        check_graph(graph)
+    del graph.edges["a", "c"]["nbytes"]
+    check_graph(graph)
+
+
 @pytest.mark.parametrize("given", ["cuda", {"cuda", "cpu"}, None, 3, [0]])
 def test_devices_that_are_no_list_of_names_are_refused(given: object) -> None:
     """A single name was taken for a list of its letters."""

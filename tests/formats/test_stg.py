@@ -225,3 +225,9 @@ def test_a_folder_is_no_file_to_write(tmp_path: Path) -> None:
     graph.add_node("a", duration_s=1.0)
     with pytest.raises(OutputError):
         write_stg(graph, tmp_path)
+
+
+@pytest.mark.parametrize("time", ["1_0", "１", "1e999", "nan"])
+def test_times_are_numbers_as_other_programs_write_them(file: Path, time: str) -> None:
+    with pytest.raises(FileFormatError, match=r"line 3: the time of task 1 is .*: a finite number"):
+        read(file, f"1\n0 0 0\n1 {time} 1 0\n2 0 1 1\n")

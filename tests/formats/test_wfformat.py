@@ -94,6 +94,20 @@ def test_a_file_written_twice_is_passed_by_those_that_a_task_comes_after() -> No
     assert graph.edges["left", "merge"]["values"] == {"a.out": 64}
 
 
+@pytest.mark.parametrize(("parents", "passing"), [({}, ["a", "b"]), ({"b": ["a"], "m": ["b"], "c": ["m"]}, ["b"])])
+def test_of_several_writers_that_are_no_parents_the_last_ones_pass_a_file(
+    parents: dict[str, list[str]], passing: list[str]
+) -> None:
+    """a and b write f, and c reads it: side by side, or a ─▶ b ─▶ m ─▶ c."""
+    files = {"a": {"outputFiles": ["f"]}, "b": {"outputFiles": ["f"]}, "c": {"inputFiles": ["f"]}}
+    tasks = [{"id": name, "parents": parents.get(name, []), **files.get(name, {})} for name in "abmc"]
+    runs = [{"id": name, "runtimeInSeconds": 1} for name in "abmc"]
+    specification = {"tasks": tasks, "files": [{"id": "f", "sizeInBytes": 8}]}
+    graph = wfformat_graph({"workflow": {"specification": specification, "execution": {"tasks": runs}}})
+    assert [a for a, b, data in graph.edges(data=True) if data.get("values") == {"f": 8} and b == "c"] == passing
+    assert "inputs" not in graph.nodes["c"]
+
+
 def test_a_file_that_is_written_only_later_is_there_at_the_beginning() -> None:
     """split reads what merge, far below it, writes again, and right what it writes itself: no circle, two inputs."""
     data = nested()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from graphsched.platform import Link
+from graphsched.platform import Device, Dispatch, Link, Platform
 from graphsched.platform.links import PACED_FROM, WRITTEN_BYTES, pinned_now, written_now
 
 SIZES = 4096, 2**16, PACED_FROM, WRITTEN_BYTES
@@ -28,8 +28,25 @@ def test_a_large_copy_takes_no_less_than_a_small_one() -> None:
 
 
 def test_a_link_without_points_goes_as_a_whole() -> None:
-    bare = Link("cpu", "cpu", "pinned", 0.0, 3e10)
-    assert pinned_now(bare, 3 * bare.duration_s(WRITTEN_BYTES)).duration_s(100) == pytest.approx(100 / 1e10)
+    bare = Link("cpu", "cpu", "pinned", 1e-3, 3e10)
+    now = pinned_now(bare, 3 * bare.duration_s(WRITTEN_BYTES))
+    assert [now.duration_s(n) for n in (100, WRITTEN_BYTES)] == pytest.approx(
+        [3 * bare.duration_s(n) for n in (100, WRITTEN_BYTES)]
+    )
+
+
+def test_a_way_into_pinned_memory_that_is_given_goes_with_no_yardstick() -> None:
+    """And engines that are slower leave it alone."""
+    links = LINK, Link("cpu", "cuda:0", "pinned", 1e-5, 5e10)
+    here = Platform("desk", (Device("cpu", "cpu"), Device("cuda:0", "cuda")), links, dispatch=Dispatch(pinned_s=9e-4))
+    given = here.with_link("cpu", "cpu", memory="pinned", bandwidth_bytes_per_s=6e10)
+    assert given.dispatch.pinned_s == 0.0
+    one_way = here.with_link("cpu", "cuda:0", bandwidth_bytes_per_s=1e10, both_ways=False)
+    assert one_way.dispatch.pinned_s == 9e-4
+    slower = here.with_rates("pinned", 0.5)
+    assert slower.dispatch.pinned_s == 9e-4
+    assert slower.link("cpu", "cpu", "pinned") == LINK
+    assert slower.link("cpu", "cuda:0").bandwidth_bytes_per_s == 2.5e10
 
 
 @pytest.mark.parametrize("known_s", [0.0, 1e-6])

@@ -172,6 +172,11 @@ def test_unknown_mode() -> None:
             r"'one_stream' has no option 'lanes': its options are copies: 'own' \| 'compute' = 'own'",
         ),
         ("heft", {"lanes": "2"}, r"option lanes='2' of scheduler 'heft': lanes: int = 1"),
+        (
+            "heft",
+            {"lanes": (2, 3)},
+            r"option lanes=\(2, 3\) of scheduler 'heft': lanes: int = 1 is needed, not several",
+        ),
         ("heft", {"lanes": True}, r"option lanes=True of scheduler 'heft': lanes: int"),
         ("heft", {"lanes": 1.5}, r"option lanes=1.5"),
         ("round_robin", {"lanes": "x"}, r"lanes: int \| None = None"),

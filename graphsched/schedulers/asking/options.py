@@ -43,7 +43,9 @@ def check_options(name: str, function: Scheduler, given: Mapping[str, Any]) -> N
             listed = ", ".join(map(_described, options.values())) or "none"
             raise ScheduleError(f"scheduler {name!r} has no option {option!r}: its options are {listed}")
         if not _fits(value, options[option].annotation):
-            raise ScheduleError(f"option {option}={value!r} of scheduler {name!r}: {_described(options[option])}")
+            needed = _described(options[option])
+            one = ", not several" if isinstance(value, (list, tuple)) and "several" not in needed else ""
+            raise ScheduleError(f"option {option}={value!r} of scheduler {name!r}: {needed} is needed{one}")
     for option, parameter in options.items():
         if parameter.default is inspect.Parameter.empty and option not in given:
             raise ScheduleError(f"scheduler {name!r} needs the option {_described(parameter)}")
