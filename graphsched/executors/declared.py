@@ -16,11 +16,15 @@ def check_outputs(task: str, results: list[Any], outputs: tuple[Value, ...], dev
     Bytes that an operator keeps for its gradient, declared as none (``uint8[0]``), are as many as its library wants.
 
     Raises:
-        SignatureError: Count, shape, type or device differ.
+        SignatureError: Count, shape, type or device differ, or a tensor is sparse.
     """
     if len(results) != len(outputs):
         raise SignatureError(f"task {task!r} declares {len(outputs)} outputs and returned {len(results)}")
+    import torch
+
     for result, value in zip(results, outputs, strict=True):
+        if result.layout is not torch.strided:
+            raise SignatureError(f"task {task!r} returned {value.name} as {result.layout}: return a dense tensor")
         spec = TensorSpec.of(result)
         if value.spec is not None and not fits(spec, value.spec):
             raise SignatureError(f"task {task!r} declares {value.name}: {value.spec} and returned {spec}")

@@ -24,7 +24,7 @@ class Bound:
 
     Attributes:
         modules, optimizers: By name.
-        tensors: Parameters and buffers, by name of the state.
+        tensors: Parameters and buffers, by name of the state; of several names a tensor has the first.
         moments: What each optimiser keeps: by name of the parameter and key.
     """
 
@@ -34,10 +34,12 @@ class Bound:
     moments: dict[str, dict[tuple[str, str], Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        names: dict[int, str] = {}
         for name, module in self.modules.items():
             for key, tensor in (*module.named_parameters(), *module.named_buffers()):
-                self.tensors[self.called(name, key)] = tensor
-        names = {id(tensor): name for name, tensor in self.tensors.items()}
+                state = self.called(name, key)
+                if names.setdefault(id(tensor), state) == state:
+                    self.tensors[state] = tensor
         for name, optimizer in self.optimizers.items():
             self.moments[name] = moments_of(optimizer, names)
 
@@ -98,7 +100,8 @@ def _replaced_in_module(module: Any, tensors: Mapping[Any, Any]) -> Iterator[Non
     try:
         for inner in module.modules():
             for own in (inner._parameters, inner._buffers):
-                own.update({key: tensors[tensor] for key, tensor in own.items() if tensor is not None})
+                # what is not known is a fake already: of a module that another one holds
+                own.update({key: tensors.get(tensor, tensor) for key, tensor in own.items() if tensor is not None})
             if hasattr(inner, "_flat_weights"):  # recurrent layers keep a list of them
                 inner._flat_weights = [getattr(inner, key) for key in inner._flat_weights_names]
         yield

@@ -136,6 +136,7 @@ def test_bytes_kept_for_a_gradient_are_as_many_as_the_operator_wants() -> None:
         (lambda x: None, "declares 1 outputs and returned 0"),
         (lambda x: 3.0, "returned a float, a task returns tensors only"),
         (lambda x: x.to("meta"), "ran on cpu and returned t0 on meta"),
+        (lambda x: x.to_sparse(), r"returned t0 as torch.sparse_coo: return a dense tensor"),
     ],
 )
 def test_a_task_that_returns_something_else_than_declared(returned: Any, message: str) -> None:
