@@ -18,6 +18,7 @@ from graphsched.calibration import (
     present_call_s,
 )
 from graphsched.platform import Device, Dispatch, Pace, Platform
+from graphsched.platform.pace import LANES
 from graphsched.workload import TensorSpec, Workload
 from tests.builders import planned, platform, workload
 
@@ -158,6 +159,12 @@ def test_lanes_have_a_yardstick_of_their_own(monkeypatch: pytest.MonkeyPatch) ->
     assert here.at(Pace(1e-5, 5e-4, sweep_s=2e-3)).dispatch == replace(
         MEASURED.at(Pace(1e-5)), product_s=5e-4, sweep_s=2e-3
     )
+
+
+def test_the_pace_of_costs_holds_what_lanes_are_measured_by() -> None:
+    lanes: dict[str, float] = {"product_s": 5e-4, "sweep_s": 2e-3, "fetch_s": 2e-4, "pinned_s": 6e-4}
+    assert set(lanes) == set(LANES)
+    assert Pace.of(Dispatch(**lanes), graphs=False) == Pace(**lanes)  # type: ignore[arg-type]
 
 
 def test_launches_of_graphs_go_with_yardsticks_of_their_own() -> None:

@@ -11,6 +11,7 @@ from graphsched.platform.links import WRITTEN_BYTES
 from graphsched.schedulers import schedule
 from graphsched.schedulers.placing.durations import Transfers
 from graphsched.simulator import Model, predict
+from graphsched.simulator.durations import Durations as SimulatedDurations
 from graphsched.workload import TensorSpec, Workload
 from tests.builders import FREE
 from tests.schedulers.graphs import LIST, lanes_of
@@ -164,6 +165,9 @@ def test_the_way_into_pinned_memory_goes_with_its_yardstick(known: bool, longer:
     now_s = longer * pinning.duration_s(WRITTEN_BYTES) if known else 0.0
     here = replace(here, dispatch=replace(FREE, product_s=1.0, sweep_s=2.0, pinned_s=now_s))
     plan = schedule(work, here, scheduler="heft")
+    durations = SimulatedDurations(plan)
+    taken = [durations.pinning_s(work["make"], costs) for costs in (FREE, here.dispatch, FREE)]
+    assert taken == pytest.approx([20.0, 20.0 * longer, 20.0])
     assert Transfers(here, {}).before_s("made", 10) == pytest.approx(20.0 * longer)
     assert predict(plan).makespan_s == pytest.approx(1.0 + 20.0 * longer + 10.0 + 1.0)
     assert predict(plan, model=Model(pace=False)).makespan_s == pytest.approx(1.0 + 20.0 + 10.0 + 1.0)
