@@ -1,16 +1,17 @@
 """An operation measured alone on a CPU lane.
 
 Between two samples a lane of several threads rests, for in a plan its threads have slept before most tasks, and
-waking them takes longer than handing on to threads that still spin. Rests of other lengths take turns with that. Beside
-a GPU its rest ends with the GPU's bringing the operands (`calibration.fetched_operands`); its results go to memory that
-no cache holds.
+waking them takes longer than handing on to threads that still spin. Rests of other lengths, and none, take turns with
+that: tasks of LeNet that came 0.02 and 0.16 ms behind the one before took 0.6 times what they take behind 0.3
+(docs/readings.md). Beside a GPU its rest ends with the GPU's bringing the operands (`calibration.fetched_operands`);
+its results go to memory that no cache holds.
 
 Other threads of the host that compete for cores, and for memory, make samples longer. Those of a lane of several
 threads, of which one that is held up holds up the operation, count in rows (`sampling.in_a_row_s`), and the yardsticks
 of the lane's speed are taken between the samples, its products in rows as long as a sample, or one where that takes
-longer. What goes with sweeps counts at the speed of those around it: a median of samples may be of one of a
-lane's two speeds and that of sweeps of the other, and costs of one operation were 0.77 to 0.98 sweeps on three hosts
-where it took as many in plans on all of them (docs/readings.md).
+longer. What goes with sweeps counts at the speed of those around it: a median of samples may be of one of a lane's two
+speeds and that of sweeps of the other, and costs of one operation were 0.77 to 0.98 sweeps on three hosts where it took
+as many in plans on all of them (docs/readings.md).
 
 Not modelled: operands that the lane has just read or written, and on hosts without a GPU those that it has not.
 """
@@ -31,7 +32,7 @@ from graphsched.calibration.cpu_links import torch_threads
 from graphsched.calibration.lane_pace import LONGEST_ROW_S, Row, Yardsticks, middle_s
 from graphsched.calibration.lane_sweep import shares_of
 from graphsched.calibration.sampling import cost_of, in_a_row_s, samples_wanted
-from graphsched.costs import BRIEF_REST_S, LONG_REST_S, REST_S, TaskCost
+from graphsched.costs import BRIEF_REST_S, LONG_REST_S, NO_REST_S, REST_S, TaskCost
 from graphsched.executors.own_team import end_own_team
 from graphsched.workload import returned_tensors
 
@@ -39,6 +40,7 @@ SHORT_S = 2e-5
 SETS, MOST_SETS, CACHED_BYTES = 2, 8, 2**28
 LEAST_ROWS, ROWS_S = 7, 0.05  # of the yardstick: more where they are short, for some of these meet others and some not
 FIRST_S = 0.05
+OTHER_RESTS_S = NO_REST_S, BRIEF_REST_S, LONG_REST_S  # than the usual one
 EVERY_LONG = 2  # samples of the others have one behind a long rest
 LEAST_SAMPLES = 9  # of what any operation takes
 LONGEST_WOKEN_S = 1e-2  # operations that take longer do not mind how deep their threads slept
@@ -83,7 +85,7 @@ def _measure(calls: Sequence[Sampled], yardsticks: Yardsticks, repeats: int, nby
         lane = _Lane(calls, several=threads > 1)
         first_s = lane.first_s()
         rest_s = REST_S if threads > 1 else 0.0
-        rests_s = (rest_s, BRIEF_REST_S, LONG_REST_S) if rest_s and first_s < LONGEST_WOKEN_S else (rest_s,)
+        rests_s = (rest_s, *(OTHER_RESTS_S if rest_s and first_s < LONGEST_WOKEN_S else ()))
         batch = 1 if rest_s else max(1, int(SHORT_S / max(first_s, 1e-9)))
         count, row_s = samples_wanted(repeats, first_s * batch + rest_s), min(first_s * batch, LONGEST_ROW_S)
         every = count // rows_wanted(max(row_s, yardsticks.one_s), count)
@@ -95,8 +97,9 @@ def _measure(calls: Sequence[Sampled], yardsticks: Yardsticks, repeats: int, nby
                 samples.rows.append(yardsticks.row(row_s))
                 if row_s < WARM_S:
                     lane.sample_s(batch, rest_s)
-            for each_s in rests_s if i % EVERY_LONG == 0 else rests_s[:2]:
-                samples.seconds[each_s].append((i, lane.sample_s(batch, each_s)))
+            for each_s in rests_s:
+                if each_s < LONG_REST_S or i % EVERY_LONG == 0:
+                    samples.seconds[each_s].append((i, lane.sample_s(batch, each_s)))
         return samples.cost(row_s, lane.fetch_s, (nbytes, _least_s(rest_s)) if rest_s else None)
 
 
@@ -181,7 +184,7 @@ class _Lane:
         """Seconds of a call, the mean of a batch, behind a rest of `rest_s`."""
         call, fetch, fetch_s = next(self._calls)
         if rest_s:
-            if rest_s > fetch_s:
+            if rest_s - fetch_s > NO_REST_S:
                 time.sleep(rest_s - fetch_s)
             fetch()
         start = time.perf_counter()

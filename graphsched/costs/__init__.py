@@ -4,7 +4,15 @@ from graphsched.costs.beside import Beside
 from graphsched.costs.cache_states import CacheStates
 from graphsched.costs.checks import MOST, check_seconds
 from graphsched.costs.kernels import Kernel, Multiprocessors
-from graphsched.costs.operations import BRIEF_REST_S, COMPANY_KINDS, LONG_REST_S, REST_S, CostSource, TaskCost
+from graphsched.costs.operations import (
+    BRIEF_REST_S,
+    COMPANY_KINDS,
+    LONG_REST_S,
+    NO_REST_S,
+    REST_S,
+    CostSource,
+    TaskCost,
+)
 from graphsched.costs.table import Costs
 
 __all__ = [
@@ -12,6 +20,7 @@ __all__ = [
     "COMPANY_KINDS",
     "LONG_REST_S",
     "MOST",
+    "NO_REST_S",
     "REST_S",
     "Beside",
     "CacheStates",
