@@ -10,8 +10,8 @@ Other threads of the host that compete for cores, and for memory, make samples l
 threads, of which one that is held up holds up the operation, count in rows (`sampling.in_a_row_s`), and the yardsticks
 of the lane's speed are taken between the samples, its products in rows as long as a sample, or one where that takes
 longer. What goes with sweeps counts at the speed of those around it: a median of samples may be of one of a lane's two
-speeds and that of sweeps of the other, and costs of one operation were 0.77 to 0.98 sweeps on three hosts where it took
-as many in plans on all of them (docs/readings.md).
+speeds and that of sweeps of the other, and costs of one operation were 0.77 to 0.98 sweeps on three hosts where, with
+its way into pinned memory, it took 1.81 to 1.85 in plans on all of them (docs/readings.md).
 
 Not modelled: operands that the lane has just read or written, and on hosts without a GPU those that it has not.
 """

@@ -19,7 +19,7 @@ ROW_S = 0.01  # of a row of sweeps, wherever one is taken: those of one sweep we
 
 
 class Sweep:
-    """Goes through memory that no cache holds."""
+    """Goes through memory, several times what the cores' own caches hold."""
 
     def __init__(self) -> None:
         import torch

@@ -117,13 +117,9 @@ class WrittenCopies:
             threads: Of the lane.
             made: Makes so many numbers, which are copied into pinned memory then; None: they are filled.
         """
-        import torch
-
         self.largest = largest
         self._threads, self._target, self._stream = threads, way.target, way.streams[0]
-        place: Any = {"dtype": torch.float32, "device": "cpu"}
-        results = itertools.cycle([torch.zeros(self.largest // ITEM_BYTES, **place) for _ in range(WRITTEN)])
-        self._made = made or (lambda count: next(results)[:count].fill_(1))
+        self._made = made or _filled(largest)
         self._part = next_parts(way.source)
 
     def longer_s(self, nbytes: int, pause_s: float = 0.0) -> tuple[float, float]:
@@ -162,11 +158,20 @@ class WrittenCopies:
         return elapsed_s(start, end)
 
 
+def _filled(largest: int) -> Callable[[int], Any]:
+    """Gives so many numbers of up to `largest` bytes, just filled, each time others."""
+    import torch
+
+    place: Any = {"dtype": torch.float32, "device": "cpu"}
+    results = itertools.cycle([torch.zeros(largest // ITEM_BYTES, **place) for _ in range(WRITTEN)])
+    return lambda count: next(results)[:count].fill_(1)
+
+
 class WrittenYardstick:
     """How what threads of a CPU lane have just made, `WRITTEN_BYTES` of it, gets to a GPU just now.
 
-    They make it as a task does, of what no cache holds: behind a fill, whose result their caches hold, the copy into
-    pinned memory takes a sixth less (docs/readings.md).
+    They make it as a task does, of other memory: behind a fill, whose result their caches hold, the copy into pinned
+    memory takes a fifth less (docs/readings.md).
     """
 
     def __init__(self, gpu: int, threads: int, sweep: Sweep) -> None:
@@ -182,7 +187,7 @@ class WrittenYardstick:
 
 
 def _way(gpu: int) -> Way:
-    """From pinned memory of as much as no cache holds."""
+    """From pinned memory of several times what the cores' own caches hold."""
     import torch
 
     pinned = torch.empty(PLACES * WRITTEN_BYTES, dtype=torch.uint8, pin_memory=True).fill_(1)

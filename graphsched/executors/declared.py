@@ -18,10 +18,10 @@ def check_outputs(task: str, results: list[Any], outputs: tuple[Value, ...], dev
     Raises:
         SignatureError: Count, shape, type or device differ, or a tensor is sparse.
     """
-    if len(results) != len(outputs):
-        raise SignatureError(f"task {task!r} declares {len(outputs)} outputs and returned {len(results)}")
     import torch
 
+    if len(results) != len(outputs):
+        raise SignatureError(f"task {task!r} declares {len(outputs)} outputs and returned {len(results)}")
     for result, value in zip(results, outputs, strict=True):
         if result.layout is not torch.strided:
             raise SignatureError(f"task {task!r} returned {value.name} as {result.layout}: return a dense tensor")

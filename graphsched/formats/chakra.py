@@ -61,7 +61,7 @@ def chakra_graph(data: Any) -> nx.DiGraph:
     if not isinstance(rows, Sequence):
         raise FileFormatError(f"no Chakra trace: its nodes are {reprlib.repr(rows)}: a list is needed")
     nodes, others = _nodes(rows)
-    about_runs = {_number(row, "id", row) for row in others}
+    about_runs = {str(row["id"]) for row in others if "id" in row}
     graph, names = nx.DiGraph(), {}
     for row in nodes:
         number = _number(row, "id", row)
@@ -100,7 +100,7 @@ def _plain(key: str) -> str:
 
 
 def _add_dependencies(
-    graph: nx.DiGraph, row: Mapping[str, Any], names: Mapping[int, str], about_runs: Container[int]
+    graph: nx.DiGraph, row: Mapping[str, Any], names: Mapping[int, str], about_runs: Container[str]
 ) -> None:
     """Of the node of a `row` on others; those `about_runs` are no tasks, and are there before any."""
     name = names[_number(row, "id", row)]
@@ -108,11 +108,10 @@ def _add_dependencies(
         given = row.get(key)
         for before in given if isinstance(given, list) else [] if given is None else [given]:
             number = _number({key: before}, key, row)
-            if number in about_runs:
-                continue
-            if number not in names:
+            if number in names:
+                graph.add_edge(names[number], name)
+            elif str(number) not in about_runs:
                 raise FileFormatError(f"{key} of node {name!r} has {number}, and there is no such node")
-            graph.add_edge(names[number], name)
 
 
 def _number(row: Mapping[str, Any], key: str, of: Mapping[str, Any]) -> int:

@@ -97,3 +97,11 @@ def test_nodes_about_the_run_are_there_before_any_task() -> None:
     rows = [{"id": "1", "type": "METADATA_NODE"}, {"id": "2", "durationMicros": "3", "dataDeps": ["1"]}]
     graph = chakra_graph(rows)
     assert (list(graph), list(graph.edges)) == (["node.2"], [])
+
+
+@pytest.mark.parametrize("about", [{}, {"id": 0}, {"id": "run"}])
+def test_a_node_about_the_run_takes_the_number_of_no_task(about: dict[str, Any]) -> None:
+    """0 ─▶ 1: it may have no number, that of a task, or none that is one."""
+    rows = [{"type": "METADATA_NODE", **about}, {"id": 0, "durationMicros": 3}, {"id": 1, "durationMicros": 3}]
+    rows[2]["dataDeps"] = [0]
+    assert list(chakra_graph(rows).edges) == [("node.0", "node.1")]
