@@ -18,23 +18,22 @@ SAMPLES = 25
 HOT_RUNS = 3  # of the same copy, of which the last is as in a row
 
 
-def company_figures(gpus: Sequence[int], call_s: float) -> dict[str, float]:
-    """Fields ``…_company_s`` of `Dispatch`, in seconds; that between GPUs if there are two.
+def company_calls(gpus: Sequence[int]) -> dict[str, float]:
+    """Fields ``…_company_s`` of `Dispatch`, in yardsticks (`Dispatch.call_s`); that between GPUs if there are two.
 
     Args:
         gpus: Numbers of the GPUs.
-        call_s: The yardstick, `Dispatch.call_s`.
     """
     figures = {
-        "copy_company_s": _company_s(one_copy_in, gpus[:1]),
-        "copy_out_company_s": _company_s(one_copy_out, gpus[:1]),
+        "copy_company_s": _company_calls(one_copy_in, gpus[:1]),
+        "copy_out_company_s": _company_calls(one_copy_out, gpus[:1]),
     }
     if len(gpus) > 1:
-        figures["peer_company_s"] = _company_s(one_copy_across, gpus[:2])
-    return {name: yardsticks * call_s for name, yardsticks in figures.items()}
+        figures["peer_company_s"] = _company_calls(one_copy_across, gpus[:2])
+    return figures
 
 
-def _company_s(build: Build, gpus: Sequence[int]) -> float:
+def _company_calls(build: Build, gpus: Sequence[int]) -> float:
     """What issuing the copy takes longer after a run of tiny operations of many kinds, in yardsticks."""
     more: list[float] = []
     with ExitStack() as stack:

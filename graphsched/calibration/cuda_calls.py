@@ -30,6 +30,7 @@ from graphsched.calibration.tiny_plans import (
     program_of,
 )
 from graphsched.calibration.tiny_tasks import KINDS
+from graphsched.costs import company_share
 from graphsched.executors.collector import no_collector
 from graphsched.executors.program import Program
 from graphsched.executors.watch import Watch
@@ -91,8 +92,13 @@ class Taken:
     timed_s: float
 
 
-def call_figures(gpus: Sequence[int]) -> dict[str, Any]:
-    """Fields of `Dispatch` that are host time of calls, in seconds; those between GPUs if there are two."""
+def call_figures(gpus: Sequence[int], company: Mapping[str, float]) -> dict[str, Any]:
+    """Fields of `Dispatch` that are host time of calls, in seconds; those between GPUs if there are two.
+
+    Args:
+        gpus: Numbers of the GPUs.
+        company: See `copy_company.company_calls`.
+    """
     taken = _in_turns(plans_on(tuple(gpus)))
     seconds = taken.seconds
     base_s = seconds["row"]
@@ -116,6 +122,7 @@ def call_figures(gpus: Sequence[int]) -> dict[str, Any]:
         "query_s": _query_s(gpus[0]),
         "asked_s": _asked_s(gpus[0]),
     }
+    figures |= {name: yardsticks * base_s for name, yardsticks in company.items()}
     if len(gpus) > 1:
         figures |= {
             "device_switch_s": max(0.0, seconds["gpus"] - base_s),
@@ -162,10 +169,12 @@ def _device_wait_s(seconds: Mapping[str, float], known: Mapping[str, Any]) -> fl
     """What waiting for another GPU's event takes; of that plan a task and a copy make a pair.
 
     A pair has two switches to another GPU and one to the copy's stream, a wait and a record each, and gives the
-    result of a task and of a copy back; its calls come after three other kinds.
+    result of a task and of a copy back. Between two tasks there is a copy one way, between two copies one way a task
+    and a copy the other, and what they take longer for that is no part of the wait.
     """
-    change_s = Dispatch(changes=known["changes"]).change_after_s(3)
-    calls_s = known["call_s"] + known["peer_copy_s"] + 2 * change_s
+    change_s = Dispatch(changes=known["changes"]).change_after_s
+    company_s = known["peer_company_s"] * company_share(2) or change_s(2)
+    calls_s = known["call_s"] + change_s(1) + known["peer_copy_s"] + company_s
     calls_s += 2 * known["device_switch_s"] + known["switch_s"]
     waits_s = known["wait_s"] + 2 * known["record_s"] + 2 * known["free_s"]
     return float(max(known["wait_s"], 2 * seconds["between gpus"] - calls_s - waits_s))

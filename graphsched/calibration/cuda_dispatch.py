@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from graphsched.calibration.cold_launches import launch_colds_on
-from graphsched.calibration.copy_company import company_figures
+from graphsched.calibration.copy_company import company_calls
 from graphsched.calibration.copy_edges import copy_edge_figures
 from graphsched.calibration.cuda_calls import call_figures
 from graphsched.calibration.cuda_clock import (
@@ -43,12 +43,11 @@ MOST_LAUNCHES = 5000
 def cuda_dispatch(spinners: Sequence[Spinner]) -> dict[str, float]:
     """Fields of `Dispatch` measured on the first GPU (those between GPUs on the first two), in seconds."""
     first, devices = spinners[0], [spinner.device for spinner in spinners]
-    figures = call_figures(devices) | chain_figures(spinners) | idle_figures(first)
+    figures = call_figures(devices, company_calls(devices)) | chain_figures(spinners) | idle_figures(first)
     figures |= single_figures(spinners, figures | {"tiny_s": chain_s(first, [new_stream(first.device)])})
     figures["graph_launches"] = launches = launches_on(devices)
     figures |= zip(LAUNCH_COLDS, colds := launch_colds_on(devices), strict=False)
     figures |= graph_figures(first, Launches(dict(launches)[1], colds[0])) | copy_edge_figures(spinners)
-    figures |= company_figures(devices, figures["call_s"])
     figures |= across_figures(devices, figures) | step_figures(devices, figures)
     if len(devices) > 1:
         figures |= {"graph_peer_join_s": peer_join_s(devices), "graph_beside_in_s": beside_s(devices)}

@@ -189,7 +189,7 @@ def _beside_copies(device: Device, found: list[Reading]) -> Device:
 def _cuda_links(
     bench: Any, largest: int, calls_s: Sequence[float], threads: int, say: Report
 ) -> tuple[list[Link], dict[str, float]]:
-    from graphsched.calibration.cuda_links import host_links, local_link, pair_link
+    from graphsched.calibration.cuda_links import host_links, local_link, pair_link, pinned_again, timed_again
     from graphsched.calibration.cuda_ways import warm_all
 
     say("first use of every pair")
@@ -204,6 +204,7 @@ def _cuda_links(
     say("host memory")
     most = min(largest, CPU_LOCAL_BYTES)
     within = cpu_links(*copy_points(most, threads), pinned_link(bench.pinned, most, threads))
+    found = timed_again(found, pinned_again(bench, largest))
     links = [m.link for m in found] + within
     return links, {str(m.link): m.spread for m in found}
 

@@ -12,6 +12,7 @@ from graphsched.costs.operations import (
     REST_S,
     CostSource,
     TaskCost,
+    company_share,
 )
 from graphsched.costs.table import Costs
 
@@ -30,4 +31,5 @@ __all__ = [
     "Multiprocessors",
     "TaskCost",
     "check_seconds",
+    "company_share",
 ]

@@ -25,6 +25,16 @@ HOST_FIGURES = ("dispatch_s", "call_s", "company_s", "recent_s", "cold_s", "swit
 """Fields of `TaskCost` that say what the call costs the host."""
 
 
+def company_share(others: int) -> float:
+    """What a call after so many other kinds loses, of what it loses after `COMPANY_KINDS`: in proportion to them.
+
+    Example:
+        >>> company_share(3), company_share(20)
+        (0.25, 1.0)
+    """
+    return min(1.0, others / COMPANY_KINDS)
+
+
 REST_S, NO_REST_S, BRIEF_REST_S, LONG_REST_S = 2e-3, 1e-5, 3e-4, 6e-3
 """How long the threads of a CPU lane have rested before operations are timed there, in seconds: `TaskCost.device_s` is
 what they take after the first; the second is what it is at least, from one operation to the next. See

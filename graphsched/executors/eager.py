@@ -119,7 +119,7 @@ class EagerCompiler:
         what = self._on_lane(j, what)
         if j in self.events:
             return partial(self.watch.poll, self.events[j].query, what)
-        return partial(self.watch.look if self.cuda else self.watch.wait, self.done[j], what)
+        return partial(self.watch.wait, self.done[j], what)
 
     def _on_lane(self, j: int, what: str) -> str:
         return f"{what} on lane {self.plan.lanes[self.plan.lane_of[j]].name}"

@@ -243,9 +243,8 @@ class Program:
         """Wait for all lanes; one whose last action another waits for is done when that is."""
         for lane in self._final:
             self.watch.poll(lane.stream.query, f"the end of lane {lane.name}")
-        wait = self.watch.look if self._cuda else self.watch.wait
         for number, i in self._tails.items():
-            wait(self._compiler.done[i], f"{self.plan.names[i]!r} on lane {self._cpu[number].name}")
+            self.watch.wait(self._compiler.done[i], f"{self.plan.names[i]!r} on lane {self._cpu[number].name}")
 
     # -- failing -----------------------------------------------------------------------------------
 

@@ -11,11 +11,6 @@ from dataclasses import dataclass, field
 from graphsched.errors import StuckError
 from graphsched.executors.giving_way import give_way, short_sleeps
 
-BRIEF_S = 5e-4
-"""A thread that sleeps longer for a CPU lane's result goes on late, and slowly: its core has gone to sleep as well, and
-has lost its caches. On a host of an H200 the launch of a graph came 60 to 260 µs after the end of a task of 1.2 ms, and
-took twice its time (docs/readings.md)."""
-
 
 @dataclass
 class Watch:
@@ -72,18 +67,6 @@ class Watch:
             StuckError: It lasted beyond the deadline.
         """
         self._passed(event.wait(max(0.0, self.deadline - time.perf_counter())), what)
-
-    def look(self, event: threading.Event, what: str) -> None:
-        """The same in the thread that dispatches to GPUs: where it lasts, that looks again and again, too.
-
-        Not in ranks, nor between submitted steps.
-
-        Raises:
-            StuckError: It lasted beyond the deadline.
-        """
-        if not event.wait(BRIEF_S):
-            self.poll(event.is_set, what)
-        self._passed(True, what)
 
     def take(self, tokens: threading.Semaphore, what: str) -> None:
         """Wait for a token, and take it.

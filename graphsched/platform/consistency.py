@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from graphsched.errors import PlatformError
 from graphsched.platform.capacity import SLACK, rate_alone
-from graphsched.platform.derived import following
+from graphsched.platform.derived import following, raised
 from graphsched.platform.parts import Link
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def check_consistent(platform: Platform) -> None:
 
 
 def reconciled(platform: Platform) -> Platform:
-    """`platform` with each capacity at least as large as the fastest link that crosses it.
+    """`platform` with capacities that let each link through while it is alone.
 
     Example:
         >>> from graphsched.platform import Device, Platform
@@ -51,8 +51,7 @@ def reconciled(platform: Platform) -> Platform:
     """
     capacities = dict(platform.capacities)
     for link in platform.links:
-        for name in link.crosses:
-            capacities[name] = max(capacities[name], link.bandwidth_bytes_per_s)
+        capacities = raised(platform, capacities, link)
     return replace(platform, capacities=capacities, tables=following(platform, capacities))
 
 

@@ -71,7 +71,7 @@ def with_link(
             links.pop((*ends, "staged"), None)
         links[(*ends, kind)] = new
         if bandwidth_bytes_per_s is not None:
-            capacities = _raised(platform, capacities, new)
+            capacities = raised(platform, capacities, new)
     step = f"{_arrow(source, target, both_ways)} ({kind}){_figures(bandwidth_bytes_per_s, latency_s)}"
     found = derive(platform, step, links=_following(platform, links.values(), capacities), capacities=capacities)
     if source == target and kind == "pinned":  # what is given counts, and not what a run's yardstick said
@@ -208,14 +208,14 @@ def owner(platform: Platform, capacity: str) -> str | None:
     return name if any(d.name == name and d.is_accelerator for d in platform.devices) else None
 
 
-def _raised(platform: Platform, capacities: dict[str, float], link: Link) -> dict[str, float]:
+def raised(platform: Platform, capacities: dict[str, float], link: Link) -> dict[str, float]:
     """Capacities that let `link` through while it is alone; under other loads they are as many times larger."""
-    rate, tables, raised = link.bandwidth_bytes_per_s, following(platform, capacities), dict(capacities)
+    rate, tables, found = link.bandwidth_bytes_per_s, following(platform, capacities), dict(capacities)
     for name in link.crosses:
         alone = rate_alone(link.crosses, name, capacities, tables)
         if alone < rate:
-            raised[name] = max(rate, capacities[name] * (rate / alone))
-    return raised
+            found[name] = max(rate, capacities[name] * (rate / alone))
+    return found
 
 
 def _own_scaled(platform: Platform, capacities: dict[str, float], old: Link, new: Link) -> dict[str, float]:

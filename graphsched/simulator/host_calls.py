@@ -32,7 +32,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from graphsched.costs import COMPANY_KINDS
+from graphsched.costs import COMPANY_KINDS, company_share
 from graphsched.plan import Copy, Plan
 from graphsched.platform import Dispatch, Link
 from graphsched.platform.dispatch import BLOCKING_BYTES
@@ -120,7 +120,7 @@ def add_changes(columns: Columns) -> None:
     places = [i for i, kind in enumerate(columns.kind) if kind == CUDA] if columns.call else []
     most = min(max([COMPANY_KINDS, *(kinds for kinds, _ in dispatch.changes)]), len(set(columns.call)))
     added_s = [dispatch.change_after_s(others) for others in range(most + 1)]
-    shares = [min(1.0, others / COMPANY_KINDS) for others in range(most + 1)]
+    shares = [company_share(others) for others in range(most + 1)]
     before = columns.lane[places[-1]] if places else -1
     longer_s = dict.fromkeys(places, 0.0)
     called: set[int] = set()

@@ -96,6 +96,28 @@ def test_a_link_alone_keeps_its_rate_where_a_port_gives_several_less(gpus: int, 
     assert sum(predicted_rates(again, everywhere)) == pytest.approx(sum(measure(everywhere)), rel=0.01)
 
 
+@pytest.mark.parametrize("slow", [0, 1])
+@pytest.mark.parametrize("way", ["h2d", "d2h"])
+def test_each_gpu_alone_keeps_its_rate_where_one_is_slower(slow: int, way: str, tmp_path: Path) -> None:
+    """The host's memory is measured with the first GPU (out: the last), which may be the slow one."""
+    host = SimulatedHost(2)
+    links = [replace(k, bandwidth_bytes_per_s=50.0) if f"cuda:{slow}/{way}" in k.crosses else k for k in host.links()]
+    alone = rates_alone(links)
+
+    def measure(flows: Sequence[Flow]) -> list[float]:
+        return [min(rate, alone[flow]) for flow, rate in zip(flows, host.truth(flows), strict=True)]
+
+    where = platform_of(host, fit_capacities(2, links, measure))
+    where = replace(where, links=tuple(replace(k, latency_s=0.0) for k in links))
+    reconciled(where).save(tmp_path / "mine.json")
+    again = Platform.load(tmp_path / "mine.json")
+    for gpu in ("cuda:0", "cuda:1"):
+        for flow in (("cpu", gpu), (gpu, "cpu")):
+            assert predicted_rates(again, [flow]) == pytest.approx([alone[flow]])
+    both = [("cpu", "cuda:0"), ("cpu", "cuda:1")] if way == "h2d" else [("cuda:0", "cpu"), ("cuda:1", "cpu")]
+    assert sum(predicted_rates(again, both)) == pytest.approx(105.0)
+
+
 @pytest.mark.parametrize(
     "flows",
     [

@@ -84,49 +84,14 @@ def test_a_watch_gives_way_between_two_questions(monkeypatch: pytest.MonkeyPatch
     assert slack_ns() == before_ns
 
 
-@pytest.mark.parametrize("brief", [True, False])
-def test_a_thread_that_waits_long_for_a_result_of_a_lane_looks_again_and_again(
-    monkeypatch: pytest.MonkeyPatch, brief: bool
-) -> None:
-    """What is there soon wakes it; else it lets others run between two looks."""
-    order: list[object] = []
-
-    class Result(threading.Event):
-        def wait(self, timeout: float | None = None) -> bool:
-            order.append(timeout)
-            if brief:
-                self.set()
-            return self.is_set()
-
-        def is_set(self) -> bool:
-            order.append("looks")
-            return super().is_set()
-
-    result = Result()
-
-    def others() -> None:
-        order.append("gives way")
-        if len(order) > 5:
-            result.set()
-
-    monkeypatch.setattr(watching, "give_way", others)
-    watch = Watch(60.0, yields=True)
-    watch.begin()
-    watch.look(result, "a result")
-    assert order[0] == watching.BRIEF_S
-    assert order.count("gives way") == (0 if brief else 2)
-
-
-def test_such_a_wait_ends_with_what_fails_and_at_the_deadline() -> None:
+def test_a_wait_for_a_lane_ends_with_what_fails_and_at_the_deadline() -> None:
     """Of a lane that fails, which says that it is done all the same, and of one that does not."""
     watch, result = Watch(0.01, yields=True), threading.Event()
     watch.begin()
     with pytest.raises(StuckError, match="a result"):
-        watch.look(result, "a result")
+        watch.wait(result, "a result")
     watch.begin()
     watch.fail(ValueError("broken"))
-    with pytest.raises(ValueError, match="broken"):
-        watch.look(result, "a result")
     result.set()
     with pytest.raises(ValueError, match="broken"):
-        watch.look(result, "a result")
+        watch.wait(result, "a result")

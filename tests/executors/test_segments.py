@@ -362,7 +362,7 @@ def test_a_wait_of_the_thread_sees_the_end_of_a_segment(cuda: Callable[[int], Fa
     with Program(plan, mode="graph") as program:
         calls = zip(program._calls.owner, program._calls.calls, strict=True)
         waits: list[Any] = [call for owner, call in calls if owner == plan.names.index("gate")]
-        assert [wait.func for wait in waits] == [program.watch.poll, program.watch.look]
+        assert [wait.func for wait in waits] == [program.watch.poll, program.watch.wait]
         assert waits[0].args[1] == "the graph of segment 0"
 
 

@@ -28,10 +28,6 @@ class RankWatch(Watch):
         if self.failure is not None:
             raise self.failure
 
-    def look(self, event: threading.Event, what: str) -> None:
-        """The same: messages of other ranks have the time until `GRACE_S` here, too."""
-        self.wait(event, what)
-
     def left_s(self) -> float:
         """Seconds until the deadline, for a message."""
         return max(0.0, self.deadline - time.perf_counter())
