@@ -144,7 +144,7 @@ def _fill_collective(columns: Columns, i: int, cost: TaskCost, model: Model) -> 
         columns.call_s[i] = columns.dispatch.handoff_s
     else:
         columns.own_s[i] = columns.dispatch.run_s
-        columns.call_s[i] = cost.dispatch_s if model.dispatch else 0.0
+        columns.call_s[i] = cost.dispatch_s * cost.pace_at(columns.dispatch.call_s) if model.dispatch else 0.0
 
 
 def _fill_launches(columns: Columns, costs: Mapping[int, TaskCost], *, calls: bool, several: int) -> None:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import torch
 
 import graphsched as gs
+from graphsched.calibration import collectives as module
 from graphsched.calibration.collectives import measure_collectives, unmeasured_collectives
 from graphsched.collectives import choose
 from graphsched.costs import Costs, TaskCost
-from graphsched.workload import Value, Workload
+from graphsched.workload import Task, Value, Workload
+from tests.executors.fake_cuda import FakeCuda
 from tests.executors.programs import machine
 
 WORKERS = ("worker:0", "worker:1")
@@ -45,6 +52,65 @@ def test_they_are_measured_in_a_row() -> None:
     assert cost.dispatch_s == 0.0
     assert cost.quartiles_s is not None
     assert cost.quartiles_s[0] <= cost.device_s <= cost.quartiles_s[1]
+
+
+GPUS = ("cuda:0", "cuda:1")
+
+
+def sum_on_gpus() -> Task:
+    work = Workload()
+    work.collective("all_reduce", [work.input(f"x{k}", torch.ones(4), device=g) for k, g in enumerate(GPUS)],
+                    devices=GPUS, name="a")  # fmt: skip
+    return work["a"]
+
+
+def test_on_gpus_they_come_behind_long_tasks_on_each() -> None:
+    """x0, page0 ──▶ busy0 ──┐
+                          ├──▶ all_reduce0, …1, …2, …3
+    x1, page1 ──▶ busy1 ──┘
+    """
+    plan = module._plan(machine(*GPUS), sum_on_gpus())
+    assert list(plan.names) == ["busy0", "busy1", "all_reduce0", "all_reduce1", "all_reduce2", "all_reduce3"]
+    assert [plan.names[j] for j in plan.waits[plan.index_of["all_reduce0"]]] == ["busy0", "busy1"]
+    assert [plan.lanes[plan.lane_of[i]].name for i in (0, 1)] == ["cuda:0/s0", "cuda:1/s0"]
+
+
+def test_what_the_thread_takes_for_them_goes_with_its_yardstick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nine yardsticks, one of them the two stamps', however fast the thread is; the middle one took 6 µs."""
+    units = iter([4e-6, 6e-6, 8e-6])
+    here = machine(*GPUS)
+    dispatch = replace(here.dispatch, call_s=5e-6, timed_record_s=2.5e-6, timed_gap_s=3e-6)
+
+    class Thread:
+        def __init__(self, gpu: int) -> None:
+            assert gpu == 0
+
+        def sample_s(self) -> float:
+            return next(units)
+
+        def close(self) -> None: ...
+
+    def runs(plan: gs.Plan, repeats: int, unit_s: Callable[[], float]) -> list[Any]:
+        return [module._Run([1.3e-5] * 3, [9 * unit] * 3, unit) for unit in (unit_s(), unit_s(), unit_s())]
+
+    monkeypatch.setattr(module, "Yardstick", Thread)
+    monkeypatch.setattr(module, "_runs", runs)
+    found = measure_collectives(replace(here, dispatch=dispatch), [sum_on_gpus()], 9)
+    (cost,) = (found[key] for key in found)
+    assert cost.device_s == pytest.approx(1e-5)
+    assert cost.dispatch_s == pytest.approx(8 * 6e-6)
+    assert cost.call_s == 6e-6
+
+
+def test_on_gpus_that_are_played_they_can_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BUSY", 4)
+    monkeypatch.setattr(module, "Yardstick", lambda gpu: SimpleNamespace(sample_s=lambda: 6e-6, close=lambda: None))
+    FakeCuda(2).install(monkeypatch)
+    found = measure_collectives(machine(*GPUS), [sum_on_gpus()], 5)
+    (cost,) = (found[key] for key in found)
+    assert cost.samples == 6
+    assert cost.call_s == 6e-6
+    assert cost.dispatch_s > 0.0
 
 
 def test_a_profile_has_them_and_a_prediction_uses_them(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:

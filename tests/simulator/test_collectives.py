@@ -8,10 +8,11 @@ import pytest
 
 from graphsched.costs import Costs, TaskCost
 from graphsched.estimates import collective_cost
-from graphsched.plan import Plan
+from graphsched.plan import Placement, Plan, build_plan
 from graphsched.platform import Device, Dispatch, Link, Platform
 from graphsched.simulator import predict
 from graphsched.workload import TensorSpec, Value, Workload
+from tests.builders import FREE as NOTHING
 from tests.executors.programs import by_hand
 
 FOUR = TensorSpec((4,))
@@ -79,6 +80,19 @@ def test_collectives_that_share_a_device_follow_one_another() -> None:
     found = predict(three_collectives())
     assert found.start_s.tolist() == [0.0, 2.0, 4.0]
     assert found.makespan_s == 6.0
+
+
+@pytest.mark.parametrize(("call_s", "issued_s"), [(0.0, 6.0), (2.0, 9.0)])
+def test_its_call_takes_as_long_as_the_thread_needs_just_now(call_s: float, issued_s: float) -> None:
+    """Its call took 6 s, and a tiny one 2 (0: not known); now that takes 3, and one on the device 1."""
+    work = Workload()
+    values = [work.input(f"x{k}", FOUR, device=f"cuda:{k}") for k in range(2)]
+    work.collective("all_reduce", values, devices=["cuda:0", "cuda:1"], name="sum")
+    costs = Costs({(work["sum"].signature, "P"): TaskCost(1.0, 6.0, call_s=call_s)})
+    where = replace(here(2, "cuda"), dispatch=replace(NOTHING, call_s=3.0))
+    found = predict(build_plan(work, where, costs, Placement(["sum"], {}), scheduler="by hand"))
+    assert found.issue_end_s.tolist() == [issued_s]
+    assert found.end_s.tolist() == [issued_s + 1.0]
 
 
 def test_between_ranks_it_starts_when_the_last_thread_has_issued_it() -> None:
