@@ -95,7 +95,7 @@ def colds_on(gpu: int) -> Colds:
         return colds_of([calls.sample_s() for _ in range(SAMPLES)])
 
 
-def colds_of(samples: Sequence[tuple[float, ...]]) -> Colds:
+def colds_of(samples: Sequence[tuple[float, ...]], waits_us: Sequence[int] = WAITS_US) -> Colds:
     """`Dispatch.colds` from samples: medians, by the length of the wait; empty without samples.
 
     None is below 0, and a longer wait costs no less: what says otherwise is noise.
@@ -107,7 +107,7 @@ def colds_of(samples: Sequence[tuple[float, ...]]) -> Colds:
         (((20, 0.0), (200, 0.0), (1000, 0.0)), ())
     """
     points, least_s = [], 0.0
-    for wait_us, seconds in zip(WAITS_US, zip(*samples, strict=True), strict=True) if samples else ():
+    for wait_us, seconds in zip(waits_us, zip(*samples, strict=True), strict=True) if samples else ():
         least_s = max(least_s, median(seconds))
         points.append((wait_us, least_s))
     return tuple(points)

@@ -137,6 +137,7 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
     from graphsched.calibration.cpu_traffic import cpu_traffic_readings
     from graphsched.calibration.cuda_dispatch import cuda_dispatch
     from graphsched.calibration.cuda_ways import Bench
+    from graphsched.calibration.slept_launches import slept_launches_on
     from graphsched.calibration.written_copies import with_written
 
     memory_bytes = [int(torch.cuda.get_device_properties(i).total_memory) for i in range(len(facts.gpus))]
@@ -144,12 +145,14 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
     bench = Bench(len(facts.gpus), largest)
     try:
         say("dispatch")
-        dispatch = lane_figures() | waiting_figures() | cuda_dispatch(bench.spinners)
+        dispatch: dict[str, Any] = lane_figures() | waiting_figures() | cuda_dispatch(bench.spinners)
         calls_s = tuple(dispatch[name] + dispatch["launch_s"] for name in ("copy_s", "copy_out_s"))
         say("arithmetic")
         threads, cpu_flops = cpu_threads(facts.cores)
         flops = _by_model(facts.gpus, lambda i: cuda_flop_per_s(bench.spinners[i]))
         links, spread = _cuda_links(bench, largest, calls_s, threads, say)
+        say("graphs behind tasks of the CPU")
+        dispatch |= slept_launches_on([spinner.device for spinner in bench.spinners], threads)
         say("shared capacities")
         capacities, together = _cuda_capacities(bench, links, QUICK_ROUNDS if quick else ROUNDS)
         say("kernels beside copies")

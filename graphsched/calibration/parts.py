@@ -14,7 +14,8 @@ def calibration_parts(gpus: int) -> list[str]:
         return ["memory copies", "arithmetic", "dispatch"]
     each = [f"host memory and cuda:{i}" for i in range(gpus)]
     beside = ["kernels beside copies", "tasks of the CPU beside copies", "copies of what the CPU has just written"]
-    return ["dispatch", "arithmetic", "first use of every pair", *each, "host memory", "shared capacities", *beside]
+    behind = ["host memory", "graphs behind tasks of the CPU", "shared capacities"]
+    return ["dispatch", "arithmetic", "first use of every pair", *each, *behind, *beside]
 
 
 def check_parts(gpus: int) -> list[str]:

@@ -47,8 +47,11 @@ def plans_on(gpus: tuple[int, ...]) -> dict[str, tuple[Build, tuple[int, ...]]]:
     return plans
 
 
-def program_of(build: Build, gpus: tuple[int, ...], mode: str = "eager") -> Program:
-    """A program of the tasks that `build` adds, each on the lane that it says; one input lies on each GPU."""
+def program_of(build: Build, gpus: tuple[int, ...], mode: str = "eager", threads: int = 1) -> Program:
+    """A program of the tasks that `build` adds, each on the lane that it says; one input lies on each GPU.
+
+    A lane of the CPU has so many `threads`.
+    """
     import torch
 
     names = [f"cuda:{i}" for i in gpus]
@@ -56,7 +59,7 @@ def program_of(build: Build, gpus: tuple[int, ...], mode: str = "eager") -> Prog
     generator = torch.Generator().manual_seed(0)  # the user's goes on as it was
     inputs = [work.input(f"x{i}", torch.rand(8, 8, generator=generator), device=n) for i, n in enumerate(names)]
     lanes = build(work, inputs)
-    devices = (Device("cpu", "cpu"), *(Device(name, "cuda") for name in names))
+    devices = (Device("cpu", "cpu", threads=threads), *(Device(name, "cuda") for name in names))
     ends = [(a, b) for a in ("cpu", *names) for b in ("cpu", *names) if a != b]
     links = tuple(Link(a, b, memory, 1e-5, 1e10) for a, b in ends for memory in _memories(a, b))
     here = Platform("here", devices, links)

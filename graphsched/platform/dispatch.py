@@ -196,16 +196,22 @@ class Dispatch(GraphCosts):
         tiny_s = (self.mixed_calls or MIXED_CALLS) * self.call_s
         return cold_s * sqrt(call_s / tiny_s) if self.colds and tiny_s else cold_s
 
-    def launch_cold_s(self, waited_s: float, gpus: int) -> float:
+    def launch_cold_s(self, waited_s: float, gpus: int, slept_s: float = 0.0) -> float:
         """How much later a CUDA graph on so many GPUs starts where the thread has waited before it launches it.
 
-        As `cold_after_s` where that was not measured of graphs.
+        As `cold_after_s` where that was not measured of graphs. For a CPU lane it has slept, `slept_s` if it has.
 
         Example:
             >>> costs = Dispatch(colds=((20, 4e-6),), graph_colds=((20, 1e-6),))
             >>> costs.launch_cold_s(1e-5, 1), costs.launch_cold_s(1e-5, 2), costs.launch_cold_s(2e-5, 1)
             (5e-07, 2e-06, 1e-06)
+            >>> slept = Dispatch(colds=((20, 1e-6),), graph_slept_colds=((2000, 8e-5),))
+            >>> [round(slept.launch_cold_s(2e-5, gpus, 1e-3) * 1e6, 3) for gpus in (1, 2)]
+            [40.0, 1.0]
         """
+        slept = self.graph_across_slept_colds if gpus > 1 else self.graph_slept_colds
+        if slept_s and slept:
+            return after_wait(slept, slept_s)
         points = self.graph_across_colds if gpus > 1 else self.graph_colds
         return after_wait(points, waited_s) if points else self.cold_after_s(waited_s)
 
@@ -233,6 +239,8 @@ TABLES = {
     "colds": "microseconds",
     "graph_colds": "microseconds",
     "graph_across_colds": "microseconds",
+    "graph_slept_colds": "microseconds",
+    "graph_across_slept_colds": "microseconds",
     "graph_launches": "GPUs",
     "graph_starts": "nodes",
     "graph_stamps": "bytes",

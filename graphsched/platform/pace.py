@@ -37,6 +37,9 @@ LANES = "product_s", "sweep_s", "fetch_s", "pinned_s"
 LAUNCH_COLDS = "graph_colds", "graph_across_colds"
 """Fields of `Dispatch` that are what launches take longer after waits, on one GPU and over several."""
 
+SLEPT_COLDS = "graph_slept_colds", "graph_across_slept_colds"
+"""The same after sleep, for CPU lanes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pace:
@@ -100,6 +103,7 @@ def at_pace(costs: Dispatch, now: Pace) -> Dispatch:
     for k, name in enumerate(LAUNCH_COLDS):
         found = now.launch_colds[k] if k < len(now.launch_colds) else ()
         tables[name] = found or tuple((us, seconds * pace) for us, seconds in getattr(costs, name))
+    tables |= {name: tuple((us, seconds * pace) for us, seconds in getattr(costs, name)) for name in SLEPT_COLDS}
     return replace(costs, **scaled, **tables, call_s=now.call_s)
 
 

@@ -45,13 +45,16 @@ def at_lanes(points: Points, lanes: int) -> float:
 def after_wait(points: Points, waited_s: float) -> float:
     """What a table by the length of a wait, in microseconds, says of a wait of `waited_s`; 0 where nothing is known.
 
-    Linear from no wait to the first that was measured, between those measured, and on up to `COLDEST_S`.
+    Linear from no wait to the first that was measured, between those measured, and on up to `COLDEST_S`, or the last.
 
     Example:
         >>> [round(after_wait(((20, 1.0), (200, 4.0)), us * 1e-6), 3) for us in (0, 10, 110, 380, 1000, 5000)]
         [0.0, 0.5, 2.5, 7.0, 17.333, 17.333]
+        >>> [round(after_wait(((1000, 2.0), (3000, 3.0)), us * 1e-6), 3) for us in (500, 2000, 5000)]
+        [1.0, 2.5, 3.0]
     """
-    waited_us, slope = min(max(0.0, waited_s), COLDEST_S) * 1e6, 0.0
+    longest_s = max(COLDEST_S, points[-1][0] * 1e-6) if points else COLDEST_S
+    waited_us, slope = min(max(0.0, waited_s), longest_s) * 1e6, 0.0
     x0, y0 = 0, 0.0
     for x1, y1 in points:
         slope = (y1 - y0) / (x1 - x0)

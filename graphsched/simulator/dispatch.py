@@ -246,8 +246,9 @@ class Thread:
             begun, time = time, self._results(graphs.needs[k], time)
             if time == UNKNOWN:
                 return False
-            waited_s = max(self.waited_s, time - begun)
-            cold_s = max(self.cold_s, self._columns.dispatch.launch_cold_s(waited_s, graphs.gpus[k]))
+            slept_s = time - begun
+            waited_s = max(self.waited_s, slept_s)
+            cold_s = max(self.cold_s, self._columns.dispatch.launch_cold_s(waited_s, graphs.gpus[k], slept_s))
             first_s = time + cold_s + self._own_s[i]
             self.time = first_s + (graphs.longer_s[k] if graphs.longer_s else 0.0)
             self.stream, self.cold_s, self.waited_s = -1, 0.0, 0.0

@@ -48,7 +48,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from graphsched.plan import Plan
-from graphsched.platform.pace import LAUNCH_COLDS
+from graphsched.platform.pace import LAUNCH_COLDS, SLEPT_COLDS
 from graphsched.simulator.columns import NETWORK, Columns
 from graphsched.simulator.durations import Durations
 from graphsched.simulator.graph_launches import further_gpus
@@ -141,7 +141,8 @@ def _with_host(columns: Columns, factor: float) -> Columns:
     switch_s = [[factor * seconds for seconds in row] for row in lanes.switch_s]
     returns = {name: factor * getattr(dispatch, name) for name in RETURNS}
     colds: dict[str, Any] = {
-        name: tuple((us, factor * s) for us, s in getattr(dispatch, name)) for name in ("colds", *LAUNCH_COLDS)
+        name: tuple((us, factor * s) for us, s in getattr(dispatch, name))
+        for name in ("colds", *LAUNCH_COLDS, *SLEPT_COLDS)
     }
     return replace(
         columns,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from graphsched.platform import Dispatch
-from graphsched.platform.pace import LANES, LAUNCH_COLDS
+from graphsched.platform.pace import LANES, LAUNCH_COLDS, SLEPT_COLDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,8 @@ class Model:
         fetches: They take longer where they start together with others, and all of them have to fetch their code.
         interpreter: Threads of CPU lanes and the one that hands them tasks hold the interpreter's lock in turn, where
             a platform says what that costs. Off: each goes on as if it were alone.
+        slept: CUDA graphs start later where the thread that launches them has slept for a CPU lane, where that was
+            measured. Off: as after other waits.
         rests: Tasks on CPU lanes of several threads take the longer the longer these have rested, where that was
             measured. Off: as after a rest of 2 ms.
         pace: Tasks on CPU lanes take as much longer as the yardstick of these does, where it was taken when their costs
@@ -75,6 +77,7 @@ class Model:
     company: bool = True
     fetches: bool = True
     interpreter: bool = True
+    slept: bool = True
     rests: bool = True
     pace: bool = True
 
@@ -111,4 +114,6 @@ def switched(costs: Dispatch, model: Model) -> Dispatch:
     if not model.pace:
         off += LANES
     tables = {} if model.dispatch else dict.fromkeys(("changes", "colds", *LAUNCH_COLDS, "graph_starts"), ())
+    if not (model.dispatch and model.slept):
+        tables |= dict.fromkeys(SLEPT_COLDS, ())
     return replace(costs, **dict.fromkeys(off, 0.0), **tables)  # type: ignore[arg-type]  # seconds, and tables of them

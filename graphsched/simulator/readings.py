@@ -172,8 +172,9 @@ class Readings:
         assert graphs is not None
         k, pause_s = graphs.of[first], self.pause_s.get(first, 0.0)
         begun_s = self._there_s(graphs.needs[k], time - pause_s)
-        waited_s, self._waited_s = max(self._waited_s, begun_s - (time - pause_s)), 0.0
-        cold_s = self._dispatch.launch_cold_s(waited_s, graphs.gpus[k])
+        slept_s = begun_s - (time - pause_s)
+        waited_s, self._waited_s = max(self._waited_s, slept_s), 0.0
+        cold_s = self._dispatch.launch_cold_s(waited_s, graphs.gpus[k], slept_s)
         first_s = self._issued_s[first]
         if self.longer_s:
             self.longer_s[k] = min(self.longer_s[k], max(0.0, first_s - begun_s - pause_s))

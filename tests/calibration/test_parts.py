@@ -39,4 +39,4 @@ def test_a_check_reports_these_parts(gpus: int, function: str) -> None:
 def test_no_part_has_the_name_of_another() -> None:
     for parts in (calibration_parts(0), calibration_parts(4), check_parts(0), check_parts(4)):
         assert len(parts) == len(set(parts))
-    assert len(calibration_parts(4)) == 4 + 8
+    assert len(calibration_parts(4)) == 4 + 9

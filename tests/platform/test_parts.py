@@ -209,6 +209,10 @@ def test_changes_go_with_the_pace_and_through_a_file() -> None:
 def test_launches_after_waits_go_with_the_pace_unless_they_were_measured_and_through_a_file() -> None:
     dispatch = Dispatch(call_s=5e-6, colds=((20, 9e-6),), graph_colds=((20, 1e-6),), graph_across_colds=((20, 3e-6),))
     assert dispatch.at(Pace(1e-5)).graph_colds == ((20, 2e-6),)
+    slept = Dispatch(call_s=5e-6, graph_slept_colds=((20, 1e-6),), graph_across_slept_colds=((20, 3e-6),)).at(
+        Pace(1e-5)
+    )
+    assert (slept.graph_slept_colds, slept.graph_across_slept_colds) == (((20, 2e-6),), ((20, 6e-6),))
     now = dispatch.at(Pace(1e-5, launch_colds=(((50, 9e-6),),)))
     assert (now.graph_colds, now.graph_across_colds) == (((50, 9e-6),), ((20, 6e-6),))
     assert [dispatch.launch_cold_s(2e-5, gpus) for gpus in (1, 2, 4)] == [1e-6, 3e-6, 3e-6]

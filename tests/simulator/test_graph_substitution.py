@@ -165,11 +165,14 @@ def test_a_late_return_before_a_launch_is_waits() -> None:
     assert changes(twin(replace(plan, mode="graph"), dispatch=replace(ONE, sync_s=1.5))) == only("waits", 2.0)
 
 
+@pytest.mark.parametrize("slept", [(), ((1000, 0.25),), ((1000, 0.75),)])
 @pytest.mark.parametrize("returns_s", [0.0, 0.5, 1.0, 2.0])
-def test_a_thread_that_went_on_sooner_behind_a_result_gives_the_run_back(returns_s: float) -> None:
+def test_a_thread_that_went_on_sooner_behind_a_result_gives_the_run_back(
+    returns_s: float, slept: tuple[tuple[int, float], ...]
+) -> None:
     """c (4 s, on a CPU) ──▶ g (1 s, on a GPU): the thread went on so late behind c, and a second late by the model."""
     lanes = {"c": "cpu/w0", "g": "cuda:0/s0"}
-    costs = replace(FREE, result_s=1.0, graph_launch_s=0.2)
+    costs = replace(FREE, result_s=1.0, graph_launch_s=0.2, graph_slept_colds=slept)
     plan = of_durations({"c": 4.0, "g": 1.0}, [("c", "g", 0)], platform(gpus=1, dispatch=costs), lanes)
     measured = twin(replace(plan, mode="graph"), dispatch=replace(costs, result_s=returns_s))
     assert Substitution(measured).makespan_s(TERMS) == pytest.approx(measured.timed_makespan_s)

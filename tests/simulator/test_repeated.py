@@ -97,6 +97,36 @@ def test_a_launch_behind_a_task_of_the_cpu_has_the_figure_of_launches() -> None:
     assert cold.makespan_s - free.makespan_s == pytest.approx(3e-6, rel=0.05)
 
 
+@pytest.mark.parametrize("gpus", [1, 2])
+@pytest.mark.parametrize(("lane_s", "more_us"), [(1e-3, (40.0, 90.0)), (5e-4, (20.0, 45.0)), (4e-3, (60.0, 120.0))])
+def test_a_launch_that_the_thread_has_slept_for_has_figures_of_its_own(
+    gpus: int, lane_s: float, more_us: tuple[float, float]
+) -> None:
+    """c on the CPU ──▶ h (on each GPU, a graph): the thread sleeps for c, and at the end polls for some 10 µs."""
+    slept = ((1000, 4e-5), (3000, 6e-5)), ((1000, 9e-5), (3000, 1.2e-4))
+    costs = replace(COLD, graph_colds=((20, 1e-6),), graph_across_colds=((20, 1e-6),))
+    costs = replace(costs, graph_slept_colds=slept[0], graph_across_slept_colds=slept[1])
+    work = workload({"c": lane_s} | {f"h{k}": 1e-6 for k in range(gpus)}, [("c", f"h{k}", 0) for k in range(gpus)])
+    lanes = {"c": "cpu/w0"} | {f"h{k}": f"cuda:{k}/s0" for k in range(gpus)}
+    plans = [planned(work, platform(gpus=2, dispatch=c), lanes) for c in (costs, FREE)]
+    cold, free = (predict(plan, mode="graph") for plan in plans)
+    assert (cold.makespan_s - free.makespan_s) * 1e6 == pytest.approx(more_us[gpus - 1], rel=0.02, abs=0.5)
+    assert (cold.timed_makespan_s - free.timed_makespan_s) * 1e6 == pytest.approx(more_us[gpus - 1], rel=0.02, abs=0.5)
+    without = predict(plans[0], mode="graph", model=Model(slept=False))
+    assert 0.0 < without.makespan_s - free.makespan_s < 1e-4
+    assert without.makespan_s != cold.makespan_s
+
+
+def test_a_result_that_is_there_before_the_thread_asks_has_cost_it_no_sleep() -> None:
+    """c (1 µs, CPU) beside g (1 ms), for which the thread waits ──▶ h, which reads what c gave."""
+    costs = replace(COLD, graph_colds=((20, 1e-6),), graph_slept_colds=((1000, 4e-5),))
+    work = workload({"c": 1e-6, "g": 1e-3, "h": 1e-6}, [("c", "h", 0)])
+    lanes = {"c": "cpu/w0", "g": "cuda:0/s0", "h": "cuda:0/s0"}
+    plan = planned(work, platform(dispatch=costs), lanes, wait_after=["g"])
+    awake = predict(replace(plan, platform=platform(dispatch=replace(costs, graph_slept_colds=()))), mode="graph")
+    assert predict(plan, mode="graph").makespan_s == awake.makespan_s
+
+
 def test_the_launch_of_a_graph_behind_a_task_of_the_cpu_is_cold() -> None:
     """g (1 µs) ──▶ c on the CPU for 200 µs ──▶ h (1 µs): the thread waits for c, and at the end hardly at all."""
     work = workload({"g": 1e-6, "c": 2e-4, "h": 1e-6}, [("g", "c", 0), ("c", "h", 0)])
