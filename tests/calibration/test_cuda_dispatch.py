@@ -66,11 +66,13 @@ def test_events_beside_copies_take_longer_on_this_gpu() -> None:
 
 @pytest.mark.parametrize("gpus", [1, 2])
 def test_figures_of_all_parts_are_put_together(gpus: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    parts = ["call", "chain", "idle", "single", "graph", "copy_edge", "company", "across", "step", "look"]
+    parts = ["call", "chain", "idle", "single", "graph", "copy_edge", "across", "step", "look"]
     for part in parts:
         monkeypatch.setattr(
             module, f"{part}_figures", lambda *_, part=part: {f"{part}_s": 1.0, "call_s": 2.0, "sync_s": 3.0}
         )
+    monkeypatch.setattr(module, "company_calls", lambda devices: {"company_s": 0.5 * len(devices)})
+    monkeypatch.setattr(module, "call_figures", lambda devices, company: {"call_s": 2.0, "sync_s": 3.0} | dict(company))
     for name in ("chain_s", "peer_join_s", "beside_s", "new_stream"):
         monkeypatch.setattr(module, name, lambda *_: 3.0)
     monkeypatch.setattr(module, "queue_depth", lambda spinner: 1000)
@@ -78,7 +80,9 @@ def test_figures_of_all_parts_are_put_together(gpus: int, monkeypatch: pytest.Mo
     monkeypatch.setattr(module, "launch_colds_on", lambda devices: (((20, 1e-6),), ((20, 2e-6),))[:gpus])
     found = module.cuda_dispatch([SimpleNamespace(device=k) for k in range(gpus)])  # type: ignore[misc]
     several = {"graph_peer_join_s", "graph_beside_in_s", "look_s", "graph_across_colds"} if gpus > 1 else set()
+    assert found["company_s"] == 0.5 * gpus
     alone = {f"{part}_s" for part in parts if part != "look"} | {
+        "company_s",
         "queue_depth",
         "graph_launches",
         "graph_colds",
