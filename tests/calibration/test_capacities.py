@@ -109,7 +109,7 @@ def test_each_gpu_alone_keeps_its_rate_where_one_is_slower(slow: int, way: str, 
 
     where = platform_of(host, fit_capacities(2, links, measure))
     where = replace(where, links=tuple(replace(k, latency_s=0.0) for k in links))
-    reconciled(where).save(tmp_path / "mine.json")
+    where.save(tmp_path / "mine.json")
     again = Platform.load(tmp_path / "mine.json")
     for gpu in ("cuda:0", "cuda:1"):
         for flow in (("cpu", gpu), (gpu, "cpu")):
