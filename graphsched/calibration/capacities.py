@@ -134,35 +134,30 @@ def host_flows(gpus: int, into: int, out: int) -> list[Flow]:
 
 
 def _fit_host(found: Capacities, gpus: int, rates: Rates) -> None:
-    """The host's memory in each direction, by the numbers of GPUs that read and write it.
-
-    One alone is measured and may be any: it has what the fastest is given.
-    """
+    """The host's memory in each direction, by the numbers of GPUs that read and write it."""
     into: dict[tuple[int, int], float] = {}
     out: dict[tuple[int, int], float] = {}
     for a, b in host_loads(gpus):
         flows = host_flows(gpus, a, b)
         got = rates(flows)
         into[a, b], out[b, a] = _total(found, flows, flows[:a], got[:a]), _total(found, flows, flows[a:], got[a:])
-        into[a, b] *= _fastest(found, gpus, 0, "h2d") if a == 1 else 1.0
-        out[b, a] *= _fastest(found, gpus, gpus - 1, "d2h") if b == 1 else 1.0
     numbers = host_counts(gpus)
     for name, other, total, others in (("host/h2d", "host/d2h", into, out), ("host/d2h", "host/h2d", out, into)):
         table = tuple(between(total, others, numbers, mine, theirs) for mine in numbers for theirs in (0, *numbers))
         found.add(name, CapacityTable((name, other), (numbers, (0, *numbers)), table))
 
 
-def _fastest(found: Capacities, gpus: int, gpu: int, way: str) -> float:
-    """How many times as fast as that of `gpu` the fastest engine one way is."""
-    return max(found.rates[f"cuda:{i}/{way}"] for i in range(gpus)) / found.rates[f"cuda:{gpu}/{way}"]
-
-
 def _total(found: Capacities, flows: Sequence[Flow], one_way: Sequence[Flow], got: Sequence[float]) -> float:
-    """What the host's memory gives one way; where engines are the limit, what they could take one way only."""
+    """What the host's memory gives one way.
+
+    Where engines are the limit, what as many could take one way only, the fastest: others than were measured may ask.
+    """
     names = [f"{target}/h2d" if source == "cpu" else f"{source}/d2h" for source, target in one_way]
     both = [found.tables[name].rate((1, flow[::-1] in flows)) for name, flow in zip(names, one_way, strict=True)]
     if all(rate > NEAR * limit for rate, limit in zip(got, both, strict=True)):
-        return sum(found.rates[name] for name in names)
+        ways = {name.partition("/")[2] for name in names}
+        engines = sorted([rate for name, rate in found.rates.items() if name.partition("/")[2] in ways])
+        return sum(engines[len(engines) - len(names) :])
     return sum(got)
 
 

@@ -9,7 +9,8 @@ copies of all kinds waits for its result (`calibration.cold_launches` says why o
 to that of the run it takes longer than behind a task that is over at once, which is run in turn: the way of the result,
 the thread's return from a brief wait and the graph itself are in both.
 
-Not modelled: more such tasks side by side; that larger graphs may lose more; calls to streams behind such a wait.
+Not modelled: tasks of the lane that do not go through memory, or have waited themselves; several side by side; that
+larger graphs may lose more; calls to streams behind such a wait.
 """
 
 from __future__ import annotations
@@ -84,10 +85,8 @@ class SleptLaunches:
     def sample_s(self) -> tuple[float, ...]:
         """Seconds that a graph is over later after each of `WAITS_US` than without a wait; all in about 6 ms."""
         behind_s = []
-        for program, task in (
-            self._runs[0],
-            *self._runs,
-        ):  # the first finds the caches as whatever ran before left them
+        # the first finds the caches as whatever ran before left them
+        for program, task in (self._runs[0], *self._runs):
             program.time_once()
             behind_s.append(time.perf_counter() - task.over_s)
         return tuple(seconds - behind_s[1] for seconds in behind_s[2:])

@@ -199,21 +199,23 @@ class Dispatch(GraphCosts):
     def launch_cold_s(self, waited_s: float, gpus: int, slept_s: float = 0.0) -> float:
         """How much later a CUDA graph on so many GPUs starts where the thread has waited before it launches it.
 
-        As `cold_after_s` where that was not measured of graphs. For a CPU lane it has slept, `slept_s` if it has.
+        As `cold_after_s` where that was not measured of graphs. For a CPU lane it sleeps, as it has for `slept_s`: what
+        is colder of the two counts.
 
         Example:
             >>> costs = Dispatch(colds=((20, 4e-6),), graph_colds=((20, 1e-6),))
             >>> costs.launch_cold_s(1e-5, 1), costs.launch_cold_s(1e-5, 2), costs.launch_cold_s(2e-5, 1)
             (5e-07, 2e-06, 1e-06)
             >>> slept = Dispatch(colds=((20, 1e-6),), graph_slept_colds=((2000, 8e-5),))
-            >>> [round(slept.launch_cold_s(2e-5, gpus, 1e-3) * 1e6, 3) for gpus in (1, 2)]
-            [40.0, 1.0]
+            >>> [round(slept.launch_cold_s(2e-5, 1, slept_s) * 1e6) for slept_s in (1e-3, 1e-6)]
+            [40, 1]
         """
         slept = self.graph_across_slept_colds if gpus > 1 else self.graph_slept_colds
-        if slept_s and slept:
-            return after_wait(slept, slept_s)
+        if not slept:
+            waited_s = max(waited_s, slept_s)
         points = self.graph_across_colds if gpus > 1 else self.graph_colds
-        return after_wait(points, waited_s) if points else self.cold_after_s(waited_s)
+        cold_s = after_wait(points, waited_s) if points else self.cold_after_s(waited_s)
+        return max(cold_s, after_wait(slept, slept_s))
 
     def at(self, now: Pace) -> Dispatch:
         """These figures for a thread and CPU lanes at this pace: a core's speed changes within minutes.

@@ -94,7 +94,8 @@ class Thread:
         queue_of: By lane, the launch queue of its device; None where it can never be full.
         stream: The lane that it issued to last, or -1.
         cold_s: What its next call takes longer for a wait before the run.
-        waited_s: How long it has waited since its last call to a stream or launch of a graph.
+        waited_s, slept_s: How long it has waited since its last call to a stream or launch of a graph; how long it has
+            slept, for a CPU lane.
         needs: The action whose end it must know to go on, or -1.
         full: The launch queue whose next end it must know to go on, or None.
         straight: What runs actions that need no more than a look at the columns; None: nothing does.
@@ -122,7 +123,7 @@ class Thread:
         self._how = _ways(columns)
         self._next = 0
         self.stream = -1
-        self.cold_s = self.waited_s = 0.0
+        self.cold_s = self.waited_s = self.slept_s = 0.0
         self.straight: Straight | None = None
         self._held = False  # the action before `_next` blocks the thread
         self._now = 0.0
@@ -170,7 +171,7 @@ class Thread:
             if time == UNKNOWN:  # the first call of all may be made before time 0: `host_calls` takes its start off
                 self.full = queue
                 return False
-        self.stream, self.cold_s, self.waited_s = lane, 0.0, 0.0
+        self.stream, self.cold_s, self.waited_s, self.slept_s = lane, 0.0, 0.0, 0.0
         self.issue_start_s[i] = begun
         time += self._timed_s
         call_s = self._call_s[i]
@@ -234,6 +235,7 @@ class Thread:
                 time, last = end, j
         self.issue_start_s[i] = self.time
         self.waited_s, self.cold_s = time - self.time, 0.0
+        self.slept_s = self.waited_s if last >= 0 and self._columns.kind[last] == CPU else 0.0
         self.time = self.issue_end_s[i] = time + return_s(self._columns, last)
         return True
 
@@ -246,12 +248,11 @@ class Thread:
             begun, time = time, self._results(graphs.needs[k], time)
             if time == UNKNOWN:
                 return False
-            slept_s = time - begun
-            waited_s = max(self.waited_s, slept_s)
-            cold_s = max(self.cold_s, self._columns.dispatch.launch_cold_s(waited_s, graphs.gpus[k], slept_s))
+            slept_s = max(self.slept_s, time - begun)
+            cold_s = max(self.cold_s, self._columns.dispatch.launch_cold_s(self.waited_s, graphs.gpus[k], slept_s))
             first_s = time + cold_s + self._own_s[i]
             self.time = first_s + (graphs.longer_s[k] if graphs.longer_s else 0.0)
-            self.stream, self.cold_s, self.waited_s = -1, 0.0, 0.0
+            self.stream, self.cold_s, self.waited_s, self.slept_s = -1, 0.0, 0.0, 0.0
             self._replays[k] = time, self.time, first_s + self._launch_s + graphs.later_s[k]
         self.issue_start_s[i], self.issue_end_s[i], self.ready_s[i] = self._replays[k]
         if graphs.spread_s:

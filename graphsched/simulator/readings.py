@@ -57,7 +57,7 @@ class Readings:
         self.late_s: dict[int, float] = {}
         self.pause_s: dict[int, float] = {}
         self._free_s: list[float] = []
-        self._waited_s = 0.0  # since the thread's last call to a stream or launch of a graph
+        self._waited_s = self._slept_s = 0.0  # since the thread's last call to a stream or launch of a graph
         self._held = held(columns)
         self.later_s = list(columns.graphs.later_s) if columns.graphs else []
         self.spread_s = list(columns.graphs.spread_s) if columns.graphs else []
@@ -80,7 +80,8 @@ class Readings:
         Of a wait of all ranks it is known when rank 0 came and went: the others are taken to go on as modelled.
         """
         kind, stream, before, pause_s, time = self._columns.kind, -1, -1, 0.0, 0.0
-        self._waited_s, self._first_s, modelled = 0.0, self._dispatch.first_message_s, False
+        self._waited_s = self._slept_s = 0.0
+        self._first_s, modelled = self._dispatch.first_message_s, False
         for i in order:
             if kind[i] == WAIT and rank:
                 time, modelled = self._returned_s(i, time), True
@@ -139,6 +140,7 @@ class Readings:
         over_s = max((self._end_s[j] for j in waits), default=0.0)
         last = next((j for j in waits if self._end_s[j] == over_s > begun_s), NOTHING)
         self._waited_s = over_s - begun_s
+        self._slept_s = self._waited_s if last >= 0 and self._columns.kind[last] == CPU else 0.0
         return max(begun_s, over_s) + return_s(self._columns, last)
 
     def _read_return(self, makespan_s: float) -> None:
@@ -172,9 +174,9 @@ class Readings:
         assert graphs is not None
         k, pause_s = graphs.of[first], self.pause_s.get(first, 0.0)
         begun_s = self._there_s(graphs.needs[k], time - pause_s)
-        slept_s = begun_s - (time - pause_s)
-        waited_s, self._waited_s = max(self._waited_s, slept_s), 0.0
-        cold_s = self._dispatch.launch_cold_s(waited_s, graphs.gpus[k], slept_s)
+        slept_s = max(self._slept_s, begun_s - (time - pause_s))
+        cold_s = self._dispatch.launch_cold_s(self._waited_s, graphs.gpus[k], slept_s)
+        self._waited_s = self._slept_s = 0.0
         first_s = self._issued_s[first]
         if self.longer_s:
             self.longer_s[k] = min(self.longer_s[k], max(0.0, first_s - begun_s - pause_s))
@@ -219,7 +221,8 @@ class Readings:
         """What the model has before the calls of action `i`, the thread last at `stream`, besides its own time."""
         c = self._columns
         switch_s = c.lanes.switch_s[c.lane[i]][stream] if c.lane[i] != stream else 0.0
-        cold_s, self._waited_s = self._dispatch.cold_call_s(self._waited_s, c.row_s[i]), 0.0
+        cold_s = self._dispatch.cold_call_s(self._waited_s, c.row_s[i])
+        self._waited_s = self._slept_s = 0.0
         return cold_s + switch_s
 
     def _read_lane(self, i: int, called_s: float, *, movable: bool) -> None:

@@ -18,7 +18,7 @@ from graphsched.plan import OUTSIDE
 from graphsched.simulator.columns import Columns
 from graphsched.simulator.dispatch import Thread
 from graphsched.simulator.engine import Engine
-from graphsched.simulator.lane_costs import CUDA
+from graphsched.simulator.lane_costs import CPU, CUDA
 from graphsched.simulator.locked_engine import engine_of
 
 TINY_S = 2e-6
@@ -52,9 +52,16 @@ def first_cold_s(columns: Columns, engine: Engine) -> float:
     waited_s, graphs = max(thread.waited_s, max(engine.end_s) - thread.time), columns.graphs
     graph = graphs.of[columns.kind.index(CUDA)] if graphs is not None else OUTSIDE
     if graphs is not None and graph != OUTSIDE and costs.graph_colds:
-        return costs.launch_cold_s(waited_s, graphs.gpus[graph])
+        return costs.launch_cold_s(waited_s, graphs.gpus[graph], max(thread.slept_s, _slept_s(columns, engine)))
     known_s = costs.cold_after_s(costs.launch_s + TINY_S)
     return max(0.0, costs.cold_after_s(waited_s) - known_s)
+
+
+def _slept_s(columns: Columns, engine: Engine) -> float:
+    """How long the thread sleeps at the end of a run, for lanes of the CPU: it waits for those of GPUs before."""
+    ends = [*zip(engine.end_s, columns.kind, strict=True)]
+    lanes_s, others_s = ([end for end, kind in ends if (kind == CPU) is lanes] for lanes in (True, False))
+    return max(0.0, max(lanes_s, default=0.0) - max([engine.thread.time, *others_s]))
 
 
 def with_cold_launch(columns: Columns, cold_s: float) -> Columns:

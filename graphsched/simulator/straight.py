@@ -93,7 +93,7 @@ class Straight:
             i += 1
         thread.time, thread.stream = time, stream
         if i > first:
-            thread.cold_s = thread.waited_s = 0.0
+            thread.cold_s = thread.waited_s = thread.slept_s = 0.0
         return i
 
 

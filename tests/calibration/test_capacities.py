@@ -118,6 +118,19 @@ def test_each_gpu_alone_keeps_its_rate_where_one_is_slower(slow: int, way: str, 
     assert sum(predicted_rates(again, both)) == pytest.approx(105.0)
 
 
+def test_two_slower_gpus_slow_no_others() -> None:
+    """Copies to the first two of four are slower, and the host is no limit: it is measured with these."""
+    links = [
+        replace(k, bandwidth_bytes_per_s=25.0) if k.source == "cpu" and k.target in ("cuda:0", "cuda:1") else k
+        for k in SimulatedHost().links()
+    ]
+    alone = rates_alone(links)
+    found = fit_capacities(4, links, lambda flows: [alone[flow] for flow in flows])
+    where = replace(platform_of(SimulatedHost(), found), links=tuple(replace(k, latency_s=0.0) for k in links))
+    flows = [("cpu", "cuda:2"), ("cpu", "cuda:3")]
+    assert predicted_rates(where, flows) == pytest.approx([55.0, 55.0])
+
+
 @pytest.mark.parametrize(
     "flows",
     [

@@ -113,6 +113,23 @@ def test_on_gpus_that_are_played_they_can_be_measured(monkeypatch: pytest.Monkey
     assert cost.dispatch_s > 0.0
 
 
+@pytest.mark.multigpu
+def test_the_thread_is_ahead_of_the_gpus_of_this_host() -> None:
+    """So that what a small sum takes them holds nothing of its launch."""
+    from graphsched.executors.timed_runs import Clocks, on_host_clock
+
+    here = gs.Platform.load("h200-x2")
+    plan = module._plan(here, sum_on_gpus())
+    with gs.Program(plan) as program:
+        for _ in range(3):
+            program.time_once()
+        clocks = Clocks(program)
+        stamps, _, _ = program.time_spans()
+        clocks.finish()
+        start, _ = on_host_clock(program, stamps, clocks)
+    assert start[plan.index_of["all_reduce0"]] > stamps.issue_end[plan.index_of["all_reduce3"]]
+
+
 def test_a_profile_has_them_and_a_prediction_uses_them(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     work = sums()

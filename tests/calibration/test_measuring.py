@@ -11,9 +11,11 @@ from graphsched.calibration import check_platform, measure_platform
 from graphsched.calibration import measuring as module
 from graphsched.calibration.checking import drift
 from graphsched.calibration.cuda_dispatch import first_slow
+from graphsched.calibration.cuda_links import Measured
+from graphsched.calibration.fitting import Points
 from graphsched.calibration.host import HostFacts, host_facts
 from graphsched.errors import PlatformError
-from graphsched.platform import Device, Platform
+from graphsched.platform import Device, Link, Platform
 from graphsched.processes import cores
 from tests.calibration.simulated_host import SimulatedHost
 
@@ -95,6 +97,33 @@ def test_a_call_that_blocks_ends_the_count_of_launches(monkeypatch: pytest.Monke
 
 def test_worker_hosts_are_told_by_their_gpus() -> None:
     assert host_facts().cores == cores()
+
+
+def test_links_that_are_slower_than_those_like_them_are_timed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two GPUs, copies to the first of which were slowed while links were measured."""
+    where = "graphsched.calibration.cuda_links"
+
+    def measured(source: str, target: str, rate: float) -> Measured:
+        return Measured(Link(source, target, "pinned", 1e-5, rate), 0.25)
+
+    def host_links(bench: object, gpu: int, largest: int, calls_s: object) -> list[Measured]:
+        return [measured("cpu", f"cuda:{gpu}", 50.0 + 5.0 * gpu), measured(f"cuda:{gpu}", "cpu", 55.0)]
+
+    monkeypatch.setattr(f"{where}.host_links", host_links)
+    monkeypatch.setattr(f"{where}.local_link", lambda bench, gpu, largest: measured(f"cuda:{gpu}", f"cuda:{gpu}", 9.0))
+    monkeypatch.setattr(f"{where}.pair_link", lambda bench, i, j, *_: measured(f"cuda:{i}", f"cuda:{j}", 7.0))
+    monkeypatch.setattr(
+        f"{where}.queued_points", lambda bench, way, largest: Points((54, 108), (1.0, 2.0), (0.1, 0.125))
+    )
+    monkeypatch.setattr(f"{where}.way_of_link", lambda bench, link: None)
+    monkeypatch.setattr("graphsched.calibration.cuda_ways.warm_all", lambda bench: None)
+    monkeypatch.setattr(module, "copy_points", lambda most, threads: (None, None))
+    monkeypatch.setattr(module, "pinned_link", lambda pinned, most, threads: None)
+    monkeypatch.setattr(module, "cpu_links", lambda *_: [])
+    links, spreads = module._cuda_links(SimpleNamespace(gpus=2, pinned=None), 108, (0.0, 0.0), 1, lambda what: None)
+    rates = {(k.source, k.target): k.bandwidth_bytes_per_s for k in links}
+    assert (rates["cpu", "cuda:0"], rates["cpu", "cuda:1"], rates["cuda:0", "cpu"]) == (54.0, 55.0, 55.0)
+    assert (spreads["cpu>cuda:0 (pinned)"], spreads["cpu>cuda:1 (pinned)"]) == (0.125, 0.25)
 
 
 @pytest.mark.parametrize(

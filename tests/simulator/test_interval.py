@@ -141,6 +141,13 @@ def test_what_calls_take_longer_after_waits_is_the_threads() -> None:
     assert spread(line) == pytest.approx([HOST] * 2, rel=0.01)
 
 
+def test_what_a_graph_is_later_for_the_threads_sleep_is_the_threads() -> None:
+    """c (1 ms on the CPU) ──▶ h: a graph that is 1 s later for the sleep."""
+    where = platform(dispatch=replace(FREE, graph_slept_colds=((1000, 1.0),)))
+    plan = of_durations({"c": 1e-3, "h": 0.0}, [("c", "h", 0)], where, {"c": "cpu/w0", "h": "cuda:0/s0"})
+    assert spread(predict(replace(plan, mode="graph"))) == pytest.approx([HOST] * 2, rel=0.01)
+
+
 def test_a_thread_that_is_nearly_behind_counts_upwards_only() -> None:
     """Ten tasks of 1 s, issued in 1 s each: slower issue shows, faster issue saves the first one's share only."""
     below, above = spread(predict(on_lanes(TaskCost(1.0, dispatch_s=1.0), one_lane(10))))

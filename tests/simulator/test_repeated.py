@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from graphsched.costs import TaskCost
+from graphsched.plan import Plan
+from graphsched.platform import Dispatch
 from graphsched.simulator import Model, predict
 from graphsched.simulator.repeated import TINY_S
 from tests.builders import FREE, operations, planned, platform, workload
@@ -115,6 +117,43 @@ def test_a_launch_that_the_thread_has_slept_for_has_figures_of_its_own(
     without = predict(plans[0], mode="graph", model=Model(slept=False))
     assert 0.0 < without.makespan_s - free.makespan_s < 1e-4
     assert without.makespan_s != cold.makespan_s
+
+
+def slept_costs() -> Dispatch:
+    return replace(COLD, graph_colds=((20, 1e-6), (1000, 8e-6)), graph_slept_colds=((1000, 4e-5),))
+
+
+def more_s(plan: Plan) -> float:
+    """What the thread's sleep adds to a run in graph mode."""
+    line, without = predict(plan, mode="graph"), predict(plan, mode="graph", model=Model(slept=False))
+    timed = predict(plan, mode="graph").timed_makespan_s - without.timed_makespan_s
+    assert timed == pytest.approx(line.makespan_s - without.makespan_s, abs=2e-6)
+    return line.makespan_s - without.makespan_s
+
+
+@pytest.mark.parametrize("brief_s", [0.0, 1e-6, 1e-5])
+def test_a_brief_sleep_hides_no_longer_wait(brief_s: float) -> None:
+    """c (1 ms, CPU), for which the thread waits; d (brief, CPU) ──▶ h: it is as cold as behind the longer of both."""
+    work = workload({"c": 1e-3, "d": brief_s, "h": 1e-6}, [("d", "h", 0)])
+    lanes = {"c": "cpu/w0", "d": "cpu/w1", "h": "cuda:0/s0"}
+    plan = planned(work, platform(dispatch=slept_costs()), lanes, wait_after=["c"])
+    assert more_s(plan) == pytest.approx(3.2e-5, abs=1e-6)
+
+
+def test_sleeping_in_a_wait_counts_and_polling_does_not() -> None:
+    """c (1 ms; on the CPU, or on the GPU), a wait for it, h (GPU)."""
+    work = workload({"c": 1e-3, "h": 1e-6})
+    for lane, more in (("cpu/w0", 3.2e-5), ("cuda:0/s1", 0.0)):
+        lanes = {"c": lane, "h": "cuda:0/s0"}
+        plan = planned(work, platform(dispatch=slept_costs()), lanes, wait_after=["c"])
+        assert more_s(plan) == pytest.approx(more, abs=2e-6)
+
+
+def test_a_run_that_ends_on_a_lane_of_the_cpu_begins_behind_a_sleep() -> None:
+    """g (1 µs, GPU) ──▶ c (1 ms, CPU): the next run's graph is launched behind that."""
+    work = workload({"g": 1e-6, "c": 1e-3}, [("g", "c", 0)])
+    plan = planned(work, platform(dispatch=slept_costs()), {"g": "cuda:0/s0", "c": "cpu/w0"})
+    assert more_s(plan) == pytest.approx(3.2e-5, abs=2e-6)
 
 
 def test_a_result_that_is_there_before_the_thread_asks_has_cost_it_no_sleep() -> None:
