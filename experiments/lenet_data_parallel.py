@@ -80,7 +80,7 @@ def lenet_data_parallel(
     check_known("way to sum gradients", reduce, METHODS)
     check_sizes(devices=devices, batch=batch, lr=lr, rates=rates, steps=steps)
     check_keeping(checkpoints, every)
-    courses = Courses(epochs, Path(checkpoints) if checkpoints else None, every or None)
+    courses = Courses("lenet_data_parallel", epochs, Path(checkpoints) if checkpoints else None, every or None)
     _last[:] = [courses]
     for used in (platform.accelerators()[:count] for count in devices if count <= len(platform.accelerators())):
         images = batch * len(used) if scaling == "batch" else batch

@@ -107,7 +107,7 @@ def resnet18_data_parallel(
     check_sizes(devices=devices, batch=batch, lr=lr, steps=steps)
     check_keeping(checkpoints, every)
     here = platform.accelerators()
-    courses = Courses(epochs, Path(checkpoints) if checkpoints else None, every or None)
+    courses = Courses("resnet18_data_parallel", epochs, Path(checkpoints) if checkpoints else None, every or None)
     _last[:] = [courses]
     _inside.clear()
     possible = _possible(ways, here)

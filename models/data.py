@@ -112,8 +112,8 @@ def batches(
         drop_last: Leave out a last batch of fewer images, where `batch` does not divide n.
 
     Raises:
-        ExperimentError: There are more or fewer labels than images, `batch` is below 1 or leaves no batch, or `seed` or
-            `epoch` is below 0.
+        ExperimentError: There are no images, more or fewer labels than images, `batch` is below 1 or leaves no batch,
+            or `seed` or `epoch` is below 0.
 
     Example:
         >>> data = load()
@@ -125,6 +125,8 @@ def batches(
     count = len(images)
     if len(labels) != count:
         raise ExperimentError(f"{len(labels)} labels for {count} images: give one each")
+    if not count:
+        raise ExperimentError("there are no images: give some")
     if batch < 1:
         raise ExperimentError(f"batch is {batch}: a number above 0 is needed")
     if drop_last and batch > count:

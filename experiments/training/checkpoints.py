@@ -21,7 +21,7 @@ from torch import Tensor
 from graphsched.errors import ExperimentError, FileFormatError, OutputError
 from graphsched.files import check_folder, write_bytes
 
-SCHEMA = 3
+SCHEMA = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Checkpoint:
         states: Parameters, moments and all other states of the program.
         epoch, step: Epochs that are over, and steps of the next one that are, from 0.
         batch, seed, images: Images a step, of the order, and images to learn from.
-        content: Checksum of those images and their labels.
+        content, tests: Checksums of those images and their labels, and of those to test by; 0: it was not tested.
         rate: Learning rate of the last steps; None: not told.
         random: States of torch's generators by process: of each that of the CPU first, then those of the GPUs.
         history: Figures of each epoch that is over.
@@ -47,6 +47,7 @@ class Checkpoint:
     seed: int
     images: int
     content: int
+    tests: int
     rate: float | None
     random: list[list[Tensor]]
     history: list[dict[str, float]]
@@ -110,7 +111,7 @@ def load(path: str | Path) -> Checkpoint:
 
 def _wrong_in(found: Checkpoint) -> str | None:
     """What no checkpoint has, with its value; None: everything may be."""
-    for name in ("epoch", "step", "batch", "seed", "images", "content"):
+    for name in ("epoch", "step", "batch", "seed", "images", "content", "tests"):
         value = getattr(found, name)
         if type(value) is not int or value < 0:
             return f"{name} is {value!r}"
@@ -124,6 +125,14 @@ def _wrong_in(found: Checkpoint) -> str | None:
         return "tables are of other types"
     if not all(isinstance(t, Tensor) for t in (*found.states.values(), *itertools.chain(*found.random))):
         return "states are no tensors"
+    if fingerprint(found.states) != found.network:
+        return "states are not those of its network"
+    if not found.random or not all(each and all(t.dtype == torch.uint8 for t in each) for each in found.random):
+        return "random numbers are of no generator"
+    if not 1 <= found.batch <= found.images or found.step >= found.images // found.batch:
+        return f"step is {found.step}, of {found.images} images in batches of {found.batch}"
+    if len(found.history) != found.epoch or bool(found.step) != bool(found.running):
+        return f"figures are not those of {found.epoch} epochs and {found.step} steps"
     return None
 
 
@@ -151,7 +160,7 @@ def check_same(
     Args:
         states: Of the program that is to go on.
         ranks: Processes that are to go on; each has random numbers of its own.
-        run: ``batch``, ``seed``, ``images`` and ``content`` of the run that is to go on.
+        run: ``batch``, ``seed``, ``images``, ``content`` and ``tests`` of the run that is to go on.
 
     Raises:
         ExperimentError: It is of another; what differs is named.
@@ -162,6 +171,12 @@ def check_same(
             "random numbers of its own; or give another file"
         )
     for name, value in run.items():
+        if name == "tests":
+            if value and checkpoint.tests not in (0, value):
+                raise ExperimentError(
+                    f"{path} is of a run tested by other images or labels: give those, or another file"
+                )
+            continue
         if name == "content" and checkpoint.content != value:
             raise ExperimentError(f"{path} is of a run on other images or labels: give those, or another file")
         if getattr(checkpoint, name) != value:
@@ -263,7 +278,13 @@ class CheckpointFile:
         Raises:
             FileFormatError: As `load`.
         """
-        return load(self.path) if self.path.exists() else None
+        try:
+            self.path.stat()
+        except FileNotFoundError:
+            return None
+        except OSError:
+            pass  # `load` says why it cannot be read
+        return load(self.path)
 
     def write(self, checkpoint: Checkpoint) -> None:
         """Put `checkpoint` in its place.

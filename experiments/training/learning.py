@@ -35,12 +35,14 @@ class Courses:
     """What trainings of one run of an experiment have come to, by label.
 
     Attributes:
+        experiment: Name of the experiment, of which files are named.
         epochs: Of each; with none nothing is trained.
         folder: Where trainings are kept after each epoch, to go on from there; None: they are not.
         every: Steps between two times that one is kept within an epoch; None: none.
         found: Their courses.
     """
 
+    experiment: str
     epochs: int = 0
     folder: Path | None = None
     every: int | None = None
@@ -103,7 +105,7 @@ class Courses:
         )
 
     def _file(self, label: str) -> Path | None:
-        return file_for(self.folder, "training", label) if self.folder else None
+        return file_for(self.folder, self.experiment, label) if self.folder else None
 
     def _train(
         self,
@@ -132,9 +134,9 @@ class Courses:
                 quiet=quiet,
             )
         self.found[label] = course
-        last, seconds = course.history[-1], [epoch["seconds"] for epoch in course.history]
+        last, seconds = course.history[-1], [epoch["seconds"] for epoch in course.timed]
         found = {name: last[name] for name in ("loss", "accuracy", "test_accuracy")}
-        return found | {"epoch_s": statistics.median(seconds)}
+        return found | ({"epoch_s": statistics.median(seconds)} if seconds else {})
 
     def draw(self, path: Path, title: str) -> tuple[Path, ...]:
         """Write loss and accuracy by epoch of all trainings to `path`; nothing if there are none."""

@@ -73,27 +73,35 @@ class Course:
         history: Of each epoch that is over: ``loss`` and ``accuracy`` over its training, ``test_accuracy`` after it,
             ``seconds`` without the test, ``images``.
         running: Sums over the steps of the epoch that is not.
+        before: Epochs of which some steps were not of this run, which went on from a checkpoint.
     """
 
     epoch: int = 0
     step: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
     running: dict[str, float] = field(default_factory=dict)
+    before: int = 0
 
     def curves(self) -> dict[str, list[float]]:
-        """Each figure over the epochs, as `plot_training` draws it.
+        """Each figure over the epochs, as `plot_training` draws it; NaN where an epoch has none.
 
         Example:
-            >>> Course(history=[{"loss": 2.0}, {"loss": 1.0}]).curves()
-            {'loss': [2.0, 1.0]}
+            >>> Course(history=[{"loss": 2.0}, {"loss": 1.0, "test_accuracy": 0.5}]).curves()
+            {'loss': [2.0, 1.0], 'test_accuracy': [nan, 0.5]}
         """
-        names = self.history[0] if self.history else {}
-        return {name: [epoch[name] for epoch in self.history] for name in names}
+        names = dict.fromkeys(name for epoch in self.history for name in epoch)
+        return {name: [epoch.get(name, math.nan) for epoch in self.history] for name in names}
 
     @property
-    def images_per_s(self) -> float:
-        """Over all epochs that are over, tests left out."""
-        return sum(epoch["images"] for epoch in self.history) / sum(epoch["seconds"] for epoch in self.history)
+    def timed(self) -> list[dict[str, float]]:
+        """The epochs of `history` all steps of which are of this run."""
+        return self.history[self.before :]
+
+    @property
+    def images_per_s(self) -> float | None:
+        """Over those, tests left out; None: there are none."""
+        seconds = sum(epoch["seconds"] for epoch in self.timed)
+        return sum(epoch["images"] for epoch in self.timed) / seconds if seconds else None
 
     def add(self, loss: float, correct: int, images: int) -> None:
         """Count a step."""
@@ -151,8 +159,8 @@ def train(
 
     Raises:
         ExperimentError: The loss is not finite: epoch and step are named. A number is wrong, or the checkpoint is of
-            another network, batch, seed, images or number of processes, has come further than `epochs`, or to its end
-            at another rate. States are not finite: they are not kept.
+            another network, batch, seed, images (to test by, too) or number of processes, has come further than
+            `epochs`, or to its end at another rate. States are not finite: they are not kept.
         FileFormatError: The checkpoint is damaged.
         KeyboardInterrupt: It was interrupted.
     """
@@ -161,7 +169,7 @@ def train(
             raise ExperimentError(f"{name} is {value}: a number above 0 is needed")
     batches(dataset.train_images, dataset.train_labels, batch, seed=seed, drop_last=True)  # checked before anything
     kept = CheckpointFile(checkpoint) if isinstance(checkpoint, (str, Path)) else checkpoint
-    run = _run_of(dataset, batch, seed) if kept is not None else {}
+    run = _run_of(dataset, batch, seed, tested=evaluate is not None) if kept is not None else {}
     course = _continued(step, kept, run, epochs, rate) if kept is not None else Course()
     per_epoch = len(dataset.train_images) // batch
     known = not_finite(step.state()) if kept is not None or evaluate is not None else frozenset()
@@ -232,10 +240,11 @@ def _steps(
         read(*pending)
 
 
-def _run_of(dataset: Dataset, batch: int, seed: int) -> dict[str, int]:
+def _run_of(dataset: Dataset, batch: int, seed: int, *, tested: bool) -> dict[str, int]:
     """What a checkpoint has to be of, see `check_same`."""
     images, labels = dataset.train_images, dataset.train_labels
-    return {"batch": batch, "seed": seed, "images": len(images), "content": checksum(images, labels)}
+    run = {"batch": batch, "seed": seed, "images": len(images), "content": checksum(images, labels)}
+    return run | {"tests": checksum(dataset.test_images, dataset.test_labels) if tested else 0}
 
 
 def _continued(step: Step, kept: Keeping, run: dict[str, int], epochs: int, rate: float | None) -> Course:
@@ -247,7 +256,7 @@ def _continued(step: Step, kept: Keeping, run: dict[str, int], epochs: int, rate
     check_left(found, kept.path, epochs, rate)
     step.reset(found.states)
     kept.set_random_states(found.random)
-    return Course(found.epoch, found.step, found.history, found.running)
+    return Course(found.epoch, found.step, found.history, found.running, found.epoch + bool(found.step))
 
 
 def _as_checkpoint(

@@ -162,7 +162,8 @@ class Perceptron:
         )
         last = course.history[-1]
         shown = {"loss": last["loss"], "train_accuracy": last["accuracy"], "test_accuracy": last["test_accuracy"]}
-        return shown | {"images_per_s": course.images_per_s}
+        images_per_s = course.images_per_s
+        return shown | ({} if images_per_s is None else {"images_per_s": images_per_s})
 
     def _file(self, label: str) -> Path | None:
         """Where the training of this label is kept."""

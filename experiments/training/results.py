@@ -18,6 +18,9 @@ def reading(results: Mapping[str, Tensor]) -> tuple[float, Tensor]:
 
     Losses of parts are means over their rows; the mean over all rows is made of them.
 
+    Raises:
+        ExperimentError: There is no output.
+
     Example:
         >>> parts = {"0/output": torch.zeros(3, 2), "1/output": torch.ones(1, 2)}
         >>> loss, output = reading(parts | {"0/loss": torch.tensor(1.0), "1/loss": torch.tensor(5.0)})
@@ -25,6 +28,8 @@ def reading(results: Mapping[str, Tensor]) -> tuple[float, Tensor]:
         (2.0, [0.0, 0.0, 0.0, 1.0])
     """
     outputs = _parts(results, "output")
+    if not outputs:
+        raise ExperimentError(f"the step returns {', '.join(results) or 'nothing'}: output and loss are needed")
     whole = torch.cat([output.cpu() for output in outputs])
     if "loss" in results:
         return float(results["loss"]), whole
@@ -60,7 +65,7 @@ class PlainStep:
         within: Makes a context for each step: numbers of threads.
 
     Raises:
-        ExperimentError: The optimiser keeps more than momenta.
+        ExperimentError: The optimiser keeps more than momenta, or is to begin with dampened ones.
     """
 
     net: nn.Module
@@ -74,7 +79,13 @@ class PlainStep:
             raise ExperimentError(f"the optimizer is {type(self.optimizer).__name__}: torch.optim.SGD is needed")
         for group in self.optimizer.param_groups:
             for parameter in group["params"] if group["momentum"] else ():
-                self.optimizer.state[parameter].setdefault("momentum_buffer", torch.zeros_like(parameter))
+                kept = self.optimizer.state[parameter]
+                if group["dampening"] and "momentum_buffer" not in kept:  # the first step takes gradients undamped
+                    raise ExperimentError(
+                        f"the optimizer has dampening {group['dampening']} and no momenta yet, without which its first "
+                        "step is another: make one step, or leave out dampening"
+                    )
+                kept.setdefault("momentum_buffer", torch.zeros_like(parameter))
 
     def submit(self, **inputs: Tensor) -> Done:
         """One step on the network's inputs and, last, the target; work on a GPU goes on after this returns."""

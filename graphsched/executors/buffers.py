@@ -112,6 +112,7 @@ class Buffers:
         self.slots: list[Any] = []
         self.slot_of: dict[str, int] = {}
         self._changed: set[str] = set()
+        self._defaults: dict[str, Any] = {}  # of inputs that were given since: what lies in the others is theirs
         self._pinned: dict[str, int] = {}
         self._results: list[int] = []
         for value in plan.work.values.values():
@@ -197,12 +198,19 @@ class Buffers:
                 raise WorkloadError(f"input {name!r} has no default: give it to run({name}=tensor)")
         for name, tensor in inputs.items():
             self._check_given(work.values[name], tensor)
+        self._keep_defaults(set(inputs) - self._changed)
         changing = sorted(self._changed | set(inputs))
         self._changed.update(inputs)
         for name in changing:
-            put(self.slots[self.slot_of[name]], inputs.get(name, work.numbers(name)))
+            put(self.slots[self.slot_of[name]], inputs[name] if name in inputs else self._defaults[name])
         self._changed = set(inputs)
         return self.gpus(changing)
+
+    def _keep_defaults(self, names: Iterable[str]) -> None:
+        """Before inputs are given, keep what lies there: the user's own tensors may be others by now."""
+        for name in names:
+            if name not in self._defaults:
+                self._defaults[name] = self.slots[self.slot_of[name]].to("cpu", copy=True)
 
     def gpus(self, names: Iterable[str]) -> set[int]:
         """Numbers of the CUDA devices that these values are on."""
@@ -274,14 +282,19 @@ class Buffers:
 
     def twin(self) -> Buffers:
         """For every other step: inputs, with their defaults, and results in memory of their own; the same states."""
-        return Buffers(self.plan, {name: self.slots[self.slot_of[name]] for name in self._state_names()})
+        new = Buffers(self.plan, {name: self.slots[self.slot_of[name]] for name in self._state_names()})
+        new._defaults = self._defaults
+        for name in sorted({v.name for v in self.plan.work.values.values() if v.kind == "input"} - new._changed):
+            default = self._defaults.get(name)
+            new.slots[new.slot_of[name]].copy_(self.slots[self.slot_of[name]] if default is None else default)
+        return new
 
     def renewed(self) -> Buffers:
         """Inputs and states as they are now in memory of their own: for use while a lost task may still write here."""
         new = Buffers(self.plan)
         for name, slot in self._given.items():
             new.slots[new.slot_of[name]].copy_(self.slots[slot])
-        new._changed = set(self._changed)
+        new._changed, new._defaults = set(self._changed), dict(self._defaults)
         return new
 
 

@@ -222,6 +222,23 @@ def test_inputs_not_given_have_their_defaults_on_both_sides() -> None:
         assert [s.result()["sum"].item() for s in (*given_x, *default)] == [5.0, 6.0, 7.0, 8.0, 1.0, 2.0, 3.0, 4.0]
 
 
+def test_defaults_are_what_they_were_when_the_program_was_made() -> None:
+    """10 x: the user's tensor changes; in runs, on both sides of steps, behind a given input, after a lost task."""
+    mine, work = torch.ones(1), Workload()
+    work.task(torch.mul, work.input("x", mine), 10, name="y")
+    with Program(by_hand(work, WORKERS, "cpu/w0")) as program:
+        mine.fill_(5.0)
+        steps = [program.submit(), program.submit(x=number(3)), *(program.submit() for _ in range(3))]
+        assert [step.result()["y"].item() for step in steps] == [10.0, 30.0, 10.0, 10.0, 10.0]
+        assert program.run(x=number(2))["y"].item() == 20.0
+        mine.fill_(7.0)
+        assert program.run()["y"].item() == 10.0
+        program.buffers = program.buffers.renewed()
+        program.buffers.load({"x": number(4)})
+        program.buffers.load({})
+        assert program.buffers.slots[program.buffers.slot("x")].item() == 1.0
+
+
 def test_the_result_of_a_step_while_another_thread_uses_the_program() -> None:
     """It is refused until that thread is done; whether the step is over any thread may ask."""
     go, told = threading.Event(), list[bool]()

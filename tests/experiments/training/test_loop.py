@@ -20,7 +20,7 @@ from torch import Tensor, nn
 import graphsched as gs
 from experiments.training.evaluating import Evaluation
 from experiments.training.loop import Course, train
-from experiments.training.results import PlainStep
+from experiments.training.results import PlainStep, reading
 from graphsched.errors import ExperimentError, FileFormatError
 from graphsched.partition.batches import split
 from graphsched.partition.data_parallel import data_parallel
@@ -251,6 +251,17 @@ def test_plain_pytorch_goes_on_with_its_momenta(tmp_path: Path) -> None:
         PlainStep(network(), F.cross_entropy, torch.optim.Adam(network().parameters()))
 
 
+def test_momenta_that_would_begin_dampened_are_refused() -> None:
+    """Torch's first step takes gradients as they are; behind one it is as it goes on."""
+    net = network()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.5, momentum=0.9, dampening=0.5)
+    with pytest.raises(ExperimentError, match=r"dampening 0.5 and no momenta yet"):
+        PlainStep(net, F.cross_entropy, optimizer)
+    F.cross_entropy(net(torch.ones(2, 4)), torch.tensor([0, 1])).backward()
+    optimizer.step()
+    assert "0.bias/momentum_buffer" in PlainStep(net, F.cross_entropy, optimizer).state()
+
+
 def test_a_run_that_is_over_can_be_made_longer(tmp_path: Path) -> None:
     file, whole, step = tmp_path / "run.pt", plain(), plain()
     expected = run(whole, epochs=4)
@@ -312,6 +323,48 @@ def test_a_checkpoint_of_another_run_is_refused(kept: Path) -> None:
     assert kept.read_bytes() == content
 
 
+def test_a_run_goes_on_by_the_test_images_that_it_was_tested_by(tmp_path: Path) -> None:
+    """Or without; a figure that only some epochs have has gaps."""
+    file, other = tmp_path / "run.pt", dataset()
+    other.test_labels[0] = (other.test_labels[0] + 1) % 4
+    options: dict[str, Any] = {"batch": BATCH, "seed": SEED, "checkpoint": file, "quiet": True}
+    run(plain(), epochs=1, checkpoint=file, evaluate=lambda states: 0.5)
+    with pytest.raises(ExperimentError, match=r"run.pt is of a run tested by other images or labels: give those, or"):
+        train(plain(), other, epochs=2, evaluate=lambda states: 0.25, **options)
+    assert torch.tensor(train(plain(), other, epochs=2, **options).curves()["test_accuracy"]).isnan().tolist() == [
+        False,
+        True,
+    ]
+
+
+def test_times_are_of_epochs_that_this_run_has_made(tmp_path: Path) -> None:
+    """Two epochs and a part of the third, then the rest of five by another."""
+    file = tmp_path / "run.pt"
+    with pytest.raises(KeyboardInterrupt):
+        run(Interrupted(plain(), 12), epochs=5, checkpoint=file)
+    course = run(plain(), epochs=5, checkpoint=file)
+    assert len(course.history) == 5
+    assert course.timed == course.history[3:]
+    assert course.images_per_s == pytest.approx(80 / sum(epoch["seconds"] for epoch in course.history[3:]))
+    again = run(plain(), epochs=5, checkpoint=file)
+    assert (again.timed, again.images_per_s) == ([], None)
+
+
+def test_a_file_that_cannot_be_is_told(tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError, match=r"cannot read .*xxx: File name too long"):
+        run(plain(), checkpoint=tmp_path / ("x" * 300))
+
+
+def test_a_step_without_output_is_told() -> None:
+    with pytest.raises(ExperimentError, match="the step returns loss, more: output and loss are needed"):
+        reading({"loss": torch.tensor(1.0), "more": torch.ones(2)})
+
+
+def test_a_data_set_without_images_is_refused() -> None:
+    with pytest.raises(ExperimentError, match="there are no images: give some"):
+        train(plain(), dataset(0), epochs=1, batch=1, seed=SEED)
+
+
 def test_a_damaged_checkpoint_is_refused(kept: Path) -> None:
     content = kept.read_bytes()
     kept.write_bytes(content[: len(content) // 2])
@@ -348,6 +401,13 @@ def test_a_checkpoint_with_a_bit_that_fell_over_is_refused(kept: Path) -> None:
         ("random", 5, "its lists are of other types"),
         ("random", [5], "its lists are of other types"),
         ("states", {"0.bias": 1}, "its states are no tensors"),
+        ("states", {}, "its states are not those of its network"),
+        ("random", [[]], "its random numbers are of no generator"),
+        ("random", [[torch.zeros(3)]], "its random numbers are of no generator"),
+        ("history", [], "its figures are not those of 1 epochs and 0 steps"),
+        ("step", 2, "its figures are not those of 1 epochs and 2 steps"),
+        ("step", 5, "its step is 5, of 44 images in batches of 8"),
+        ("batch", 0, "its step is 0, of 44 images in batches of 0"),
     ],
 )
 def test_a_checkpoint_with_other_content_is_refused(kept: Path, name: str, value: Any, told: str) -> None:

@@ -140,7 +140,7 @@ def test_accuracy_is_counted_on_all_devices(make: type[torch.nn.Module], tmp_pat
 @pytest.mark.usefixtures("estimates")
 def test_a_graph_learns_what_the_loop_learns(tmp_path: Path) -> None:
     here = replace(setting(3, 16, write_images(tmp_path, 64, 20)), lr=0.5)
-    courses = Courses(epochs=2)
+    courses = Courses("lenet", epochs=2)
     steps = StepFigures(here, training_step(here, "sharded", 1024), "one_stream")
     graph = courses.by_graph("a graph", steps, "eager")
     loop = courses.by_others("the loop", here, lambda: FromScratch(here))
@@ -159,7 +159,7 @@ def test_a_graph_learns_what_the_loop_learns(tmp_path: Path) -> None:
 
 
 def test_without_epochs_nothing_is_trained(tmp_path: Path) -> None:
-    courses = Courses()
+    courses = Courses("lenet")
     steps = StepFigures(setting(), gs.Workload(), "one_stream")
     assert courses.by_graph("a graph", steps, "eager") == courses.by_others("the loop", setting(), FromScratch) == {}
     assert courses.draw(tmp_path / "nothing.png", "nothing") == ()
@@ -172,7 +172,7 @@ def test_graphs_on_gpus_learn_what_the_loop_learns(mode: str, tmp_path: Path) ->
     host = hand_written("cuda", 2)
     folder = write_images(tmp_path, 64, 20)
     here = Setting(LeNet, host, host.accelerators(2), 16, 0.5, steps=2, folder=folder)
-    courses = Courses(epochs=2)
+    courses = Courses("lenet", epochs=2)
     courses.by_graph("a graph", StepFigures(here, training_step(here, "gather", 1024), "one_stream"), mode)
     courses.by_others("the loop", here, lambda: FromScratch(here))
     ours, theirs = (course.history for course in courses.found.values())
