@@ -248,12 +248,16 @@ def _run_of(dataset: Dataset, batch: int, seed: int, *, tested: bool) -> dict[st
 
 
 def _continued(step: Step, kept: Keeping, run: dict[str, int], epochs: int, rate: float | None) -> Course:
-    """Where the run that is `kept` was stopped, with the states of `step` and random numbers as they were then."""
+    """Where the run that is `kept` was stopped, with the states of `step` and random numbers as they were then.
+
+    What it was tested by stays in `run`, if it is not tested from now on.
+    """
     found = kept.read()
     if found is None:
         return Course()
     check_same(found, kept.path, step.state(), ranks=kept.ranks, **run)
     check_left(found, kept.path, epochs, rate)
+    run["tests"] = run["tests"] or found.tests
     step.reset(found.states)
     kept.set_random_states(found.random)
     return Course(found.epoch, found.step, found.history, found.running, found.epoch + bool(found.step))

@@ -335,6 +335,8 @@ def test_a_run_goes_on_by_the_test_images_that_it_was_tested_by(tmp_path: Path) 
         False,
         True,
     ]
+    with pytest.raises(ExperimentError, match=r"run.pt is of a run tested by other images or labels: give those, or"):
+        train(plain(), other, epochs=3, evaluate=lambda states: 0.25, **options)
 
 
 def test_times_are_of_epochs_that_this_run_has_made(tmp_path: Path) -> None:
