@@ -149,71 +149,6 @@ def checksum(*tensors: Tensor) -> int:
     return found
 
 
-def check_same(
-    checkpoint: Checkpoint, path: str | Path, states: Mapping[str, Tensor], *, ranks: int, **run: int
-) -> None:
-    """Make sure that `checkpoint`, which was read from `path`, is of this network and run.
-
-    Another plan may go on, in another mode: what is kept does not depend on it. Whether one with another learning rate
-    may, `check_left` says.
-
-    Args:
-        states: Of the program that is to go on.
-        ranks: Processes that are to go on; each has random numbers of its own.
-        run: ``batch``, ``seed``, ``images``, ``content`` and ``tests`` of the run that is to go on.
-
-    Raises:
-        ExperimentError: It is of another; what differs is named.
-    """
-    if len(checkpoint.random) != ranks:
-        raise ExperimentError(
-            f"{path} is of a run by {_processes(len(checkpoint.random))}, not {ranks}: start as many, for each has "
-            "random numbers of its own; or give another file"
-        )
-    for name, value in run.items():
-        if name == "tests":
-            if value and checkpoint.tests not in (0, value):
-                raise ExperimentError(
-                    f"{path} is of a run tested by other images or labels: give those, or another file"
-                )
-            continue
-        if name == "content" and checkpoint.content != value:
-            raise ExperimentError(f"{path} is of a run on other images or labels: give those, or another file")
-        if getattr(checkpoint, name) != value:
-            raise ExperimentError(
-                f"{path} is of a run with {name} {getattr(checkpoint, name)}, not {value}: give that, or another file"
-            )
-    here, there = fingerprint(states), checkpoint.network
-    for name in sorted(here.keys() | there.keys()):
-        if here.get(name) != there.get(name):
-            raise ExperimentError(
-                f"{path} is of another network: {name!r} is {there.get(name, 'missing')} there and "
-                f"{here.get(name, 'missing')} here: train that network, or give another file"
-            )
-
-
-def check_left(checkpoint: Checkpoint, path: str | Path, epochs: int, rate: float | None) -> None:
-    """Make sure that `checkpoint` is no end of another run than one of so many epochs at this learning rate.
-
-    Raises:
-        ExperimentError: It has come further, or to the end at another rate.
-    """
-    if checkpoint.epoch > epochs or (checkpoint.epoch == epochs and checkpoint.step):
-        raise ExperimentError(
-            f"{path} has come further than the {epochs} epochs asked for (epoch {checkpoint.epoch}, step "
-            f"{checkpoint.step}): ask for more, or give another file"
-        )
-    if checkpoint.epoch == epochs and checkpoint.rate != rate:
-        raise ExperimentError(
-            f"{path} has come to its end with a learning rate of {checkpoint.rate}, not {rate}: give that, ask for "
-            "more epochs to go on with the new one, or give another file"
-        )
-
-
-def _processes(count: int) -> str:
-    return f"{count} process{'es' if count > 1 else ''}"
-
-
 def random_states() -> list[Tensor]:
     """States of torch's generators as they are now."""
     cuda = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
@@ -279,12 +214,11 @@ class CheckpointFile:
             FileFormatError: As `load`.
         """
         try:
-            self.path.stat()
-        except FileNotFoundError:
-            return None
-        except OSError:
-            pass  # `load` says why it cannot be read
-        return load(self.path)
+            return load(self.path)
+        except FileFormatError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                return None
+            raise
 
     def write(self, checkpoint: Checkpoint) -> None:
         """Put `checkpoint` in its place.

@@ -22,14 +22,13 @@ from experiments.training.bar import Show, training_bar
 from experiments.training.checkpoints import (
     Checkpoint,
     CheckpointFile,
-    check_left,
-    check_same,
     checksum,
     fingerprint,
 )
 from experiments.training.diverging import Diverging, not_finite
 from experiments.training.interrupts import stopping
 from experiments.training.results import reading
+from experiments.training.same_run import check_left, check_same
 from graphsched.errors import ExperimentError
 from models.data import Dataset, batches
 

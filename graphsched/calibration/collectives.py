@@ -64,10 +64,9 @@ def _on_gpus(platform: Platform, task: Task, repeats: int) -> TaskCost:
     with closing(Yardstick(gpu)) as yardstick:
         runs = _runs(_plan(platform, task), repeats, yardstick.sample_s)
     spans_s = [max(0.0, seconds - costs.timed_gap_s) for run in runs for seconds in run.spans_s]
-    units_s = [run.unit_s for run in runs]
     calls = median([seconds / run.unit_s for run in runs for seconds in run.issues_s])
     stamps = 2 * costs.timed_record_s / costs.call_s if costs.call_s else 0.0
-    call_s = median(units_s)
+    call_s = median([run.unit_s for run in runs])
     return replace(cost_of(spans_s), dispatch_s=max(0.0, calls - stamps) * call_s, call_s=call_s)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -170,9 +170,13 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
         rate, engines = memory_rates[f"cuda:{i}"], capacities.peer_engines
         device = Device(f"cuda:{i}", "cuda", model, memory_bytes[i], flop_per_s=flops[model], bytes_per_s=rate)
         devices.append(_beside_copies(replace(device, peer_engines=engines), traffic[model]))
+    return devices, links, capacities, dispatch | {"run_s": own_time_s()}, _notes(spread | together, traffic)
+
+
+def _notes(spreads: dict[str, float], traffic: Mapping[str, Sequence[Reading]]) -> dict[str, Any]:
+    """Readings for the provenance: how much transfers vary, and what copies cost kernels and tasks beside them."""
     beside = {model: [asdict(reading) for reading in found] for model, found in traffic.items()}
-    notes = {"spread": _rounded(spread | together), "traffic": beside}
-    return devices, links, capacities, dispatch | {"run_s": own_time_s()}, notes
+    return {"spread": _rounded(spreads), "traffic": beside}
 
 
 def _cpu_device(facts: HostFacts, threads: int, flop_per_s: float, bytes_per_s: float) -> Device:

@@ -10,10 +10,10 @@ from typing import Any
 
 from graphsched.calibration.choosing import allowed, needed_for
 from graphsched.errors import GraphschedError, TaskFailedError
-from graphsched.executors.buffers import torch_device
 from graphsched.executors.calls import nested, operation_call
 from graphsched.executors.collectives import in_host_memory
 from graphsched.executors.declared import check_outputs
+from graphsched.executors.tensors import torch_device
 from graphsched.platform import Platform
 from graphsched.workload import Task, TensorSpec, Value, Workload, fill, returned_tensors
 

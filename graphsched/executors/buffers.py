@@ -2,95 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import itertools
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from graphsched.errors import WorkloadError
 from graphsched.executors.lanes import is_cuda
+from graphsched.executors.tensors import copied, new_tensor, put
 from graphsched.plan import Copy, Plan
 from graphsched.plan.joins import Join
 from graphsched.plan.pinning import takes_pinned
 from graphsched.workload import Read, TensorSpec, Value, check_data, check_dense
-
-TORCH_ALONE, ONE_THREAD_BYTES = 2**15, 2**21
-
-
-def torch_device(name: str) -> Any:
-    """Torch's device for a platform's: workers compute in host memory.
-
-    Example:
-        >>> torch_device("worker:1")
-        device(type='cpu')
-    """
-    import torch
-
-    return torch.device(name if is_cuda(name) else "cpu")
-
-
-def new_tensor(spec: TensorSpec, device: str, *, pinned: bool = False) -> Any:
-    """An uninitialised tensor of this specification; contiguous if its elements would overlap (expanded ones)."""
-    import torch
-
-    dtype, where = getattr(torch, spec.dtype), torch_device(device)
-    make = functools.partial(torch.empty, dtype=dtype, device=where, pin_memory=pinned)
-    extent = _extent(spec)
-    if spec.stride is None or extent is None:
-        return make(spec.shape)
-    return make(extent).as_strided(spec.shape, spec.stride)
-
-
-def _extent(spec: TensorSpec) -> int | None:
-    """Elements from a tensor's first to its last; None where several lie in one place.
-
-    Example:
-        >>> _extent(TensorSpec((2, 3), stride=(1, 2))), _extent(TensorSpec((2, 3), stride=(1, 4)))
-        (6, 10)
-        >>> _extent(TensorSpec((2, 3), stride=(0, 1)))
-    """
-    if spec.stride is None or not spec.nbytes:
-        return math.prod(spec.shape)
-    reach = 0
-    for stride, size in sorted(zip(spec.stride, spec.shape, strict=True)):
-        if size > 1 and stride <= reach:
-            return None
-        reach += (size - 1) * stride
-    return reach + 1
-
-
-def copied(spec: TensorSpec) -> TensorSpec:
-    """What a copy of such a tensor is: like torch's own copies it keeps strides that leave no gaps.
-
-    Example:
-        >>> str(copied(TensorSpec((2, 3), stride=(1, 2)))), str(copied(TensorSpec((2, 3), stride=(1, 4))))
-        ('float32[2,3]@(1,2)', 'float32[2,3]')
-    """
-    dense = _extent(spec) == math.prod(spec.shape)
-    return spec if dense else TensorSpec(spec.shape, spec.dtype)
-
-
-def put(target: Any, given: Any) -> None:
-    """Copy `given` into a buffer of its shape; up to some size on the host by this thread alone.
-
-    Torch copies more than `TORCH_ALONE` elements there with several threads, which take longer to wake than one takes
-    to copy.
-    """
-    one = given.numel() > TORCH_ALONE and given.nbytes <= ONE_THREAD_BYTES and given.dtype == target.dtype
-    if one and _on_host(given) and _on_host(target):
-        ctypes.memmove(target.data_ptr(), given.data_ptr(), given.nbytes)
-    else:
-        target.copy_(given.detach())
-
-
-def _on_host(tensor: Any) -> bool:
-    """Whether the numbers lie in host memory one behind the other, as they are."""
-    import torch
-
-    plain = type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.device.type == "cpu"
-    return plain and tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg())
 
 
 class Buffers:
@@ -105,9 +28,18 @@ class Buffers:
     turn, so that a returned tensor stays as it is until the run after next.
     """
 
-    def __init__(self, plan: Plan, states: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, plan: Plan, states: Mapping[str, Any] | None = None, defaults: Mapping[str, Any] | None = None
+    ) -> None:
+        """For `plan`.
+
+        Args:
+            plan: Whose values it is for.
+            states: Theirs, which stay where they are; None: clones of the user's.
+            defaults: Of inputs, in place of the user's.
+        """
         self.plan = plan
-        states = states or {}
+        states, defaults = states or {}, defaults or {}
         self.pins = any(is_cuda(lane.device) for lane in plan.lanes)
         self.slots: list[Any] = []
         self.slot_of: dict[str, int] = {}
@@ -118,7 +50,7 @@ class Buffers:
         for value in plan.work.values.values():
             if value.kind != "output":
                 mine = states.get(value.name)
-                self.slot_of[value.name] = self.constant(self._place(value) if mine is None else mine)
+                self.slot_of[value.name] = self.constant(self._place(value, defaults) if mine is None else mine)
         self._given = dict(self.slot_of)
         self.joined: dict[str, Any] = {}
         self.places: dict[str, Any] = {}
@@ -139,8 +71,8 @@ class Buffers:
         self.slots.append(thing)
         return len(self.slots) - 1
 
-    def _place(self, value: Value) -> Any:
-        tensor = self.plan.work.numbers(value.name)
+    def _place(self, value: Value, defaults: Mapping[str, Any]) -> Any:
+        tensor = defaults[value.name] if value.name in defaults else self.plan.work.numbers(value.name)
         home = self.plan.homes[value.name]
         assert value.spec is not None
         if tensor is None and value.kind == "state":
@@ -282,11 +214,12 @@ class Buffers:
 
     def twin(self) -> Buffers:
         """For every other step: inputs, with their defaults, and results in memory of their own; the same states."""
-        new = Buffers(self.plan, {name: self.slots[self.slot_of[name]] for name in self._state_names()})
+        inputs = [v.name for v in self.plan.work.values.values() if v.kind == "input"]
+        there = {name: self.slots[self.slot_of[name]] for name in (*inputs, *self._state_names())}
+        known = [name for name in inputs if self.plan.work.numbers(name) is not None]
+        defaults = {name: self._defaults.get(name, there[name]) for name in known}
+        new = Buffers(self.plan, {name: there[name] for name in self._state_names()}, defaults)
         new._defaults = self._defaults
-        for name in sorted({v.name for v in self.plan.work.values.values() if v.kind == "input"} - new._changed):
-            default = self._defaults.get(name)
-            new.slots[new.slot_of[name]].copy_(self.slots[self.slot_of[name]] if default is None else default)
         return new
 
     def renewed(self) -> Buffers:

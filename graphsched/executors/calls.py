@@ -8,12 +8,13 @@ from operator import itemgetter
 from typing import Any
 
 from graphsched.errors import ExecutionError, TaskFailedError
-from graphsched.executors.buffers import Buffers, new_tensor, torch_device
+from graphsched.executors.buffers import Buffers
 from graphsched.executors.clocks import new_event
 from graphsched.executors.declared import check_outputs
 from graphsched.executors.lanes import CudaLane, is_cuda
 from graphsched.executors.peer_copies import allow_access, driver_copy, is_plain
 from graphsched.executors.places import as_operation, into
+from graphsched.executors.tensors import new_tensor, torch_device
 from graphsched.plan import Copy
 from graphsched.plan.joins import concatenation, replaced
 from graphsched.workload import Operation, Read, Slot, Task, TensorSpec, fill, like, returned_tensors

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from graphsched.executors.buffers import Buffers, new_tensor
+from graphsched.executors.buffers import Buffers
 from graphsched.executors.calls import Call
 from graphsched.executors.clocks import new_event
 from graphsched.executors.lanes import CudaLane
+from graphsched.executors.tensors import new_tensor
 from graphsched.workload import Task
 
 

@@ -37,6 +37,7 @@ from graphsched.executors import (
     segments,
     stamp_kernel,
     submitting,
+    tensors,
     waking,
 )
 from graphsched.executors.lanes import is_cuda
@@ -221,7 +222,7 @@ class FakeCuda:
         for name in ("current_device", "current_stream", "set_stream", "set_device", "synchronize"):
             patch.setattr(torch.cuda, name, getattr(self, name))
         cpu = torch.device("cpu")
-        for module in (buffers, calls):
+        for module in (tensors, calls):
             patch.setattr(module, "torch_device", lambda name: cpu)
         for module in (calls, carrying, eager, clocks, collectives, cuda_graph, segments, submitting):
             patch.setattr(module, "new_event", lambda timing=False, external=False: Event(self))

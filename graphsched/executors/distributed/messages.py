@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from graphsched.executors.buffers import Buffers, copied, new_tensor
+from graphsched.executors.buffers import Buffers
 from graphsched.executors.calls import Call
 from graphsched.executors.distributed.local_plans import LocalPlan
 from graphsched.executors.distributed.meeting import span
@@ -22,6 +22,7 @@ from graphsched.executors.distributed.rank_watch import GRACE_S, RankWatch
 from graphsched.executors.distributed.tags import lane_tags
 from graphsched.executors.distributed.world import PATIENCE_S, World
 from graphsched.executors.lanes import is_cuda
+from graphsched.executors.tensors import copied, new_tensor
 from graphsched.plan import Copy
 from graphsched.plan.ranks import Part, RankLists
 from graphsched.workload import TensorSpec

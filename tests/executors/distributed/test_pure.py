@@ -19,7 +19,6 @@ from torch import distributed
 
 from graphsched.errors import RankError, ScheduleError, WorkloadError
 from graphsched.executors import Program, execute
-from graphsched.executors.buffers import copied, new_tensor
 from graphsched.executors.distributed import meeting
 from graphsched.executors.distributed.agreement import check_agreement, facts_of, first_difference, parts_of
 from graphsched.executors.distributed.blame import told_of
@@ -36,6 +35,7 @@ from graphsched.executors.distributed.objects import from_bytes, to_bytes
 from graphsched.executors.distributed.rank_buffers import RankBuffers
 from graphsched.executors.distributed.rank_watch import RankWatch
 from graphsched.executors.distributed.world import World
+from graphsched.executors.tensors import copied, new_tensor
 from graphsched.plan.ranks import Places, compile_ranks
 from graphsched.workload import TensorSpec, Workload
 from tests.executors.distributed import jobs

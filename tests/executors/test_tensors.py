@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from graphsched.executors import buffers as module
-from graphsched.executors.buffers import ONE_THREAD_BYTES, TORCH_ALONE, put
+from graphsched.executors import tensors as module
+from graphsched.executors.tensors import ONE_THREAD_BYTES, TORCH_ALONE, put
 
 NUMBER = TORCH_ALONE + 3
 FORMS: dict[str, Callable[[], torch.Tensor]] = {
