@@ -19,7 +19,7 @@ from typing import Any
 import torch.multiprocessing
 
 from experiments.training.baselines import Setting
-from experiments.training.ddp_rank import NO_MULTICAST, Job, Order, work_as_rank
+from experiments.training.ddp_rank import NO_MULTICAST, Job, Order, rank_process
 from graphsched.cases.loading import import_paths
 from graphsched.errors import ExecutionError, StuckError
 
@@ -54,7 +54,7 @@ class Ranks:
     def _start(self, rank: int, job: Job) -> None:
         context: Any = torch.multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        process = context.Process(target=work_as_rank, args=(rank, job, theirs), name=f"rank {rank}", daemon=True)
+        process = context.Process(target=rank_process, args=(rank, job, theirs), name=f"rank {rank}", daemon=True)
         process.start()
         theirs.close()  # so that the pipe ends when the process does
         self._processes.append(process)

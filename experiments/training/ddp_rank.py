@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import statistics
+import sys
 import time
 import traceback
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import distributed
@@ -42,10 +43,29 @@ class Job:
     meeting: str
 
 
+def rank_process(rank: int, job: Job, orders: Connection) -> NoReturn:
+    """`work_as_rank` as all that this process does; it ends without taking the interpreter down.
+
+    `DistributedDataParallel` keeps Gloo's threads beyond the end of their group. One that lets go of a tensor while the
+    interpreter is taken down ends the process by SIGABRT.
+    """
+    code = 1
+    try:
+        work_as_rank(rank, job, orders)
+        code = 0
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
 def work_as_rank(rank: int, job: Job, orders: Connection) -> None:
     """Be process `rank` of the group: each order is answered with seconds, or with what failed, as text.
 
     Ends when there are no more orders.
+
+    Raises:
+        SystemExit: Something failed.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that gives orders ends this one
     os.environ.update(NO_MULTICAST)

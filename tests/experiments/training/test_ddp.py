@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from experiments.training.baselines import Setting
 from experiments.training.ddp import Ranks
@@ -29,6 +30,19 @@ class Telling(torch.nn.Module):
         raise RuntimeError(" ".join(f"{name}={os.environ.get(name)}" for name in NO_MULTICAST))
 
 
+class Summing(LeNet):
+    """A network with sums that are still on their way when a step is over."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        register_optimizer_step_post_hook(_sum_much)
+
+
+def _sum_much(*_: object) -> None:
+    for _count in range(3000):
+        torch.distributed.all_reduce(torch.ones(4), async_op=True)
+
+
 @pytest.mark.slow
 def test_all_processes_step_and_end() -> None:
     ranks = Ranks(setting())
@@ -42,6 +56,15 @@ def test_all_processes_step_and_end() -> None:
     assert not meeting.exists()
     with pytest.raises(ExecutionError, match="have been ended"):
         ranks.step()
+
+
+@pytest.mark.slow
+def test_processes_end_well_while_gloo_is_busy() -> None:
+    ranks = Ranks(setting(Summing))
+    ranks.step()
+    processes = list(ranks._processes)
+    ranks.close()
+    assert [process.exitcode for process in processes] == [0, 0]
 
 
 @pytest.mark.slow
