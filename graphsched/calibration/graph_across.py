@@ -7,6 +7,8 @@ Such a graph is not handed over as a whole: the thread launches it piece after p
 - nodes on several lanes of each GPU, beside one on each: a node that waits for nothing on another GPU than the first,
   where it takes what it does in a graph on that alone
 - tasks on one GPU, each of which sends to another, of two numbers: a copy between GPUs for the thread
+- a task on each GPU, and copies of an input from pinned memory to all of them in turn, of two numbers: a copy with the
+  host for the thread
 - rounds in which each GPU sends to all others and adds up what comes, of two numbers, on the first two GPUs and on all:
   an edge between GPUs for the thread, and how much longer each further GPU makes it
 - a long chain on one GPU with a node on each other, beside the chain alone: how much later the first node starts
@@ -37,7 +39,7 @@ from graphsched.workload import Workload
 
 TURNS = 5
 LANES = 4
-SENT = 8, 44  # copies of one GPU's results
+SENT = 8, 44  # copies of one GPU's results; of an input
 ROUNDS = 36  # pairs of a copy and an edge that the longer of two rows of exchanges has more, or nearly so many
 LONG = 60  # nodes of the chain on one GPU
 STRIDE = 5  # of the stages' lengths
@@ -55,6 +57,8 @@ class Rows(NamedTuple):
     lanes: Replay
     few_sent: Replay
     many_sent: Replay
+    few_fetched: Replay
+    many_fetched: Replay
     pair_once: Replay
     pair_often: Replay
     all_once: Replay
@@ -93,6 +97,8 @@ def measured_turns(devices: Sequence[int], alone: Launches, across: Launches) ->
         "lanes": (devices, partial(on_each, lanes=LANES)),
         "few_sent": (devices, partial(sent, copies=SENT[0])),
         "many_sent": (devices, partial(sent, copies=SENT[1])),
+        "few_fetched": (devices, partial(fetched, copies=SENT[0])),
+        "many_fetched": (devices, partial(fetched, copies=SENT[1])),
         "pair_once": (devices[:2], partial(exchanged, rounds=1)),
         "pair_often": (devices[:2], partial(exchanged, rounds=1 + further_rounds(2))),
         "all_once": (devices, partial(exchanged, rounds=1)),
@@ -137,6 +143,7 @@ def figures_of(rows: Rows, gpus: int, known: Mapping[str, Any]) -> dict[str, flo
         "graph_across_root_s": root_s,
         "graph_across_edge_s": max(0.0, pair_s),
         "graph_across_copy_s": copy_s,
+        "graph_across_host_copy_s": each_s(rows.few_fetched.host_s, rows.many_fetched.host_s, SENT[1] - SENT[0]),
         "graph_across_more_s": max(0.0, all_s - pair_s) / (gpus - 2) if gpus > 2 else 0.0,
         "graph_other_device_s": max(0.0, hop_s - known["graph_peer_copy_s"] - known["graph_peer_edge_s"]),
     }
@@ -185,6 +192,16 @@ def sent(work: Workload, names: Sequence[str], copies: int) -> dict[str, str]:
         made = work.task(torch.neg, value, name=f"t{k}", device=names[0])
         placed[f"t{k}"] = f"{names[0]}/s0"
         work.copy(made, to=names[1 + k % (len(names) - 1)], name=f"c{k}")
+    return placed
+
+
+def fetched(work: Workload, names: Sequence[str], copies: int) -> dict[str, str]:
+    """A task on each GPU, and copies of an input from the host, to one GPU after the other."""
+    import torch
+
+    placed, value = on_each(work, names), work.input("x", torch.zeros(TINY_ELEMENTS), device="cpu")
+    for k in range(copies):
+        work.copy(value, to=names[k % len(names)], pinned=True, name=f"c{k}")
     return placed
 
 

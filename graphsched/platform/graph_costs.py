@@ -37,6 +37,7 @@ class GraphCosts:
             unknown, on any of several. It starts only once the thread has come to it.
         graph_across_edge_s: What each edge between GPUs takes it there where a graph is on two.
         graph_across_copy_s: What each copy between GPUs takes it; 0: unknown, as long as an edge.
+        graph_across_host_copy_s: What each copy with the host takes it; 0: unknown, as long as one between GPUs.
         graph_across_more_s: What an edge takes it longer with each GPU of the graph beyond two.
         graph_step_s: `Dispatch.step_s` in graph mode, on however many GPUs.
         graph_other_device_s: `Dispatch.other_device_s` inside a graph; 0: unknown, as outside.
@@ -86,6 +87,7 @@ class GraphCosts:
     graph_across_root_s: float = 0.0
     graph_across_edge_s: float = 0.0
     graph_across_copy_s: float = 0.0
+    graph_across_host_copy_s: float = 0.0
     graph_across_more_s: float = 0.0
     graph_step_s: float = 0.0
     graph_other_device_s: float = 0.0

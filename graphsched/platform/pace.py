@@ -27,7 +27,7 @@ LAUNCHES = "graph_launch_s", "graph_launch_node_s", "graph_launch_event_s", "gra
 
 LAUNCHES_ACROSS = (
     "graph_across_s", "graph_across_start_s", "graph_across_root_s", "graph_across_edge_s", "graph_across_copy_s",
-    "graph_across_more_s",
+    "graph_across_host_copy_s", "graph_across_more_s",
 )  # fmt: skip
 """Fields of `Dispatch` that are what launching takes it longer over several GPUs."""
 

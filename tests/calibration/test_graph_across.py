@@ -18,12 +18,12 @@ from graphsched.platform import Dispatch
 from tests.executors.fake_cuda import FakeCuda
 
 NODE, COPY, PEER_EDGE, GPU_EDGE = 1.0, 2.0, 4.0, 3.0  # µs, as all here
-ACROSS, START, ROOT, EDGE, SEND, MORE = 6.0, 5.0, 2.0, 1.5, 0.5, 0.25
+ACROSS, START, ROOT, EDGE, SEND, FETCH, MORE = 6.0, 5.0, 2.0, 1.5, 0.5, 0.75, 0.25
 STAGED = 147  # nodes of all stages: five rounds of 1 to 7, and 1 and 6
 KNOWN = {"graph_peer_copy_s": COPY * 1e-6, "graph_peer_edge_s": PEER_EDGE * 1e-6}
 NAMES = (
     "graph_across_s", "graph_across_start_s", "graph_across_root_s", "graph_across_edge_s", "graph_across_copy_s",
-    "graph_across_more_s", "graph_other_device_s",
+    "graph_across_host_copy_s", "graph_across_more_s", "graph_other_device_s",
 )  # fmt: skip
 
 
@@ -49,6 +49,8 @@ def played(gpus: int) -> Rows:
         lanes=replay(each + (module.LANES - 1) * gpus * ROOT, 60),
         few_sent=replay(5 + SENT[0] * SEND, 30),
         many_sent=replay(5 + SENT[1] * SEND, 60),
+        few_fetched=replay(each + SENT[0] * FETCH, 30),
+        many_fetched=replay(each + SENT[1] * FETCH, 60),
         pair_once=two[0],
         pair_often=two[1],
         all_once=all_of_them[0],
@@ -63,7 +65,7 @@ def played(gpus: int) -> Rows:
 @pytest.mark.parametrize("gpus", [2, 4])
 def test_all_figures_are_found_again(gpus: int) -> None:
     found = figures_of(played(gpus), gpus, KNOWN)
-    wanted = (ACROSS, START, ROOT, EDGE, SEND, MORE if gpus > 2 else 0.0, GPU_EDGE)
+    wanted = (ACROSS, START, ROOT, EDGE, SEND, FETCH, MORE if gpus > 2 else 0.0, GPU_EDGE)
     assert found == {name: pytest.approx(us * 1e-6) for name, us in zip(NAMES, wanted, strict=True)}
     Dispatch(**found)
 
@@ -107,7 +109,7 @@ def test_rows_are_compared_within_a_turn(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(module, "program_of", program)
     monkeypatch.setattr(module, "replay_of", seen)
     found = across_figures([0, 2], {**KNOWN, "graph_launches": ((1, 9e-6), (2, 6e-6))})
-    assert [devices for devices, _ in builds] == [[0], *[[0, 2]] * 8, [0], [0, 2], [0], [0, 2]]
+    assert [devices for devices, _ in builds] == [[0], *[[0, 2]] * 10, [0], [0, 2], [0], [0, 2]]
     assert found == {name: pytest.approx(seconds) for name, seconds in figures_of(rows, 2, KNOWN).items()}
 
 
@@ -120,7 +122,8 @@ def test_rows_are_one_graph_over_the_gpus(monkeypatch: pytest.MonkeyPatch) -> No
     """t0 on cuda:0 ──▶ copy ──▶ t1 on cuda:2 ──▶ copy ──▶ t2 on cuda:0; stages of 1, 6, of 1 + 2, 6 + 2; lanes;
     a long chain.
 
-    Of those sent, t0 ──▶ c0, t1 ──▶ c1, on cuda:0; of an exchange, a task on each, a copy each way, a sum on each.
+    Of those sent, t0 ──▶ c0, t1 ──▶ c1, on cuda:0; of those fetched, x ──▶ c0 on cuda:0, x ──▶ c1 on cuda:2 and a task
+    on each; of an exchange, a task on each, a copy each way, a sum on each.
     """
     FakeCuda(3).install(monkeypatch)
     wanted = {
@@ -129,6 +132,7 @@ def test_rows_are_one_graph_over_the_gpus(monkeypatch: pytest.MonkeyPatch) -> No
         partial(module.going_round, tasks=2, longest=7, elements=8): ["cuda:0"] * 4 + ["cuda:2"] * 8,
         partial(module.on_each, lanes=2): ["cuda:0"] * 2 + ["cuda:2"] * 2,
         partial(module.sent, copies=2): ["cuda:0"] * 4,
+        partial(module.fetched, copies=2): ["cuda:0", "cuda:2"] * 2,
         partial(module.exchanged, rounds=1): ["cuda:0", "cuda:2", "cuda:2", "cuda:0", "cuda:0", "cuda:2"],
         module.long_on_first: ["cuda:0"] * LONG + ["cuda:2"],
     }
@@ -150,6 +154,7 @@ def test_graphs_over_these_gpus() -> None:
     assert 1e-7 < found["graph_across_root_s"] < 1e-5
     assert 1e-7 < found["graph_across_edge_s"] < 1e-5
     assert 1e-7 < found["graph_across_copy_s"] < 1e-5
+    assert 1e-7 < found["graph_across_host_copy_s"] < 1e-5
     assert 0 <= found["graph_across_more_s"] < 1e-5
     assert 0 <= found["graph_across_start_s"] < 5e-5
     assert 0 <= found["graph_other_device_s"] < 2e-5

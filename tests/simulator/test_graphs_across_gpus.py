@@ -121,6 +121,32 @@ def test_a_copy_takes_the_thread_its_own_time_where_that_is_known() -> None:
     assert line.issue_end_s[0] == 3 + 10 + 30 + 0.5 + 2
 
 
+def fed(work: Workload, gpus: int) -> dict[str, str]:
+    """x on the host ──▶ copy ──▶ a on cuda:0, y on the host ──▶ copy ──▶ b on the last GPU"""
+    for k, name in ((0, "a"), (gpus - 1, "b")):
+        x = work.copy(
+            work.input(f"x{name}", TensorSpec((2, 2)), device="cpu"), to=f"cuda:{k}", pinned=True, name=name * 2
+        )
+        work.task(torch.neg, x, name=name, device=f"cuda:{k}")
+    return {"a": "cuda:0/s0", "b": f"cuda:{gpus - 1}/s0"}
+
+
+@pytest.mark.parametrize(("host_s", "each_s"), [(20.0, 20.0), (0.0, 30.0)])
+def test_copies_with_the_host_take_the_thread_time_too(host_s: float, each_s: float) -> None:
+    """Where theirs is unknown, that of copies between GPUs; a is launched with its copy."""
+    costs = {"graph_across_copy_s": 30.0, "graph_across_host_copy_s": host_s}
+    line = predict(plan_of(fed, **costs), model=Model(chance=False))
+    found, first = starts(line), FIRST_S + 6 + each_s
+    assert (found["aa"], found["bb"]) == (first, first + each_s + 2)
+    assert found["a"] < first + each_s
+    assert line.issue_end_s[0] == 3 + 10 + 2 * each_s + 2
+
+
+def test_copies_with_the_host_are_no_pieces_of_a_graph_on_one_gpu() -> None:
+    line = predict(plan_of(fed, gpus=1, graph_across_copy_s=30.0, graph_across_host_copy_s=20.0))
+    assert line.issue_end_s[0] == 3
+
+
 def test_an_edge_takes_longer_with_each_further_gpu() -> None:
     """On two GPUs as ever; on three, where c is on the third, 40 s more, and the copy before it not."""
     two, three = (predict(plan_of(forth, gpus=gpus, graph_across_more_s=40.0)) for gpus in (2, 3))
