@@ -6,7 +6,8 @@ graph on one GPU, lanes that begin at once come one after another, those that br
 
 Over several GPUs the thread makes streams wait for each other as it would have to without a graph, so each copy, with
 another GPU or with the host, and each edge from one GPU to another takes it some time, too. A further GPU takes it some
-of its own, a part of it before the first node.
+of its own, a part of it before the first node. A copy with the host that follows something of its GPU starts with that,
+as recorded ones do.
 
 Nodes that wait for nothing take it longer on other GPUs than on the one that the graph is launched on, where they are
 lanes like those of a graph on one GPU: 2.8 and 0.8 µs over two H200s. Where the latter is unknown all count alike.
@@ -83,7 +84,8 @@ def spread(columns: Columns, graphs: Replays, events: Collection[int] = (), each
             alone = not further[k] or (costs.graph_root_s and gpu == here)
             root_s = costs.graph_root_s if alone else costs.graph_across_root_s
             longer_s[k] += root_s * (roots[k] > 1)  # the first is in what any graph takes
-        together = bool(inside) and not (edges or copy_s or stamped)
+        own = columns.lane[i] in columns.lanes.host_copies or not (copy_s or stamped)
+        together = bool(inside) and not edges and own
         spread_s[i] = max(spread_s[j] for j in inside) if together else longer_s[k]
         longer_s[k] += events_s
     longer_s = [seconds + costs.graph_across_s * gpus for seconds, gpus in zip(longer_s, further, strict=True)]

@@ -142,6 +142,24 @@ def test_copies_with_the_host_take_the_thread_time_too(host_s: float, each_s: fl
     assert line.issue_end_s[0] == 3 + 10 + 2 * each_s + 2
 
 
+def fed_twice(work: Workload, gpus: int) -> dict[str, str]:
+    """x ──▶ copy xx ──▶ a on cuda:0, y ──▶ copy yy behind xx ──▶ b on cuda:0; c on the last GPU waits for nothing"""
+    for name, read in (("a", "x"), ("b", "y")):
+        x = work.input(read, TensorSpec((2, 2)), device="cpu")
+        work.task(torch.neg, work.copy(x, to="cuda:0", pinned=True, name=read * 2), name=name, device="cuda:0")
+    work.task(torch.neg, work.input("z", TensorSpec((2, 2)), device=f"cuda:{gpus - 1}"), name="c")
+    return {"a": "cuda:0/s0", "b": "cuda:0/s0", "c": f"cuda:{gpus - 1}/s0"}
+
+
+@pytest.mark.parametrize("event_s", [0.0, 0.125])
+def test_a_copy_with_the_host_behind_another_is_launched_with_it(event_s: float) -> None:
+    """The thread takes 2 x 20 s for both and the events around them, which yy waits for with xx alone."""
+    costs = {"graph_across_copy_s": 20.0, "graph_across_edge_s": 4.0, "graph_event_s": event_s}
+    found = starts(predict(plan_of(fed_twice, **costs), model=Model(chance=False)))
+    assert found["yy"] - found["xx"] < 20
+    assert found["c"] - found["xx"] > 20
+
+
 def test_copies_with_the_host_are_no_pieces_of_a_graph_on_one_gpu() -> None:
     line = predict(plan_of(fed, gpus=1, graph_across_copy_s=30.0, graph_across_host_copy_s=20.0))
     assert line.issue_end_s[0] == 3
