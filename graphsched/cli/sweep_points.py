@@ -34,11 +34,10 @@ def kept_rows(folder: Path, point: Point) -> list[Row] | None:
     if not path.is_file():
         return None
     try:
-        rows: list[Row] = read_json(path)["rows"]
-        ours = all(row.keys() == set(_COLUMNS) for row in rows)
-    except (FileFormatError, KeyError, TypeError, AttributeError):
-        ours = False
-    return rows if ours else None  # not ours, or changed by hand
+        rows = read_json(path)["rows"]
+    except (FileFormatError, KeyError, TypeError):
+        return None
+    return rows if isinstance(rows, list) and all(map(_is_ours, rows)) else None  # else changed by hand
 
 
 def compute(points: Sequence[Point], folder: Path, processes: int) -> Iterator[tuple[Point, list[Row]]]:
@@ -95,6 +94,29 @@ def compute_point(point: Point, folder: Path) -> list[Row]:
 
 
 # -- inside ----------------------------------------------------------------------------------
+
+
+def _is_ours(row: Any) -> bool:
+    """Whether a kept row may be one that was predicted without an error."""
+    return (
+        isinstance(row, dict)
+        and row.keys() == set(_COLUMNS)
+        and all(_is_text(row[key]) for key in ("case", "scheduler", "mode"))
+        and all(_is_time(row[key]) for key in ("predicted_s", "lower_bound_s"))
+        and (row["reported_s"] is None or _is_time(row["reported_s"]))
+        and isinstance(row["estimated"], bool)
+        and row["error"] is None
+    )
+
+
+def _is_text(value: Any) -> bool:
+    """Whether it is a text that can be written again: JSON may hold halves of characters."""
+    return isinstance(value, str) and value == value.encode(errors="replace").decode()
+
+
+def _is_time(value: Any) -> bool:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and 0.0 <= value <= sys.float_info.max
 
 
 def _file(folder: Path, point: Point) -> Path:

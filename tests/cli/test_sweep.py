@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import Any
 import pytest
 
 from graphsched.cli import sweep_points, sweep_table
-from graphsched.cli.sweep_points import compute_point
+from graphsched.cli.sweep_grid import Point
+from graphsched.cli.sweep_points import Row, compute_point, kept_rows
 from graphsched.costs import Costs
 from graphsched.plan import Placement
 from graphsched.platform import Platform
@@ -164,13 +166,48 @@ def test_a_finished_sweep_can_be_asked_for_again_in_many_processes(call: Call, c
     assert "2 of 2 points are kept" in again.err
 
 
-@pytest.mark.parametrize("content", ['{"rows"', '{"rows": 5}', '{"rows": [5]}', '{"rows": [{"case": "x"}]}', "[]"])
+@pytest.mark.parametrize(
+    "content",
+    ['{"rows"', '{"rows": 5}', '{"rows": {}}', '{"rows": ""}', '{"rows": [5]}', '{"rows": [{"case": "x"}]}', "[]"],
+)
 def test_a_kept_file_that_is_broken_is_computed_again(call: Call, chains: Path, content: str) -> None:
     call("sweep", "chains", *ONE, "--out", "s.csv")
     (kept,) = Path("s.points").iterdir()
     kept.write_text(content)
     assert call("sweep", "chains", *ONE, "--out", "s.csv").code == 0
     assert Path("built.txt").read_text() == "2 2 "
+
+
+ROW = {
+    "case": "one",
+    "scheduler": "heft",
+    "mode": "eager",
+    "predicted_s": 1.5,
+    "lower_bound_s": 0.0,
+    "reported_s": None,
+    "estimated": False,
+    "error": None,
+}
+DAMAGE: dict[str, tuple[object, ...]] = {
+    **dict.fromkeys(("case", "scheduler", "mode"), (["x"], None, 1, "x\ud800")),
+    **dict.fromkeys(("predicted_s", "lower_bound_s"), ("abc", -5.0, math.nan, math.inf, None, True, 10**309)),
+    "reported_s": ("abc", -5.0, math.inf, False, [1.0]),
+    "estimated": (None, 0, "no"),
+    "error": ("boom", "", False),
+}
+
+
+@pytest.mark.parametrize(("key", "place"), [(key, k) for key, values in DAMAGE.items() for k in range(len(values))])
+def test_a_kept_row_that_nobody_predicted_is_not_taken(tmp_path: Path, key: str, place: int) -> None:
+    point = Point("chains", {}, None, "two", "eager", None, "two eager", "key", 600.0)
+
+    def kept(**changed: object) -> list[Row] | None:
+        rows = [ROW, ROW | {"reported_s": 2} | changed]
+        (tmp_path / "key.json").write_text(json.dumps({"point": point.label, "rows": rows}))
+        return kept_rows(tmp_path, point)
+
+    assert kept() == [ROW, ROW | {"reported_s": 2}]
+    assert kept(**{key: DAMAGE[key][place]}) is None
 
 
 def test_without_any_prediction_there_is_no_table(call: Call, chains: Path) -> None:
