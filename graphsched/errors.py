@@ -170,3 +170,20 @@ class PlatformWarning(GraphschedWarning):
 
 class ScheduleWarning(GraphschedWarning):
     """One of several schedulers failed and was left out."""
+
+
+def error_text(error: BaseException) -> str:
+    """What went wrong, for people: a message of ours as it is, another's behind its type; without one, the type alone.
+
+    Example:
+        >>> error_text(PlanError("no such lane", 7)), error_text(KeyError("x")), error_text(StopIteration())
+        ('line 7: no such lane', "KeyError: 'x'", 'StopIteration')
+    """
+    kind = type(error).__name__
+    try:
+        text = str(error).encode(errors="backslashreplace").decode()  # halves of characters cannot be printed
+    except Exception:  # its `__str__` fails, too
+        return kind
+    if not text or isinstance(error, GraphschedError):
+        return text or kind
+    return f"{kind}: {text}"

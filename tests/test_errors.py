@@ -60,3 +60,17 @@ def test_a_plan_error_names_its_line() -> None:
 def test_a_plan_error_without_a_line() -> None:
     error = errors.PlanError("no such lane")
     assert (str(error), error.line) == ("no such lane", None)
+
+
+def test_text_of_an_error_that_has_none() -> None:
+    class DumbError(ValueError):
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    assert errors.error_text(DumbError()) == "DumbError"
+    assert errors.error_text(errors.PlanError("")) == "PlanError"
+
+
+def test_text_of_an_error_can_be_written() -> None:
+    """Half of a character, as names of files may have it, cannot be."""
+    assert errors.error_text(ValueError("x\ud800")) == r"ValueError: x\ud800"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from graphsched.cli.interrupts import check_interrupted
 from graphsched.cli.scheduler_words import Choice, check_choice
 from graphsched.costs import Costs
-from graphsched.errors import GraphschedError
+from graphsched.errors import error_text
 from graphsched.formats.graph_files import GraphFile
 from graphsched.formats.plain_graphs import identical, workload_of
 from graphsched.platform import Device, Platform
@@ -55,8 +55,7 @@ class Scheduled:
     @property
     def failure(self) -> str:
         """What went wrong, for people."""
-        error = self.error
-        text = str(error) if isinstance(error, GraphschedError) else f"{type(error).__name__}: {error}"
+        text = "" if self.error is None else error_text(self.error)
         return text if repr(self.choice.name) in text else f"scheduler {self.choice.name!r}: {text}"
 
 

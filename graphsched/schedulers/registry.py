@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable
 from importlib import metadata
 
-from graphsched.errors import ScheduleError
+from graphsched.errors import ScheduleError, error_text
 from graphsched.plan import Placement
 
 Scheduler = Callable[..., Placement]
@@ -48,12 +48,14 @@ def find_scheduler(name: str) -> Scheduler:
     """The scheduler of this name.
 
     Raises:
-        ScheduleError: There is none, there are two, or the one of an entry point cannot be loaded.
+        ScheduleError: There is none, there are two, the one of an entry point cannot be loaded, or `name` is no text.
 
     Example:
         >>> find_scheduler("sequential").__name__
         'sequential'
     """
+    if not isinstance(name, str):
+        raise ScheduleError(f"scheduler is {name!r}: the name of one is needed: {', '.join(schedulers())}")
     points = _entry_points().get(name, ())
     if len(points) > 1:
         raise ScheduleError(
@@ -63,7 +65,7 @@ def find_scheduler(name: str) -> Scheduler:
     if points:
         return _loaded(points[0])
     if name not in _REGISTERED:
-        nearest = difflib.get_close_matches(str(name), schedulers(), n=1)
+        nearest = difflib.get_close_matches(name, schedulers(), n=1)
         meant = f"did you mean {nearest[0]!r}? There are " if nearest else "there are "
         raise ScheduleError(f"no scheduler {name!r}: {meant}{', '.join(schedulers())}")
     return _REGISTERED[name]
@@ -115,7 +117,7 @@ def _loaded(point: metadata.EntryPoint) -> Scheduler:
     except (Exception, SystemExit) as error:
         raise ScheduleError(
             f"scheduler {point.name!r} of entry point {point.value!r} cannot be loaded "
-            f"({type(error).__name__}: {error}): mend or remove the package that brings it"
+            f"({error_text(error)}): mend or remove the package that brings it"
         ) from error
     if not callable(function):
         raise ScheduleError(f"scheduler {point.name!r} of entry point {point.value!r} is no function: {function!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -144,6 +145,14 @@ def test_unknown_scheduler() -> None:
         schedule(WORK, machine(1), scheduler="hefty")
     with pytest.raises(ScheduleError, match=r"no scheduler 'quantum': there are auto, .*, wavefront"):
         schedule(WORK, machine(1), scheduler="quantum")
+
+
+@pytest.mark.parametrize("name", [["heft"], None, 3, {"heft": 1}])
+def test_a_scheduler_that_is_no_name(name: object) -> None:
+    """The message shows it, and lists those there are."""
+    message = rf"scheduler is {re.escape(repr(name))}: the name of one is needed: auto, "
+    with pytest.raises(ScheduleError, match=message):
+        schedule(WORK, machine(1), scheduler=name)  # type: ignore[arg-type]
 
 
 def test_a_name_in_the_place_of_costs() -> None:

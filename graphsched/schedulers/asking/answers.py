@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 from graphsched.costs import Costs
-from graphsched.errors import GraphschedError, PlanError, ScheduleError
+from graphsched.errors import GraphschedError, PlanError, ScheduleError, error_text
 from graphsched.plan import Lane, Placement, Plan, build_plan
 from graphsched.platform import Platform
 from graphsched.schedulers.asking.lending import lent, was_changed
@@ -61,7 +61,7 @@ def answer_of(
             raise
         where = traceback.extract_tb(error.__traceback__)[-1]
         raise ScheduleError(
-            f"scheduler {name!r} failed: {type(error).__name__}: {error} ({where.filename}:{where.lineno}, in "
+            f"scheduler {name!r} failed: {error_text(error)} ({where.filename}:{where.lineno}, in "
             f"{where.name}): mend it, or take another"
         ) from error
     if changed:

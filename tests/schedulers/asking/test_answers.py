@@ -115,6 +115,19 @@ def test_what_a_scheduler_raises() -> None:
         schedule(WORK, machine(1), scheduler="refuses")
 
 
+def test_an_error_that_cannot_be_shown_is_named_by_its_type() -> None:
+    class DumbError(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    def mumbles(work: object, platform: object, costs: object) -> Placement:
+        raise DumbError
+
+    register("mumbles")(mumbles)
+    with pytest.raises(ScheduleError, match=r"scheduler 'mumbles' failed: DumbError \(.*, in mumbles\)"):
+        schedule(WORK, machine(1), scheduler="mumbles")
+
+
 @pytest.mark.parametrize("limit_s", [None, 60.0])
 def test_what_no_exception_is_fails_its_scheduler_only(limit_s: float | None) -> None:
     """Frameworks raise such things to end their own loops."""
