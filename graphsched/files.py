@@ -34,8 +34,17 @@ def write_bytes(path: str | Path, content: bytes) -> None:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Write `text` as UTF-8; see `write_bytes`."""
-    write_bytes(path, text.encode())
+    """Write `text` as UTF-8; see `write_bytes`.
+
+    Raises:
+        OutputError: The folder or file cannot be written, or a character is half of one.
+    """
+    try:
+        content = text.encode()
+    except UnicodeEncodeError as error:
+        half = text[error.start]
+        raise OutputError(f"cannot write {path}: UTF-8 has no {half!r}, half of a character: leave it out") from error
+    write_bytes(path, content)
 
 
 def check_folder(path: str | Path) -> Path:

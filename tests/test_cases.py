@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
 
@@ -95,6 +96,13 @@ def test_a_mode_of_its_own_wins_over_the_one_asked_for():
 def test_a_case_needs_a_label(label):
     with pytest.raises(ExperimentError, match="needs a label"):
         gs.Case(label, gs.Workload())
+
+
+@pytest.mark.parametrize("name", ["label", "scheduler", "group"])
+def test_halves_of_characters_are_refused_in_what_is_written(name):
+    words = {"label": "x", "scheduler": "heft", "group": "ways"} | {name: "a\ud800b"}
+    with pytest.raises(ExperimentError, match=rf"has '\\ud800' in its {name}, half of a character"):
+        gs.Case(work=gs.Workload(), **words)
 
 
 # -- parameters -------------------------------------------------------------------------------
@@ -218,6 +226,28 @@ def test_an_experiment_that_exits_is_an_error():
         script.cases(HERE)
 
 
+def test_what_no_exception_is_fails_an_experiment_too():
+    """Frameworks raise such things to end their own loops."""
+
+    @gs.experiment()
+    def cancelled(platform):
+        yield gs.Case("x", baseline=idle)
+        raise asyncio.CancelledError("over")
+
+    with pytest.raises(ExperimentError, match=r"'cancelled' \(.*\): CancelledError: over"):
+        cancelled.cases(HERE)
+
+
+def test_an_interrupt_is_no_failure_of_an_experiment():
+    @gs.experiment()
+    def interrupted(platform):
+        yield gs.Case("x", baseline=idle)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.cases(HERE)
+
+
 def test_errors_of_ours_pass_unchanged():
     @gs.experiment()
     def greedy(platform):
@@ -281,11 +311,13 @@ def test_a_broken_file_does_not_hide_the_others(folder):
     (folder / "simple.py").write_text(SIMPLE)
     (folder / "broken.py").write_text("x = 1\ndef f(:\n")
     (folder / "lost.py").write_text("\n\nimport no_such_module_anywhere\n")
+    (folder / "stopped.py").write_text("raise BaseException('over')\n")
     assert find("simple").name == "simple"
     found = discover("experiments")
     assert [made.name for made in found.experiments] == ["simple"]
     assert str(found.errors[0]) == "experiments/broken.py:2: syntax error: invalid syntax\n    def f(:"
     assert str(found.errors[1]).startswith("experiments/lost.py:3: cannot be loaded: ModuleNotFoundError")
+    assert str(found.errors[2]) == "experiments/stopped.py:1: cannot be loaded: BaseException: over"
     with pytest.raises(ExperimentError, match=r"not loaded: experiments/broken.py:2"):
         find("missing")
 

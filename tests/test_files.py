@@ -26,6 +26,12 @@ def test_write_replaces(tmp_path: Path) -> None:
     assert path.read_text() == "now"
 
 
+def test_half_of_a_character_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match=r"cannot write .*out.txt: UTF-8 has no '\\ud800', half of a character"):
+        write_text(tmp_path / "out.txt", "a\ud800b")
+    assert not list(tmp_path.iterdir())
+
+
 def test_what_is_written_can_be_read_by_others(tmp_path: Path) -> None:
     write_text(tmp_path / "out.txt", "")
     assert (tmp_path / "out.txt").stat().st_mode & 0o777 == 0o644

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -12,7 +13,7 @@ from typing import Any
 
 from graphsched.cases.loading import import_paths
 from graphsched.cases.parameters import Parameter, read_signature, read_values
-from graphsched.errors import ExperimentError, GraphschedError
+from graphsched.errors import ExperimentError, GraphschedError, error_text
 from graphsched.plan import MODES, Plan
 from graphsched.platform import Platform
 from graphsched.workload import Workload
@@ -28,6 +29,8 @@ _FIELDS: tuple[tuple[str, Any, str], ...] = (
     ("group", str, "a text"),
 )
 """Types of a case's fields, and what to say of another."""
+
+_HALF = re.compile("[\ud800-\udfff]")  # a surrogate, which no UTF-8 has
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +54,7 @@ class Case:
 
     Raises:
         ExperimentError: It has neither or both of `work` and `baseline`, an empty label or an unknown mode, or a field
-            is of another type; the figure of the source is negative or not finite.
+            is of another type; the figure of the source is negative or not finite; a text cannot be written as UTF-8.
     """
 
     label: str
@@ -86,6 +89,10 @@ class Case:
             value = getattr(self, name)
             if value is not None and not isinstance(value, needed):
                 raise ExperimentError(f"case {self.label!r} has {name} {value!r}: {words} is needed")
+        for name in ("label", "scheduler", "group"):
+            if half := _HALF.search(getattr(self, name) or ""):
+                text = f"case {self.label!r} has {half[0]!r} in its {name}"
+                raise ExperimentError(f"{text}, half of a character, which no file takes: leave it out")
         if self.reported_s is not None:
             object.__setattr__(self, "reported_s", float(self.reported_s))
             if not 0 <= self.reported_s < math.inf:
@@ -172,11 +179,11 @@ class Experiment:
                     if not isinstance(case, Case):
                         raise ExperimentError(f"experiment {self.name!r} yields {case!r}: gs.Case(...) is needed")
                     yield case
-        except GraphschedError:
+        except (GraphschedError, KeyboardInterrupt, GeneratorExit):
             raise
-        except (Exception, SystemExit) as error:  # a script's own ``exit`` too
+        except BaseException as error:  # a script's own ``exit`` too, and what ends the loops of frameworks
             where = _line_in(self.function, error)
-            raise ExperimentError(f"experiment {self.name!r}{where}: {type(error).__name__}: {error}") from error
+            raise ExperimentError(f"experiment {self.name!r}{where}: {error_text(error)}") from error
 
 
 def check_new(experiment: str, case: Case, seen: set[tuple[str, str | None, str | None]]) -> None:

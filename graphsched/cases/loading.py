@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
 
-from graphsched.errors import ExperimentError, GraphschedError
+from graphsched.errors import ExperimentError, error_text
 
 
 @contextlib.contextmanager
@@ -48,9 +48,9 @@ def load_module(file: Path) -> ModuleType:
         del sys.modules[name]
         if before is not None:
             sys.modules[name] = before
-        if isinstance(error, (Exception, SystemExit)):
-            raise ExperimentError(_describe(file, error)) from error
-        raise
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise ExperimentError(_describe(file, error)) from error
     return module
 
 
@@ -72,8 +72,7 @@ def _describe(file: Path, error: BaseException) -> str:
         return f"cannot read {shown}: {error.strerror}"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
     where = f"{shown}:{lines[-1]}" if lines else shown
-    message = str(error) if isinstance(error, GraphschedError) else f"{type(error).__name__}: {error}"
-    return f"{where}: cannot be loaded: {message}"
+    return f"{where}: cannot be loaded: {error_text(error)}"
 
 
 def _shown(file: Path) -> str:

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from graphsched.cases import Case
+from graphsched.cli.output import say
 from graphsched.cli.planning import make_plan
 from graphsched.cli.request import collect_cases, platform_to_predict
 from graphsched.cli.sweep_grid import Point
 from graphsched.costs import Costs
-from graphsched.errors import EstimateWarning, ExecutionError, FileFormatError, GraphschedError
+from graphsched.errors import EstimateWarning, ExecutionError, FileFormatError, OutputError, error_text
 from graphsched.files import read_json, write_text
 from graphsched.platform import Platform
 from graphsched.processes import spread
@@ -89,7 +90,7 @@ def compute_point(point: Point, folder: Path) -> list[Row]:
     except Exception as error:
         rows = [_failed(None, error)]
     if not any(row["error"] for row in rows):
-        write_text(_file(folder, point), json.dumps({"point": point.label, "rows": rows}, ensure_ascii=False))
+        _keep(rows, folder, point)
     return rows
 
 
@@ -117,6 +118,14 @@ def _is_text(value: Any) -> bool:
 def _is_time(value: Any) -> bool:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return number and 0.0 <= value <= sys.float_info.max
+
+
+def _keep(rows: Sequence[Row], folder: Path, point: Point) -> None:
+    """Write the rows of a point; where that fails it is computed again next time."""
+    try:
+        write_text(_file(folder, point), json.dumps({"point": point.label, "rows": rows}, ensure_ascii=False))
+    except OutputError as error:
+        say(f"not kept: {point.label}: {error}")
 
 
 def _file(folder: Path, point: Point) -> Path:
@@ -164,7 +173,6 @@ def _row(case: Case, platform: Platform, costs: Costs, time_limit_s: float) -> R
 
 
 def _failed(case: Case | None, error: Exception) -> Row:
-    text = str(error) if isinstance(error, GraphschedError) else f"{type(error).__name__}: {error}"
     return {
         "case": None if case is None else case.label,
         "scheduler": None if case is None else case.scheduler,
@@ -173,5 +181,5 @@ def _failed(case: Case | None, error: Exception) -> Row:
         "lower_bound_s": None,
         "reported_s": None if case is None else case.reported_s,
         "estimated": None,
-        "error": text,
+        "error": error_text(error),
     }

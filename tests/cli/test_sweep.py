@@ -17,6 +17,7 @@ from graphsched.cli import sweep_points, sweep_table
 from graphsched.cli.sweep_grid import Point
 from graphsched.cli.sweep_points import Row, compute_point, kept_rows
 from graphsched.costs import Costs
+from graphsched.errors import OutputError
 from graphsched.plan import Placement
 from graphsched.platform import Platform
 from graphsched.schedulers import registry
@@ -287,6 +288,34 @@ def test_points_that_fail_are_rows_and_hide_no_others(call: Call, chains: Path) 
     assert "out of luck" in table("s.csv")[1]["error"]
     assert "failed: two, eager, all cases: " in called.err
     assert len(list(Path("s.points").iterdir())) == 1  # to be tried again
+
+
+@pytest.mark.parametrize("code", ["yield gs.Case('x\\ud800', gs.Workload())", "raise BaseException('x')"])
+def test_a_point_that_cannot_be_written_or_raises_no_exception_is_a_row(call: Call, chains: Path, code: str) -> None:
+    Path("experiments/chains.py").write_text(EXPERIMENT.replace('raise ValueError("out of luck")', code))
+    called = call("sweep", "chains", *ONE, "-p", "fail=true,false", "--out", "s.csv")
+    assert called.code == 1
+    assert [bool(row["error"]) for row in table("s.csv")] == [True, False]
+
+
+def test_an_error_that_cannot_be_written_is_told_as_far_as_it_can(call: Call, chains: Path) -> None:
+    Path("experiments/chains.py").write_text(EXPERIMENT.replace('"out of luck"', r'"out of \ud800"'))
+    assert call("sweep", "chains", *ONE, "-p", "fail=true,false", "--out", "s.csv").code == 1
+    assert table("s.csv")[0]["error"].endswith(r"ValueError: out of \ud800")
+
+
+def test_a_point_that_cannot_be_kept_ends_no_sweep(call: Call, chains: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the disk is full; it is computed again next time."""
+
+    def full(path: Path, text: str) -> None:
+        raise OutputError(f"cannot write {path}: No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sweep_points, "write_text", full)
+        called = call("sweep", "chains", *ONE, "-p", "size=1,2", "--out", "s.csv")
+    assert called.code == 0
+    assert called.err.count("No space left on device") == 2
+    assert [row["case"] for row in table("s.csv")] == ["1 chains of 1", "1 chains of 2"]
 
 
 def test_a_case_that_fails_hides_no_other(call: Call, chains: Path) -> None:
