@@ -13,7 +13,7 @@ from graphsched.costs import Costs
 from graphsched.errors import GraphschedError, PlanError, ScheduleError, error_text
 from graphsched.plan import Lane, Placement, Plan, build_plan
 from graphsched.platform import Platform
-from graphsched.schedulers.asking.lending import lent, was_changed
+from graphsched.schedulers.asking.lending import lent, lent_platform, platform_was_changed, was_changed
 from graphsched.schedulers.asking.stand_ins import with_stand_ins, without_stand_ins
 from graphsched.schedulers.asking.watchdog import EndedError
 from graphsched.schedulers.placing.lanes import Copies
@@ -32,7 +32,7 @@ def answer_of(
 ) -> Placement:
     """What a scheduler says; it is not asked about collectives, see `asking.stand_ins`.
 
-    Schedulers of others are asked about a copy of the workload, see `asking.lending`; ours are tested.
+    Schedulers of others are asked about copies of the workload and the platform, see `asking.lending`; ours are tested.
 
     Args:
         name: What errors call it.
@@ -44,16 +44,16 @@ def answer_of(
         options: Options of the scheduler, checked.
 
     Raises:
-        ScheduleError: It raises what is no error of graphsched, changes the workload, or returns what is no placement
-            of all tasks.
+        ScheduleError: It raises what is no error of graphsched, changes the workload or the platform, or returns what
+            is no placement of all tasks.
         GraphschedError: It raises that.
     """
     told = {"mode": mode} if takes_mode(function) else {}
     asked = with_stand_ins(work, platform, costs, mode)
-    shown = lent(asked) if of_others(function) else asked
+    shown, there = (lent(asked), lent_platform(platform)) if of_others(function) else (asked, platform)
     try:
-        answer = function(shown, platform, costs, **told, **options)
-        changed = shown is not asked and was_changed(shown, asked)
+        answer = function(shown, there, costs, **told, **options)
+        changed = _changed(shown, asked, there, platform) if of_others(function) else None
     except (GraphschedError, MemoryError):
         raise
     except BaseException as error:
@@ -64,12 +64,22 @@ def answer_of(
             f"scheduler {name!r} failed: {error_text(error)} ({where.filename}:{where.lineno}, in "
             f"{where.name}): mend it, or take another"
         ) from error
-    if changed:
+    if changed is not None:
+        what, way = changed
         raise ScheduleError(
-            f"scheduler {name!r} changed the workload, which it may only read: have it change a copy "
-            "(work.graph.copy()), or take another"
+            f"scheduler {name!r} changed the {what}, which it may only read: have it change a copy ({way}), or take "
+            "another"
         )
     return without_stand_ins(check_answer(name, answer, asked), work)
+
+
+def _changed(shown: Workload, work: Workload, there: Platform, platform: Platform) -> tuple[str, str] | None:
+    """What of the two that were lent is no longer as it was, and how to copy such."""
+    if was_changed(shown, work):
+        return "workload", "work.graph.copy()"
+    if platform_was_changed(there, platform):
+        return "platform", "dataclasses.replace(platform, …)"
+    return None
 
 
 def _is_failure(error: BaseException, function: Scheduler) -> bool:

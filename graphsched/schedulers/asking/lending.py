@@ -1,4 +1,7 @@
-"""Workloads lent to schedulers of others: copies, so that one who changes his is found out, and harms nobody else."""
+"""What is lent to schedulers of others: copies of workload and platform.
+
+So one who changes his is found out, and harms nobody else.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,12 @@ from typing import Any
 
 import networkx as nx
 
+from graphsched.platform import Platform
 from graphsched.workload import Workload
 from graphsched.workload.ordering import Ordering
+
+_MAPPINGS = ("capacities", "tables", "provenance")
+"""Attributes of a platform that could be changed in place."""
 
 
 def lent(work: Workload) -> Workload:
@@ -32,6 +39,19 @@ def lent(work: Workload) -> Workload:
 def was_changed(borrowed: Workload, work: Workload) -> bool:
     """Whether what was `lent` of `work` has other tasks, edges or values now; notes on nodes and edges do not count."""
     return _facts(borrowed) != _facts(work)
+
+
+def lent_platform(platform: Platform) -> Platform:
+    """`platform` with mappings of its own; devices, links and costs are shared."""
+    made = copy(platform)
+    for name in _MAPPINGS:
+        object.__setattr__(made, name, dict(getattr(platform, name)))
+    return made
+
+
+def platform_was_changed(borrowed: Platform, platform: Platform) -> bool:
+    """Whether what was `lent_platform` has other figures now."""
+    return any(getattr(borrowed, name) != getattr(platform, name) for name in _MAPPINGS)
 
 
 def _same(graph: nx.DiGraph) -> nx.DiGraph:

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from graphsched.costs import Costs
 from graphsched.errors import CostError, ScheduleError
 from graphsched.plan import Placement, Plan
+from graphsched.platform import Platform
 from graphsched.schedulers import register, registry, schedule
+from graphsched.schedulers.heft import heft
 from graphsched.workload import Workload
 from tests.schedulers.graphs import add, graph, machine
 
@@ -175,6 +178,21 @@ def test_a_scheduler_that_changes_the_workload_harms_no_other() -> None:
         schedule(work, machine(1), scheduler="takes")
     assert work.digest() == before
     assert len(schedule(work, machine(1), scheduler="heft")) == 2
+
+
+def test_a_scheduler_that_changes_the_platform_harms_no_other() -> None:
+    """It makes a port faster than it is, and asks ours."""
+
+    def cheats(work: Workload, platform: Any, costs: Costs) -> Placement:
+        platform.capacities["host/h2d"] = 1e30
+        return heft(work, platform, costs)
+
+    register("cheats")(cheats)
+    here = Platform.load("h200-x2")
+    before = here.digest()
+    with pytest.raises(ScheduleError, match="scheduler 'cheats' changed the platform, which it may only read"):
+        schedule(WORK, here, scheduler="cheats")
+    assert here.digest() == before
 
 
 def test_a_scheduler_that_breaks_the_workload_is_named() -> None:

@@ -1,4 +1,4 @@
-"""Workloads lent to schedulers of others."""
+"""Workloads and platforms lent to schedulers of others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from graphsched.costs import Costs
 from graphsched.platform import Platform
 from graphsched.schedulers.asking.answers import answer_of
-from graphsched.schedulers.asking.lending import lent, was_changed
+from graphsched.schedulers.asking.lending import lent, lent_platform, platform_was_changed, was_changed
 from graphsched.schedulers.heft import heft
 from graphsched.workload import Workload
 from tests.schedulers.graphs import MATRIX, add, dags, machine
@@ -77,16 +77,36 @@ def test_notes_on_tasks_and_edges_are_no_changes() -> None:
     assert "weight" not in work.graph["a"]["b"]
 
 
-def test_ours_are_shown_the_workload_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+PLATFORM_CHANGES: dict[str, Callable[[Any], object]] = {
+    "a rate": lambda platform: platform.capacities.update({"host/h2d": 1e30}),
+    "no rates": lambda platform: platform.capacities.clear(),
+    "no tables": lambda platform: platform.tables.clear(),
+    "a note": lambda platform: platform.provenance.update(date="never"),
+}
+
+
+@pytest.mark.parametrize("change", PLATFORM_CHANGES.values(), ids=PLATFORM_CHANGES)
+def test_changes_of_the_platform_are_found_and_stay_with_the_borrower(change: Callable[[Any], object]) -> None:
+    platform = Platform.load("h200-x2")
+    before = platform.to_dict()
+    other = lent_platform(platform)
+    assert other == platform
+    assert not platform_was_changed(other, platform)
+    change(other)
+    assert platform_was_changed(other, platform)
+    assert platform.to_dict() == before
+
+
+def test_ours_are_shown_the_workload_and_the_platform_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     """For a copy takes time."""
-    shown: list[Workload] = []
+    shown: list[tuple[Workload, Platform]] = []
 
     def asked(work: Workload, platform: Platform, costs: Costs) -> Any:
-        shown.append(work)
+        shown.append((work, platform))
         return heft(work, platform, costs)
 
-    work = small()
-    answer_of("theirs", asked, work, machine(1), Costs(), "eager", {})
+    work, here = small(), machine(1)
+    answer_of("theirs", asked, work, here, Costs(), "eager", {})
     monkeypatch.setattr(asked, "__module__", heft.__module__)
-    answer_of("ours", asked, work, machine(1), Costs(), "eager", {})
-    assert [each is work for each in shown] == [False, True]
+    answer_of("ours", asked, work, here, Costs(), "eager", {})
+    assert [(each is work, there is here) for each, there in shown] == [(False, False), (True, True)]
