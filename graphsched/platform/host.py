@@ -251,7 +251,8 @@ class Platform:
             shared_factor: On capacities that are no device's own (``host/h2d``); 1: the host stays as it is.
 
         Raises:
-            PlatformError: `gpus` is not a whole number above 0, or there is no accelerator.
+            PlatformError: `gpus` is no whole number from 1 to 256, or there is no accelerator. More are in
+                `platform.topologies`.
 
         Example:
             >>> Platform.load("h200-x4").scaled(8).accelerators()[-1]

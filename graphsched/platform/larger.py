@@ -19,6 +19,9 @@ from graphsched.platform.parts import Link
 if TYPE_CHECKING:
     from graphsched.platform.host import Platform
 
+MOST = 256
+"""Accelerators of a larger platform: links, one a pair and way, are made and checked in about three seconds."""
+
 
 def scaled(platform: Platform, gpus: int, *, shared_factor: float = 1.0) -> Platform:
     """`platform` with `gpus` accelerators like those it has; see `Platform.scaled`."""
@@ -27,6 +30,10 @@ def scaled(platform: Platform, gpus: int, *, shared_factor: float = 1.0) -> Plat
     names = platform.accelerators()
     if isinstance(gpus, bool) or not isinstance(gpus, int) or gpus < 1:
         raise PlatformError(f"gpus is {gpus!r}: a whole number above 0 is needed")
+    if gpus > MOST:
+        raise PlatformError(
+            f"gpus is {gpus}: at most {MOST}, as each pair has a link; for more give their hosts to gs.topologies"
+        )
     if not names:
         raise PlatformError(f"platform {platform.name!r} has no accelerator to copy")
     wanted = [*names, *_fresh_names(platform, gpus - len(names))][:gpus]
@@ -64,10 +71,10 @@ def _scaled_links(platform: Platform, others: list[str], like: Mapping[str, str]
     by_ends: dict[Ends, list[Link]] = {}
     for link in platform.links:
         by_ends.setdefault((link.source, link.target), []).append(link)
-    made = []
+    models, made = list(dict.fromkeys(like.values())), []
     for source in names:
         for target in names:
-            ends = _template(names[source], names[target], source != target, list(dict.fromkeys(like.values())))
+            ends = _template(names[source], names[target], source != target, models)
             if (ends[0] == ends[1]) != (source == target):
                 continue  # there was one accelerator, and so no pair to copy
             for link in by_ends.get(ends, []):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -116,9 +117,9 @@ def staged_link(platform: Platform, source: str, target: str) -> Link:
 
 
 def _pinned(platform: Platform, ends: Ends) -> Link:
-    for link in platform.links:
-        if (link.source, link.target) == ends and link.memory == "pinned":
-            return link
+    with suppress(PlatformError):
+        if (found := platform.link(*ends)).memory == "pinned":
+            return found
     raise PlatformError(
         f"platform {platform.name!r} has no pinned link {ends[0]}>{ends[1]} to stage copies over: add one (with_link)"
     )

@@ -34,7 +34,7 @@ def _check_distinct(names: Iterable[str], what: str) -> None:
 
 
 def _check_links(platform: Platform) -> None:
-    names = [d.name for d in platform.devices]
+    names = dict.fromkeys(d.name for d in platform.devices)
     for link in platform.links:
         for end in (link.source, link.target):
             if end not in names:

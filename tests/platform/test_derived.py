@@ -335,6 +335,12 @@ def test_a_number_of_gpus_that_makes_no_sense(gpus: object) -> None:
         host().scaled(gpus)  # type: ignore[arg-type]
 
 
+def test_more_accelerators_than_can_be_listed() -> None:
+    """Their links alone would take minutes."""
+    with pytest.raises(PlatformError, match=r"gpus is 1000: at most 256, .* to gs.topologies"):
+        host().scaled(1000)
+
+
 def test_nothing_to_copy() -> None:
     with pytest.raises(PlatformError, match="has no accelerator to copy"):
         Platform("bare", (Device("cpu", "cpu"),)).scaled(2)
