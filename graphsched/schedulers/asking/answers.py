@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import threading
 import traceback
 from collections import Counter
@@ -12,13 +13,16 @@ from typing import Any, get_args
 from graphsched.costs import Costs
 from graphsched.errors import GraphschedError, PlanError, ScheduleError, error_text
 from graphsched.plan import Lane, Placement, Plan, build_plan
-from graphsched.platform import Platform
+from graphsched.platform import Device, Platform
 from graphsched.schedulers.asking.lending import lent, lent_platform, platform_was_changed, was_changed
 from graphsched.schedulers.asking.stand_ins import with_stand_ins, without_stand_ins
 from graphsched.schedulers.asking.watchdog import EndedError
-from graphsched.schedulers.placing.lanes import Copies
+from graphsched.schedulers.placing.lanes import Copies, lane_name
 from graphsched.schedulers.registry import Scheduler, of_others, takes_mode
 from graphsched.workload import Workload
+
+_NUMBERED = re.compile(r"(.*/[sw])(0|[1-9][0-9]{0,8})")
+"""A compute lane: its device and letter, and its number."""
 
 
 def answer_of(
@@ -70,7 +74,7 @@ def answer_of(
             f"scheduler {name!r} changed the {what}, which it may only read: have it change a copy ({way}), or take "
             "another"
         )
-    return without_stand_ins(check_answer(name, answer, asked), work)
+    return without_stand_ins(check_answer(name, answer, asked, platform), work)
 
 
 def _changed(shown: Workload, work: Workload, there: Platform, platform: Platform) -> tuple[str, str] | None:
@@ -106,8 +110,8 @@ def plan_of(
         raise ScheduleError(f"scheduler {name!r}: {error}") from error
 
 
-def check_answer(scheduler: str, answer: Any, work: Workload) -> Placement:
-    """The placement that a scheduler returned for `work`, if it is one.
+def check_answer(scheduler: str, answer: Any, work: Workload, platform: Platform) -> Placement:
+    """The placement that a scheduler returned for `work` on `platform`, if it is one.
 
     Raises:
         ScheduleError: It is none, leaves out or repeats a task, has one before another that it depends on, or names
@@ -118,22 +122,23 @@ def check_answer(scheduler: str, answer: Any, work: Workload) -> Placement:
         >>> graph = nx.DiGraph([("a", "b")])
         >>> nx.set_node_attributes(graph, 1.0, "duration_s")
         >>> lanes = {"a": "cpu/w0", "b": "cpu/w0"}
-        >>> check_answer("mine", Placement(["b", "a"], lanes), Workload.from_graph(graph))
+        >>> here = Platform("here", (Device("cpu", "cpu"),))
+        >>> check_answer("mine", Placement(["b", "a"], lanes), Workload.from_graph(graph), here)
         Traceback (most recent call last):
         graphsched.errors.ScheduleError: scheduler 'mine' has 'b' before 'a', on which it depends: ...
     """
     if not isinstance(answer, Placement):
         raise ScheduleError(f"scheduler {scheduler!r} returned {type(answer).__name__}: a Placement is needed")
-    for wrong in _wrong(answer, work):
+    for wrong in _wrong(answer, work, platform):
         raise ScheduleError(f"scheduler {scheduler!r} {wrong}")
     return answer
 
 
-def _wrong(placement: Placement, work: Workload) -> Iterable[str]:
+def _wrong(placement: Placement, work: Workload, platform: Platform) -> Iterable[str]:
     """What is wrong with a placement, in words that follow the scheduler's name."""
     yield from _wrong_kinds(placement)
     yield from _wrong_order(list(placement.order), work)
-    yield from _wrong_lanes(placement, work)
+    yield from _wrong_lanes(placement, work, platform)
     for name in placement.wait_after:
         if name not in work.graph:
             yield f"waits after {name!r}, which the workload does not have: name one of its tasks"
@@ -170,14 +175,31 @@ def _wrong_order(order: list[str], work: Workload) -> Iterable[str]:
             yield f"has {name!r} before {before!r}, on which it depends: its order must be a topological one"
 
 
-def _wrong_lanes(placement: Placement, work: Workload) -> Iterable[str]:
+def _wrong_lanes(placement: Placement, work: Workload, platform: Platform) -> Iterable[str]:
+    devices = {device.name: device for device in platform.devices}
+    right: set[str] = set()
     for name, lane in placement.lanes.items():
         if name not in work.graph or work[name].kind != "run":
             yield f"gave {name!r} a lane, which is no task of kind run: remove it"
-        try:
-            Lane.named(lane)
-        except (PlanError, AttributeError, TypeError):
-            yield f"put {name!r} on {lane!r}: the name of a lane is needed, such as 'cuda:0/s0'"
+        if not isinstance(lane, str) or lane not in right:
+            if needed := _needed(lane, devices):
+                yield f"put {name!r} on {lane!r}: {needed}"
+            right.add(lane)
     for task in work.tasks:
         if task.kind == "run" and task.name not in placement.lanes:
             yield f"gave task {task.name!r} no lane: each task of kind run needs one"
+
+
+def _needed(lane: Any, devices: Mapping[str, Device]) -> str:
+    """What is needed instead of `lane`; of a device that is not there it is said where tasks are held against it."""
+    try:
+        device = devices.get(Lane.named(lane).device)
+    except (PlanError, AttributeError, TypeError):
+        return "the name of a lane is needed, such as 'cuda:0/s0'"
+    if device is None or Lane.named(lane).kind != "compute":
+        return ""
+    first, last = lane_name(device, 0), lane_name(device, device.lanes - 1)
+    found = _NUMBERED.fullmatch(lane)
+    if found is None or found[1] != first.removesuffix("0"):
+        return f"the name of a lane is needed, such as {first!r}"
+    return f"{device.name} has the lanes {first} to {last}" if int(found[2]) >= device.lanes else ""

@@ -61,6 +61,15 @@ def test_a_right_answer() -> None:
         (Placement(["a", "b"], {**RIGHT.lanes, "z": "cuda:0/s0"}), "'mine' gave 'z' a lane, which is no task"),
         (Placement(["a", "b"], {**RIGHT.lanes, "b": "cuda:0"}), "'mine' put 'b' on 'cuda:0': the name of a lane"),
         (Placement(["a", "b"], {**RIGHT.lanes, "b": 3}), "'mine' put 'b' on 3: the name of a lane"),  # type: ignore[dict-item]
+        *(
+            (Placement(["a", "b"], {**RIGHT.lanes, "b": f"cuda:0/{lane}"}), "'mine' put 'b' on .*, such as 'cuda:0/s0'")
+            for lane in ("s-1", "sx", "s", "s00", "w0", "s\u0663", "s0\n", " s0", "S0", "s1_0", "s" + "1" * 5000)
+        ),
+        (Placement(["a", "b"], {**RIGHT.lanes, "b": "cpu/s0"}), "'mine' put 'b' on 'cpu/s0': .*, such as 'cpu/w0'"),
+        (
+            Placement(["a", "b"], {**RIGHT.lanes, "b": "cuda:0/s32"}),
+            "'mine' put 'b' on 'cuda:0/s32': cuda:0 has the lanes cuda:0/s0 to cuda:0/s31",
+        ),
         (Placement(["a", "b"], RIGHT.lanes, {"z"}), "'mine' waits after 'z', which the workload does not have"),
         (Placement(["a", "b"], RIGHT.lanes, copies="both"), "'mine' has copies='both': one of 'own', 'compute'"),  # type: ignore[arg-type]
         (Placement(["a", "b"], {**RIGHT.lanes, "b": "cuda:9/s0"}), "'mine': task 'b' may not run on lane 'cuda:9/s0'"),
@@ -86,10 +95,11 @@ def test_barriers_and_copies_have_no_lanes() -> None:
 
 
 def test_too_many_lanes_name_the_scheduler() -> None:
-    """Three lanes where there are two."""
+    """The third where there are two."""
     work = graph(a=1.0, b=1.0, c=1.0)
     register("wide")(lambda *asked: Placement(["a", "b", "c"], {n: f"cuda:0/s{k}" for k, n in enumerate("abc")}))
-    with pytest.raises(ScheduleError, match="scheduler 'wide': cuda:0 has 2 compute lanes, 3 are asked for"):
+    message = "scheduler 'wide' put 'c' on 'cuda:0/s2': cuda:0 has the lanes cuda:0/s0 to cuda:0/s1"
+    with pytest.raises(ScheduleError, match=message):
         schedule(work, machine(1, lanes=2), scheduler="wide")
 
 
