@@ -56,11 +56,13 @@ def schedule(
     A scheduler that fails is named, and the others' results are printed all the same.
     """
     from graphsched.cli.schedule_runs import disproved, run_all, without_bound
-    from graphsched.cli.scheduler_words import read_choices
+    from graphsched.cli.scheduler_words import check_choice, read_choices
     from graphsched.cli.search_bar import searches_shown
     from graphsched.formats.graph_files import open_graph
 
     choices = read_choices(scheduler or ["heft"])
+    for choice in choices:
+        check_choice(choice)
     _check_out(out)
     read = open_graph(file, form)
     job = _job(read, processors, platform)
@@ -74,7 +76,7 @@ def schedule(
     failed = [one for one in found if one.error is not None]
     for one in failed:
         say(f"error: {one.failure}")
-    return 2 if failed else 0
+    return 1 if failed else 0
 
 
 def _job(read: GraphFile, processors: int | None, platform: str | None) -> Job:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from graphsched.cli.interrupts import check_interrupted
-from graphsched.cli.scheduler_words import Choice, check_choice
+from graphsched.cli.scheduler_words import Choice
 from graphsched.costs import Costs
 from graphsched.errors import error_text
 from graphsched.formats.graph_files import GraphFile
@@ -93,7 +93,10 @@ def _bounds(work: Workload, platform: Platform, costs: Costs) -> dict[str, float
 
 
 def run_all(job: Job, choices: Sequence[Choice], limit_s: float) -> Iterator[Scheduled]:
-    """What comes of each scheduler within `limit_s` seconds; one that fails keeps no other from being tried."""
+    """What comes of each scheduler within `limit_s` seconds; one that fails keeps no other from being tried.
+
+    Their names and options have been checked: `schedule` takes arguments of its own, which are no options.
+    """
     for choice in choices:
         check_interrupted()
         try:
@@ -108,7 +111,6 @@ def _timeline(job: Job, choice: Choice, limit_s: float) -> Timeline:
     from graphsched.schedulers import schedule
     from graphsched.simulator import predict
 
-    check_choice(choice)  # `schedule` takes arguments of its own, which are no options
     asked = {"scheduler": choice.name, "time_limit_s": limit_s, **choice.options}
     with tried_by(WITHOUT_DISPATCH):  # as `predict` below, or what is best by simulation were not the shortest here
         plan = schedule(job.work, job.platform, job.costs, **asked)
