@@ -72,8 +72,10 @@ def sweep(
     if not flat:
         raise ExperimentError(f"{experiment}: no case has a prediction, so there is nothing to sweep")
     write_table(flat, table)
-    files = [table, *([picture] if _drawn(grid, rows, picture) else [])]
-    _show(grid, flat, files, as_json=as_json)
+    drawn = _drawn(grid, rows, picture)
+    _show(grid, flat, [table, *([picture] if drawn else [])], as_json=as_json)
+    if not drawn and picture.exists():
+        say(f"{picture} is of an earlier sweep: there is nothing to draw of this one")
     failed = [row for row in flat if row["error"]]
     _say_failed(failed)
     return 1 if failed else 0

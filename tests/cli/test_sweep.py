@@ -298,6 +298,18 @@ def test_a_point_that_cannot_be_written_or_raises_no_exception_is_a_row(call: Ca
     assert [bool(row["error"]) for row in table("s.csv")] == [True, False]
 
 
+def test_a_picture_of_an_earlier_sweep_is_said_to_be_old(call: Call, chains: Path) -> None:
+    """Nothing of the second can be drawn."""
+    first = call("sweep", "chains", *ONE, "--out", "s.csv")
+    drawn = Path("s.png").read_bytes()
+    again = call("sweep", "chains", *ONE, "-p", "fail=true", "--out", "s.csv")
+    assert (first.code, again.code) == (0, 1)
+    assert Path("s.png").read_bytes() == drawn
+    assert "s.png is of an earlier sweep" in again.err
+    assert "s.png" not in first.err.replace("written: s.csv, s.png", "")
+    assert "other.png" not in call("sweep", "chains", *ONE, "-p", "fail=true", "--out", "other.csv").err
+
+
 def test_an_error_that_cannot_be_written_is_told_as_far_as_it_can(call: Call, chains: Path) -> None:
     Path("experiments/chains.py").write_text(EXPERIMENT.replace('"out of luck"', r'"out of \ud800"'))
     assert call("sweep", "chains", *ONE, "-p", "fail=true,false", "--out", "s.csv").code == 1
