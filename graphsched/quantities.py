@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 
 _TIMES = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
+SHORT_S, LONG_S = 1e-12, 1e6
+"""Seconds from and up to which times are written without an exponent."""
+
 _SIZES = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3))
 
 
@@ -22,12 +25,16 @@ def time_unit(seconds: float) -> tuple[str, float]:
 
 
 def seconds_text(seconds: float) -> str:
-    """`seconds` with four digits and a unit that fits.
+    """`seconds` with four digits and a unit that fits; what is very long or short has an exponent.
 
     Example:
         >>> seconds_text(0.1323), seconds_text(9.7e-6), seconds_text(1.6684), seconds_text(0)
         ('132.3 ms', '9.7 µs', '1.668 s', '0 s')
+        >>> seconds_text(1e308), seconds_text(-1.2345678e6), seconds_text(1e-300)
+        ('1e+308 s', '-1.235e+06 s', '1e-300 s')
     """
+    if seconds and not SHORT_S <= abs(seconds) < LONG_S:
+        return f"{seconds:.4g} s"
     unit, length = time_unit(seconds)
     return f"{_digits(seconds / length)} {unit}"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphsched.cli.output import print_table
+from graphsched.cli.output import figure, print_table, seconds
 
 
 def test_brackets_in_headings_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -13,3 +13,10 @@ def test_brackets_in_headings_are_printed(capsys: pytest.CaptureFixture[str]) ->
     out = capsys.readouterr().out
     assert out.split()[:5] == ["case", "[1]", "plain", "[compiled]", "[/b]"]
     assert "[red]a[/red]" in out
+
+
+@pytest.mark.parametrize("value", [1e308, -1e308, 999999.4, 1e6, 5e-324, -1.2345e-12, 1e-9, 0.0])
+def test_no_time_takes_more_room_than_others(value: float) -> None:
+    """As durations of graph files may be anything."""
+    assert len(seconds(value)) <= 15
+    assert len(figure("latency_s", value)) <= 15
