@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphsched.errors import SignatureError
-from graphsched.workload import TensorSpec, Value
+from graphsched.workload import LEFT_BEHIND, TensorSpec, Value, has_data
 
 KEPT_BY_OPERATORS = (0,), "uint8"
 
@@ -16,7 +16,7 @@ def check_outputs(task: str, results: list[Any], outputs: tuple[Value, ...], dev
     Bytes that an operator keeps for its gradient, declared as none (``uint8[0]``), are as many as its library wants.
 
     Raises:
-        SignatureError: Count, shape, type or device differ, or a tensor is sparse.
+        SignatureError: Count, shape, type or device differ, or a tensor is sparse or has no data.
     """
     import torch
 
@@ -33,6 +33,8 @@ def check_outputs(task: str, results: list[Any], outputs: tuple[Value, ...], dev
                 f"task {task!r} ran on {device} and returned {value.name} on {result.device}: "
                 "values change their device by work.copy(...)"
             )
+        if not has_data(result):
+            raise SignatureError(f"task {task!r} returned {value.name} as a tensor {LEFT_BEHIND}")
 
 
 def fits(found: TensorSpec, declared: TensorSpec) -> bool:

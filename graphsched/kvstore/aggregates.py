@@ -10,7 +10,7 @@ from typing import Any
 from graphsched.collectives.operations import called, summed
 from graphsched.collectives.requests import check_known
 from graphsched.errors import WorkloadError
-from graphsched.workload import Operation, TensorSpec, fill, operation_name
+from graphsched.workload import Operation, TensorSpec, fake_mode, fill, for_once, operation_name
 
 Update = Callable[[Any, Any], Any]
 """Called with what is stored, which it changes in place, and the aggregate."""
@@ -148,9 +148,8 @@ class Checks:
 def _fakes(spec: TensorSpec, count: int) -> list[Any]:
     """Tensors without data."""
     import torch
-    from torch._subclasses.fake_tensor import FakeTensorMode
 
-    with torch.inference_mode(False), FakeTensorMode(allow_non_fake_inputs=True):
+    with torch.inference_mode(False), fake_mode():
         fakes = [torch.empty(spec.shape, dtype=getattr(torch, spec.dtype)) for _ in range(count)]
         if spec.stride is not None:
             fakes = [torch.empty_strided(spec.shape, spec.stride, dtype=fake.dtype) for fake in fakes]
@@ -161,7 +160,7 @@ def _called(call: Callable[[], Any], fakes: Sequence[Any], what: str) -> Any:
     import torch
 
     try:
-        with fakes[0].fake_mode, torch.no_grad():
+        with for_once(fakes[0].fake_mode), torch.no_grad():
             return call()
     except Exception as error:
         raise WorkloadError(f"{what} failed without data ({type(error).__name__}: {error}): use another one") from error

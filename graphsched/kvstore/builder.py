@@ -42,7 +42,9 @@ class Builder:
         aggregate: ``sum``, ``mean``, ``max``, ``min``, or a function of as many tensors as there are workers, in their
             order, that returns a new one like them.
         update: Called as ``update(stored, aggregate)`` on the server; it changes `stored` in place, and pulls read
-            that. Keys must be initialised. Without it the aggregate takes the place of what is stored.
+            that. Keys must be initialised. Without it the aggregate takes the place of what is stored. Both are called
+            once without data for each shape: they must keep no tensor of that call, as a momentum made when it is first
+            needed.
         shard: ``keys``: each is on one server, so that all have about as many bytes; ``elements``: each is cut in equal
             parts, one a server.
         cut_from_bytes: Keys of fewer bytes stay whole with ``elements`` too; 0: all are cut.

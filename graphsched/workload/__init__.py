@@ -2,7 +2,15 @@
 
 from graphsched.workload.builder import Workload
 from graphsched.workload.collective import CARRIED, Collective, collective_signature
-from graphsched.workload.inference import fill, like, returned_tensors, written_tensors
+from graphsched.workload.inference import (
+    LEFT_BEHIND,
+    fake_mode,
+    fill,
+    for_once,
+    like,
+    returned_tensors,
+    written_tensors,
+)
 from graphsched.workload.ordering import ancestors_first
 from graphsched.workload.signatures import operation_name, signature
 from graphsched.workload.specs import ITEM_BYTES, TensorSpec
@@ -22,6 +30,7 @@ from graphsched.workload.tasks import (
 __all__ = [
     "CARRIED",
     "ITEM_BYTES",
+    "LEFT_BEHIND",
     "Collective",
     "Memory",
     "Operation",
@@ -36,7 +45,9 @@ __all__ = [
     "check_dense",
     "check_name",
     "collective_signature",
+    "fake_mode",
     "fill",
+    "for_once",
     "has_data",
     "like",
     "operation_name",

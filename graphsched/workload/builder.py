@@ -128,7 +128,8 @@ class Workload:
 
         Args:
             function: Any callable over tensors. It returns None, a tensor, or a sequence of tensors (None among
-                them is left out).
+                them is left out). It is called here once, without data, unless `outputs` are specified: it must keep
+                no tensor of that call.
             name: Unique name; default the function's name and a number.
             updates: States (or views of states) among the arguments that it changes in place.
             device: Where it may run: a device (``cuda:0``), a kind (``cuda``), or several; default anywhere.

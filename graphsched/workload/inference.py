@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,12 @@ from typing import Any
 from graphsched.errors import SignatureError
 from graphsched.workload.specs import TensorSpec
 from graphsched.workload.tasks import Operation, Slot
+
+LEFT_BEHIND = (
+    "kept from the call, without data, that found out what it returns: make what it keeps beforehand, or declare "
+    "outputs=[TensorSpec(shape, dtype), ...] of a task"
+)
+"""What a tensor without data is that a function still has when it is called with data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +91,11 @@ def infer(
         SignatureError: It returns something that is no tensor, or cannot run on fake tensors.
     """
     import torch
-    from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.utils.flop_counter import FlopCounterMode
 
     written: list[Any] = []
     with (
-        FakeTensorMode(allow_non_fake_inputs=True),
+        for_once(fake_mode()),
         FlopCounterMode(display=False) as counter,
         _recorder(written),
         _quiet(),
@@ -105,6 +111,36 @@ def infer(
         updated=tuple(i for i, storage in enumerate(storages) if storage in changed),
         flops=int(counter.get_total_flops()),
     )
+
+
+def fake_mode() -> Any:
+    """A mode whose tensors have no data, and take others beside them until `for_once` is over."""
+    return _fake_modes()(allow_non_fake_inputs=True)
+
+
+@contextlib.contextmanager
+def for_once(mode: Any) -> Iterator[None]:
+    """Within this `mode`; whoever keeps one of its tensors and computes with it later raises `SignatureError`."""
+    try:
+        with mode:
+            yield
+    finally:
+        mode.over = True
+
+
+@functools.cache
+def _fake_modes() -> Any:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    class Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
+        over = False
+
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if self.over:
+                raise SignatureError(f"it computes with a tensor {LEFT_BEHIND}")
+            return super().__torch_dispatch__(func, types, args, kwargs or {})
+
+    return Fakes
 
 
 @contextlib.contextmanager

@@ -150,6 +150,22 @@ def test_a_task_that_returns_something_else_than_declared(returned: Any, message
         assert program.run()["t0"].item() == 2.0
 
 
+@pytest.mark.parametrize("by", [1, 0])
+def test_a_task_that_keeps_a_tensor_of_the_call_that_inferred_its_outputs(by: int) -> None:
+    """x ──▶ t ──▶ u: t's lazy cache has no data; it computes with that, or returns it."""
+    kept: list[torch.Tensor] = []
+
+    def lazy(x: torch.Tensor) -> torch.Tensor:
+        kept[:] = kept or [torch.full_like(x, 3.0)]
+        return kept[0] * x if by else kept[0]
+
+    work = Workload()
+    work.task(torch.neg, work.task(lazy, work.input("x", torch.ones(1)), name="t"), name="u")
+    message = f"'t' .*{'computes with' if by else 'returned t as'} a tensor kept from the call, without data"
+    with Program(by_hand(work, WORKERS, "cpu/w0")) as program, pytest.raises(TaskFailedError, match=message):
+        program.run()
+
+
 def test_a_failed_run_keeps_the_updates_that_came_before() -> None:
     """step_(w) ──▶ t raises: w has moved, and can be set back."""
     work = Workload()

@@ -390,6 +390,21 @@ def test_a_server_that_fails() -> None:
         assert store.pull("v").tolist() == [-1, -1]
 
 
+def test_a_momentum_made_in_the_call_without_data() -> None:
+    """It is none in the first round: w does not just stay as it is."""
+    kept: list[torch.Tensor] = []
+
+    def momentum(stored: torch.Tensor, aggregate: torch.Tensor) -> None:
+        kept[:] = kept or [torch.zeros_like(stored)]
+        stored.sub_(kept[0].mul_(0.9).add_(aggregate))
+
+    with Store(servers=["cpu"], workers=1, update=momentum) as store:
+        store.init("w", X)
+        store.push("w", X, worker=0)
+        with pytest.raises(TaskFailedError, match="computes with a tensor kept from the call, without data"):
+            store.pull("w")
+
+
 def test_the_end_says_what_nobody_has_been_told() -> None:
     """A round of v that nobody pulls; a with block that failed says its own error."""
 

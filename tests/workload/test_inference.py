@@ -124,6 +124,20 @@ def test_no_memory_is_needed() -> None:
     assert _infer(torch.mm, huge, huge).flops == 2 << 60
 
 
+def test_a_tensor_kept_from_the_call_is_of_no_use_afterwards() -> None:
+    """Alone, beside numbers, changed in place; another inference may still see it."""
+    kept: list[Any] = []
+
+    def keeps(x: torch.Tensor) -> torch.Tensor:
+        kept.append(x * 2)
+        return x + kept[0]
+
+    assert _infer(keeps, MATRIX).outputs == _infer(keeps, MATRIX).outputs == (MATRIX,)
+    for use in (torch.neg, torch.ones(4, 6).add_, lambda t: t.add_(torch.ones(4, 6))):
+        with pytest.raises(SignatureError, match="computes with a tensor kept from the call, without data"):
+            use(kept[0])
+
+
 def test_fill_reaches_everywhere() -> None:
     template = ([Slot(0), {"k": (Slot(1), 2)}], Pair(Slot(1), "x"))
     assert fill(template, ["a", "b"]) == (["a", {"k": ("b", 2)}], Pair("b", "x"))
