@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
+from types import NoneType
 from typing import Any
 
 from graphsched.errors import ExecutionError, TaskFailedError
 from graphsched.executors.buffers import Buffers
 from graphsched.executors.clocks import new_event
-from graphsched.executors.declared import check_outputs
+from graphsched.executors.declared import as_declared, check_outputs, check_same
 from graphsched.executors.lanes import CudaLane, is_cuda
 from graphsched.executors.peer_copies import allow_access, driver_copy, is_plain
 from graphsched.executors.places import as_operation, into
@@ -20,12 +21,13 @@ from graphsched.plan.joins import concatenation, replaced
 from graphsched.workload import Operation, Read, Slot, Task, TensorSpec, fill, like, returned_tensors
 
 Call = Callable[[], None]
+NOT_ONE = tuple, list, NoneType
 
 
 def task_call(task: Task, device: str, buffers: Buffers) -> Call:
     """A function that runs `task` on `device`: arguments from their slots, results into theirs.
 
-    Its first call makes sure that the task returns what it declares.
+    Its first call makes sure that the task returns what it declares; later ones, that it returns as many tensors.
     """
     assert task.operation is not None
     slots = buffers.slots
@@ -43,15 +45,16 @@ def task_call(task: Task, device: str, buffers: Buffers) -> Call:
 
     def one() -> None:
         out = result()
-        if checked[0] and out.__class__ not in (tuple, list):
+        if checked[0] and out.__class__ not in NOT_ONE:
             slots[output] = out
         else:
             store_first(out)
 
     def several() -> None:
         out = result()
-        if checked[0]:
-            for slot, tensor in zip(outputs, [t for t in out if t is not None], strict=True):
+        results = [t for t in out if t is not None] if checked[0] and isinstance(out, (tuple, list)) else ()
+        if len(results) == len(outputs):
+            for slot, tensor in zip(outputs, results, strict=True):
                 slots[slot] = tensor
         else:
             store_first(out)
@@ -80,17 +83,6 @@ def pinning_call(call: Call, reads: Sequence[Read], buffers: Buffers) -> Call:
             pinned.copy_(made)
 
     return call_and_pin
-
-
-def check_same(read: Any, made: Any) -> None:
-    """Make sure that a result fits the memory that GPUs read it from.
-
-    Raises:
-        RuntimeError: It has become another.
-    """
-    if (made.shape, made.dtype) != (read.shape, read.dtype):
-        was, now = (f"{t.dtype} {tuple(t.shape)}" for t in (read, made))
-        raise RuntimeError(f"GPUs read {was} of it, which has become {now}")
 
 
 def _in_place(task: Task, buffers: Buffers) -> Operation:
@@ -172,7 +164,7 @@ def copy_call(name: str, copy: Copy, buffers: Buffers) -> Call:
     output = buffers.slot(name)
     place = buffers.places.get(name)
     if place is not None:
-        return _to_place(slots, source, output, copy, place)
+        return _to_place(buffers, source, output, copy, place)
     if is_cuda(copy.target):
         return _to_cuda(slots, source, output, copy)
     if copy.memory == "fresh":
@@ -182,22 +174,23 @@ def copy_call(name: str, copy: Copy, buffers: Buffers) -> Call:
 
         return fresh
     assert copy.read.value.spec is not None
-    lets_go = _lets_go(copy)
+    take, lets_go = as_declared(copy.read.value, slots, source), _lets_go(copy)
     pair = buffers.host_pair(copy.read.value.spec, pinned=copy.memory == "pinned")
 
     def to_host() -> None:
         target = next(pair)
-        target.copy_(slots[source], non_blocking=lets_go)
+        target.copy_(take(), non_blocking=lets_go)
         slots[output] = target
 
     return to_host
 
 
-def _to_place(slots: list[Any], source: int, output: int, copy: Copy, place: Any) -> Call:
-    lets_go = _lets_go(copy)
+def _to_place(buffers: Buffers, source: int, output: int, copy: Copy, place: Any) -> Call:
+    slots = buffers.slots
+    take, lets_go = as_declared(copy.read.value, slots, source), _lets_go(copy)
 
     def to_place() -> None:
-        slots[output] = place.copy_(slots[source], non_blocking=lets_go)
+        slots[output] = place.copy_(take(), non_blocking=lets_go)
 
     return to_place
 
@@ -234,14 +227,14 @@ def peer_call(name: str, copy: Copy, lane: CudaLane, buffers: Buffers) -> Call:
     copy_bytes, stream = driver_copy(), lane.stream.cuda_stream
     place, nbytes = buffers.places.get(name), spec.nbytes
     make: Callable[[], Any] = functools.partial(new_tensor, TensorSpec(spec.shape, spec.dtype), copy.target)
-    by_torch = _to_cuda(slots, source, output, copy)
+    take, by_torch = as_declared(copy.read.value, slots, source), _to_cuda(slots, source, output, copy)
     if place is not None:
-        make, by_torch = lambda: place, _to_place(slots, source, output, copy, place)
+        make, by_torch = lambda: place, _to_place(buffers, source, output, copy, place)
     if not nbytes:
         return by_torch
 
     def across() -> None:
-        there = slots[source]
+        there = take()
         if is_plain(there):
             here = make()
             copy_bytes(here.data_ptr(), there.data_ptr(), nbytes, stream)
@@ -258,13 +251,14 @@ def staged_calls(name: str, copy: Copy, lane: CudaLane, buffers: Buffers) -> Cal
     source, output = buffers.slot(copy.read.value.name), buffers.slot(name)
     assert copy.read.value.spec is not None
     pair = buffers.host_pair(copy.read.value.spec, pinned=True)
+    take = as_declared(copy.read.value, slots, source)
     target, device = lane.targets[copy.target], torch_device(copy.target)
     place = buffers.places.get(name)
     out, there = new_event(), new_event()  # an event belongs to the device that records it first
 
     def staged() -> None:
         middle = next(pair)
-        middle.copy_(slots[source], non_blocking=True)
+        middle.copy_(take(), non_blocking=True)
         out.record(lane.stream)
         target.wait_event(out)
         if place is None:

@@ -9,12 +9,13 @@ Not modelled: other operations than sums.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphsched.executors.buffers import Buffers
 from graphsched.executors.calls import Call
 from graphsched.executors.clocks import new_event
+from graphsched.executors.declared import as_declared
 from graphsched.executors.lanes import CudaLane
 from graphsched.executors.tensors import new_tensor
 from graphsched.workload import Task
@@ -45,20 +46,27 @@ def collective_call(task: Task, lanes: Sequence[CudaLane], buffers: Buffers) -> 
     """A function that carries out a collective: on the streams of `lanes`, or in host memory where there are none."""
     assert task.operation is not None
     slots, operation = buffers.slots, task.operation.name
-    reads = [buffers.slot(buffers.plan.buffer(read, device)) for read, device in task.reads_on("")]
+    given = [
+        as_declared(read.value, slots, buffers.slot(buffers.plan.buffer(read, device)))
+        for read, device in task.reads_on("")
+    ]
     outputs = [buffers.slot(value.name) for value in task.outputs]
     if lanes:
-        return _on_streams(task, lanes, slots, reads, outputs)
+        return _on_streams(task, lanes, slots, given, outputs)
 
     def on_host() -> None:
-        for slot, tensor in zip(outputs, in_host_memory(operation, [slots[i] for i in reads]), strict=True):
+        for slot, tensor in zip(outputs, in_host_memory(operation, [take() for take in given]), strict=True):
             slots[slot] = tensor
 
     return on_host
 
 
 def _on_streams(
-    task: Task, lanes: Sequence[CudaLane], slots: list[Any], reads: Sequence[int], outputs: Sequence[int]
+    task: Task,
+    lanes: Sequence[CudaLane],
+    slots: list[Any],
+    takes: Sequence[Callable[[], Any]],
+    outputs: Sequence[int],
 ) -> Call:
     """NCCL's call for all devices at once; results come from the memory of each device's stream."""
     import torch
@@ -69,7 +77,7 @@ def _on_streams(
     streams = [lane.stream for lane in lanes]
     first, others = streams[0], streams[1:]
     fork, joins = new_event(), [new_event() for _ in others]
-    members = [*zip(streams, reads, outputs, task.outputs, strict=True)]
+    members = [*zip(streams, takes, outputs, task.outputs, strict=True)]
 
     def together() -> None:
         fork.record(first)
@@ -77,9 +85,9 @@ def _on_streams(
             stream.wait_event(fork)
         given: list[Any] = []
         made: list[Any] = []
-        for stream, read, output, value in reversed(members):  # the first one's stream is the lane's own
+        for stream, take, output, value in reversed(members):  # the first one's stream is the lane's own
             torch.cuda.set_stream(stream)
-            given.insert(0, slots[read])
+            given.insert(0, take())
             made.insert(0, new_tensor(value.spec, str(value.device)))
             slots[output] = made[0]
         call(given, made, streams=streams)

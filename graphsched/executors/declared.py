@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphsched.errors import SignatureError
@@ -42,3 +43,38 @@ def fits(found: TensorSpec, declared: TensorSpec) -> bool:
     if (declared.shape, declared.dtype) == KEPT_BY_OPERATORS:
         return found.dtype == declared.dtype
     return (found.shape, found.dtype) == (declared.shape, declared.dtype)
+
+
+def as_declared(value: Value, slots: Sequence[Any], slot: int) -> Callable[[], Any]:
+    """A function that returns what lies in `slot`, where bytes of `value` are to be moved.
+
+    It raises `SignatureError` where shape or type are not the declared ones: `check_outputs` sees the first run alone.
+    """
+    import torch
+
+    spec = value.spec
+    assert spec is not None
+    declared = torch.Size(spec.shape), getattr(torch, spec.dtype)
+
+    def take() -> Any:
+        found = slots[slot]
+        if (found.shape, found.dtype) != declared:
+            of_task = f" of task {value.producer!r}" if value.producer else ""
+            raise SignatureError(
+                f"{value.kind} {value.name!r}{of_task} is declared as {spec} and has become {TensorSpec.of(found)}: "
+                "what a task returns must have one shape and type in all runs"
+            )
+        return found
+
+    return take
+
+
+def check_same(read: Any, made: Any) -> None:
+    """Make sure that a result fits the memory that GPUs read it from.
+
+    Raises:
+        RuntimeError: It has become another.
+    """
+    if (made.shape, made.dtype) != (read.shape, read.dtype):
+        was, now = (f"{t.dtype} {tuple(t.shape)}" for t in (read, made))
+        raise RuntimeError(f"GPUs read {was} of it, which has become {now}")

@@ -12,9 +12,10 @@ from functools import partial
 from typing import Any
 
 from graphsched.executors.buffers import Buffers
-from graphsched.executors.calls import Call, check_same, copy_call
+from graphsched.executors.calls import Call, copy_call
 from graphsched.executors.carrying import NOTHING, Carry
 from graphsched.executors.clocks import new_event
+from graphsched.executors.declared import check_same
 from graphsched.executors.eager import EagerCompiler
 from graphsched.executors.lanes import CpuLane, CudaLane, is_cuda
 from graphsched.executors.stamp_kernel import StampMemory

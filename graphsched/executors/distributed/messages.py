@@ -15,6 +15,7 @@ from typing import Any
 
 from graphsched.executors.buffers import Buffers
 from graphsched.executors.calls import Call
+from graphsched.executors.declared import as_declared
 from graphsched.executors.distributed.local_plans import LocalPlan
 from graphsched.executors.distributed.meeting import span
 from graphsched.executors.distributed.nccl_groups import new_communicator
@@ -102,11 +103,15 @@ class Messages:
         return lambda: self._bytes(part, token)
 
     def _send(self, part: Part, copy: Copy) -> Call:
-        slots, source, layout = self._buffers.slots, self._buffers.slot(copy.read.value.name), layout_of(copy)
+        take, layout = self._given(copy), layout_of(copy)
         if is_cuda(copy.source):
             here = new_tensor(layout, "cpu").pin_memory()
-            return lambda: self._bytes(part, flat_bytes(here.copy_(slots[source])))
-        return lambda: self._bytes(part, flat_bytes(laid_out(slots[source], layout, "cpu")))
+            return lambda: self._bytes(part, flat_bytes(here.copy_(take())))
+        return lambda: self._bytes(part, flat_bytes(laid_out(take(), layout, "cpu")))
+
+    def _given(self, copy: Copy) -> Callable[[], Any]:
+        """A function that returns what is to be sent."""
+        return as_declared(copy.read.value, self._buffers.slots, self._buffers.slot(copy.read.value.name))
 
     def _receive(self, part: Part, copy: Copy, name: str) -> Call:
         slots, output, layout = self._buffers.slots, self._buffers.slot(name), layout_of(copy)
@@ -132,7 +137,8 @@ class Messages:
         members = self._lists.places.members[part.action]
         k, device = members.index(part.rank), plan.lanes[plan.lane_of[row]].device
         slots, output = self._buffers.slots, self._buffers.slot(task.outputs[k].name)
-        source, spec = self._buffers.slot(plan.buffer(task.reads[k], device)), task.outputs[k].spec
+        read, spec = task.reads[k], task.outputs[k].spec
+        take = as_declared(read.value, slots, self._buffers.slot(plan.buffer(read, device)))
         group = self._world.groups[group_of(members, device)]
         assert task.operation is not None
         assert spec is not None
@@ -141,7 +147,7 @@ class Messages:
 
         def together() -> None:
             here = new_tensor(spec, device)
-            work = start(slots[source], here, members, group)
+            work = start(take(), here, members, group)
             if is_cuda(device):
                 work.wait()
             else:
@@ -160,10 +166,10 @@ class Messages:
         ends = (part.rank, peer) if part.kind == "send" else (peer, part.rank)
         group = self._world.communicators[part.lane, *ends]
         if part.kind == "send":
-            source, device = self._buffers.slot(copy.read.value.name), copy.source
+            take, device = self._given(copy), copy.source
 
             def send() -> None:
-                isend(flat_bytes(laid_out(slots[source], layout, device)), peer, group=group).wait()
+                isend(flat_bytes(laid_out(take(), layout, device)), peer, group=group).wait()
 
             return send
         output, device = self._buffers.slot(name), copy.target

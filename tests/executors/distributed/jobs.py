@@ -206,6 +206,15 @@ def wrong_output(rank: int) -> None:
     RankProgram(chain("short"), timeout_s=20.0).run()
 
 
+def later_output(rank: int) -> None:
+    """b returns one number in the second run, which c would take for four."""
+    results = [torch.ones(4), torch.ones(1)]
+    WRONG["later"] = lambda a: results.pop(0)
+    with RankProgram(chain("later"), timeout_s=20.0) as program:
+        program.run()
+        program.run()
+
+
 def other_version(rank: int) -> None:
     """Rank 1 has another version of graphsched."""
     graphsched.__version__ = f"0.{rank % 2}"

@@ -200,6 +200,13 @@ def test_a_result_of_another_shape_is_not_sent() -> None:
 
 
 @pytest.mark.slow
+def test_a_later_result_of_another_shape_is_not_sent() -> None:
+    """a ──▶ b, which returns float32[1] in the second run, ──▶ c."""
+    for ended in on_ranks(jobs.later_output, 3):
+        assert "output 'b' of task 'b' is declared as float32[4] and has become float32[1]" in ended.text
+
+
+@pytest.mark.slow
 def test_ranks_with_different_software_do_not_meet() -> None:
     """Whatever they would exchange may mean something else on the other side."""
     for ended in on_ranks(jobs.other_version, 3):
