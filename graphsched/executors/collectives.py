@@ -87,7 +87,7 @@ def _on_streams(
         made: list[Any] = []
         for stream, take, output, value in reversed(members):  # the first one's stream is the lane's own
             torch.cuda.set_stream(stream)
-            given.insert(0, take())
+            given.insert(0, take().contiguous())
             made.insert(0, new_tensor(value.spec, str(value.device)))
             slots[output] = made[0]
         call(given, made, streams=streams)

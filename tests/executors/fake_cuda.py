@@ -377,6 +377,7 @@ class FakeCuda:
 
     def together(self, operation: str, given: list[Any], made: list[Any], streams: list[Stream]) -> None:
         """NCCL's call for all devices: a kernel on each of their streams."""
+        assert all(tensor.is_contiguous() for tensor in (*given, *made)), "NCCL takes no others"
         assert [stream.device.index for stream in streams] == sorted({s.device.index for s in streams})
         for tensor, result in zip(made, collectives.in_host_memory(operation, given), strict=True):
             tensor.copy_(result)

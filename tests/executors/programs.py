@@ -14,7 +14,7 @@ from graphsched.executors.collectives import in_host_memory
 from graphsched.plan import Placement, Plan, build_plan
 from graphsched.plan.builder import allowed_devices
 from graphsched.platform import Device, Link, Platform
-from graphsched.workload import Value, Workload, fill
+from graphsched.workload import TensorSpec, Value, Workload, fill
 
 SIZE = 8
 
@@ -211,6 +211,16 @@ def assert_same(found: Mapping[str, torch.Tensor], expected: Mapping[str, torch.
     assert list(found) == list(expected)
     for name, tensor in expected.items():
         assert torch.equal(found[name].cpu(), tensor.cpu()), name
+
+
+def turned(operation: str, kind: str = "worker") -> Plan:
+    """x0, x1 ──▶ t0, t1 on two devices, declared as contiguous and returned transposed ──▶ a collective."""
+    work, devices = Workload(), [f"{kind}:{k}" for k in range(2)]
+    given = [work.input(f"x{k}", torch.arange(16.0).view(4, 4) + 100 * k, device=d) for k, d in enumerate(devices)]
+    outputs = [TensorSpec((4, 4))]
+    values = [work.task(torch.t, x, name=f"t{k}", outputs=outputs) for k, x in enumerate(given)]
+    work.collective(operation, values, devices=devices, name="made")
+    return by_hand(work, machine(*devices), {f"t{k}": f"{device}/s0" for k, device in enumerate(devices)})
 
 
 def fork_join(second: str = "cuda:0/s1") -> Plan:

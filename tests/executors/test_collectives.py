@@ -19,7 +19,7 @@ from graphsched.executors.saved import load_plan, save_plan
 from graphsched.plan import Plan
 from graphsched.workload import Collective, Value, Workload
 from tests.executors.fake_cuda import FakeCuda, Stream
-from tests.executors.programs import Plain, assert_same, by_hand, digits, machine, step_
+from tests.executors.programs import Plain, assert_same, by_hand, digits, machine, step_, turned
 
 
 def chained(devices: list[str], rounds: int, seed: int = 0) -> Plan:
@@ -104,6 +104,16 @@ def test_streams_never_use_memory_out_of_order(cuda: Callable[[int], FakeCuda], 
     assert not fake.homes & set(fake.defaults)
     del program
     gc.collect()
+
+
+@pytest.mark.parametrize("operation", get_args(Collective))
+@pytest.mark.parametrize("kind", ["worker", "cuda"])
+def test_values_that_turn_out_not_to_be_contiguous(operation: str, kind: str, cuda: Callable[[int], FakeCuda]) -> None:
+    """x_k ── t_k, declared as contiguous ── an operation."""
+    cuda(2)
+    plan = turned(operation, kind)
+    with Program(plan) as program:
+        assert_same(program.run(), Plain(plan.work).run())
 
 
 def test_a_missing_fork_is_a_race(cuda: Callable[[int], FakeCuda], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -147,7 +147,7 @@ class Messages:
 
         def together() -> None:
             here = new_tensor(spec, device)
-            work = start(take(), here, members, group)
+            work = start(take().contiguous(), here, members, group)
             if is_cuda(device):
                 work.wait()
             else:

@@ -16,7 +16,7 @@ from graphsched.executors.distributed import RankProgram
 from graphsched.plan import Placement, Plan, build_plan
 from graphsched.workload import Value, Workload
 from graphsched.workload.collective import Collective
-from tests.executors.programs import machine
+from tests.executors.programs import machine, turned
 
 
 def steps(count: int, kind: str = "worker") -> Workload:
@@ -55,6 +55,15 @@ def run_steps(rank: int, count: int, kind: str = "worker") -> Any:
     """Results of two runs."""
     with RankProgram(plan_of_steps(count, kind), timeout_s=60.0) as program:
         return [{name: t.numpy() for name, t in program.run().items()} for _ in range(2)]
+
+
+def run_turned(rank: int) -> Any:
+    """Of each operation on values that turn out not to be contiguous: its results."""
+    found = []
+    for operation in get_args(Collective):
+        with RankProgram(turned(operation), timeout_s=20.0) as program:
+            found.append({name: t.numpy() for name, t in program.run().items()})
+    return found
 
 
 def time_steps(rank: int, count: int) -> Any:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import numpy as np
 import pytest
 
 from graphsched.executors import Program
 from graphsched.timeline import Timeline
+from graphsched.workload import Collective
 from tests.executors.distributed import collective_jobs
 from tests.executors.distributed.ranks import on_ranks
+from tests.executors.programs import Plain, turned
 
 
 @pytest.mark.slow
@@ -29,6 +33,17 @@ def test_ranks_get_what_one_process_gets(count: int) -> None:
         for name, array in found.items():
             assert np.array_equal(array, expected[name].numpy()), name
     assert [rank.error for rank in others] == [""] * (count - 1)
+
+
+@pytest.mark.slow
+def test_values_that_turn_out_not_to_be_contiguous() -> None:
+    """Each operation on what is declared as contiguous, and is not."""
+    first, second = on_ranks(collective_jobs.run_turned, 2)
+    assert (first.error, second.error) == ("", ""), first.text + second.text
+    for operation, found in zip(get_args(Collective), first.result, strict=True):
+        expected = Plain(turned(operation).work).run()
+        assert found.keys() == expected.keys()
+        assert all(np.array_equal(array, expected[name].numpy()) for name, array in found.items()), operation
 
 
 @pytest.mark.multigpu
