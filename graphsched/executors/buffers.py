@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -25,7 +24,8 @@ class Buffers:
 
     Inputs and states are clones of the user's tensors, which never change. Inputs and states in host
     memory are pinned where the plan uses CUDA. What a copy brings to the host goes to two buffers in
-    turn, so that a returned tensor stays as it is until the run after next.
+    turn, so that a returned tensor stays as it is until the run after next; where an inserted copy made
+    it, which the user does not see, a clone is returned.
     """
 
     def __init__(
@@ -57,7 +57,8 @@ class Buffers:
         for join in plan.joins:
             self._join(join)
         fixed = [*(self.slots[slot] for slot in self._given.values()), *self.joined.values()]
-        self._addresses = {_address(tensor) for tensor in fixed}
+        self._addresses: set[int] = set()
+        self.keep(fixed)
 
     def slot(self, name: str) -> int:
         """The slot of a value or inserted copy."""
@@ -93,9 +94,13 @@ class Buffers:
         self.joined[join.task] = whole
         self.places |= {name: whole[start:end] for (name, start), end in zip(join.starts.items(), ends, strict=True)}
 
-    def host_pair(self, spec: TensorSpec, *, pinned: bool) -> itertools.cycle[Any]:
+    def host_pair(self, spec: TensorSpec, *, pinned: bool) -> list[Any]:
         """Two host buffers for copies of such a tensor, to be used in turn."""
-        return itertools.cycle([new_tensor(copied(spec), "cpu", pinned=pinned and self.pins) for _ in range(2)])
+        return [new_tensor(copied(spec), "cpu", pinned=pinned and self.pins) for _ in range(2)]
+
+    def keep(self, tensors: Iterable[Any]) -> None:
+        """Return clones of results that lie in these."""
+        self._addresses.update(_address(tensor) for tensor in tensors)
 
     def pinned(self, read: Read) -> int:
         """The slot of pinned memory for a result that GPUs read, see `plan.pinning`."""
@@ -193,7 +198,7 @@ class Buffers:
         return [v.name for v in self.plan.work.values.values() if v.kind == "state"]
 
     def results(self) -> dict[str, Any]:
-        """The returned values of the run that has just ended, by name; clones of what lies in inputs or states."""
+        """The returned values of the run that has just ended, by name; clones of what lies in memory for good."""
         found = {name: self.slots[slot] for name, slot in self._returned.items()}
         return {name: t.clone() if _address(t) in self._addresses else t for name, t in found.items()}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from types import NoneType
@@ -176,9 +177,12 @@ def copy_call(name: str, copy: Copy, buffers: Buffers) -> Call:
     assert copy.read.value.spec is not None
     take, lets_go = as_declared(copy.read.value, slots, source), _lets_go(copy)
     pair = buffers.host_pair(copy.read.value.spec, pinned=copy.memory == "pinned")
+    if not copy.task:
+        buffers.keep(pair)
+    turns = itertools.cycle(pair)
 
     def to_host() -> None:
-        target = next(pair)
+        target = next(turns)
         target.copy_(take(), non_blocking=lets_go)
         slots[output] = target
 
@@ -250,14 +254,14 @@ def staged_calls(name: str, copy: Copy, lane: CudaLane, buffers: Buffers) -> Cal
     slots = buffers.slots
     source, output = buffers.slot(copy.read.value.name), buffers.slot(name)
     assert copy.read.value.spec is not None
-    pair = buffers.host_pair(copy.read.value.spec, pinned=True)
+    turns = itertools.cycle(buffers.host_pair(copy.read.value.spec, pinned=True))
     take = as_declared(copy.read.value, slots, source)
     target, device = lane.targets[copy.target], torch_device(copy.target)
     place = buffers.places.get(name)
     out, there = new_event(), new_event()  # an event belongs to the device that records it first
 
     def staged() -> None:
-        middle = next(pair)
+        middle = next(turns)
         middle.copy_(take(), non_blocking=True)
         out.record(lane.stream)
         target.wait_event(out)

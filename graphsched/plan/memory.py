@@ -94,6 +94,7 @@ class _Walk:
         self.kept: set[int] = set()  # copies that later runs write into the same memory
         self.device_of: dict[Taken, str] = {}
         self.in_place = {name for join in plan.joins for name in (join.task, *join.starts)}
+        self.in_turns = {plan.names[i] for i, copy in plan.copies.items() if not copy.task and self._has_buffers(i)}
 
     def is_gpu(self, device: str) -> bool:
         return self.kinds[device] == "cuda"
@@ -104,7 +105,7 @@ class _Walk:
         return lane.kind == "host" or not self.is_gpu(lane.device)
 
     def is_resident(self, value: Value) -> bool:
-        """Whether a value lies in an input, a state or a join, not in a copy of it: such are cloned where returned."""
+        """Whether a value lies in an input, state, join or inserted copy to a host: where returned, it is cloned."""
         if value.kind != "output" or not self.in_place.isdisjoint((value.name, value.producer)):
             return True
         if value.root == value.name or value.producer is None:
@@ -112,7 +113,8 @@ class _Walk:
         device = self.plan.homes[value.name]
         into = [r for r in self.plan.work[value.producer].reads if r.value.root == value.root]
         here = [r.value for r in into if self.plan.homes[r.value.name] == device]
-        return any(self.plan.buffer(r, device) in self.in_place for r in into) or any(map(self.is_resident, here))
+        buffers = {self.plan.buffer(r, device) for r in into}
+        return not buffers.isdisjoint(self.in_place | self.in_turns) or any(map(self.is_resident, here))
 
     def peaks(self) -> dict[str, Peak]:
         found = {name: self.memory(name).peak() for name in self.kinds}
@@ -143,8 +145,7 @@ class _Walk:
         made = []
         for i, copy in self.plan.copies.items():
             staged = self._staged(copy)
-            placed = self.plan.names[i] in self.in_place
-            if staged or not (placed or self.is_gpu(copy.target) or copy.memory == "fresh"):
+            if staged or self._has_buffers(i):
                 device = "cpu" if staged else copy.target
                 name = f"{self.plan.names[i]} ({why})" if why else self.plan.names[i]
                 made += [self.take(Held(name, copy.read.value.nbytes, _maker(copy)), device) for _ in range(2)]
@@ -155,6 +156,11 @@ class _Walk:
         for task, reads in pinned_results(self.plan).items():
             for read in reads:
                 self.take(Held(f"{read} (pinned)", read.value.nbytes, task), "cpu")
+
+    def _has_buffers(self, i: int) -> bool:
+        """Whether a copy goes to two buffers of a host in turn."""
+        copy, placed = self.plan.copies[i], self.plan.names[i] in self.in_place
+        return not (placed or self.is_gpu(copy.target) or copy.memory == "fresh")
 
     def _staged(self, copy: Copy) -> bool:
         ends = copy.source, copy.target

@@ -226,6 +226,16 @@ def test_what_is_returned_does_not_lie_in_inputs_or_states() -> None:
         assert program.state()["w"].tolist() == [4.0, 4.0]
 
 
+def test_what_is_returned_does_not_lie_in_copies_that_nobody_asked_for() -> None:
+    """x ──▶ a (worker:0) ──▶ b, a view of it (worker:1): each run's stays as it is."""
+    work = Workload()
+    a = work.task(torch.neg, work.input("x", torch.ones(2, 2)), name="a")
+    work.task(torch.t, a, name="b")
+    with Program(by_hand(work, WORKERS, {"a": "worker:0/s0", "b": "worker:1/s0"})) as program:
+        found = [program.run(x=torch.full((2, 2), float(k)))["b"] for k in range(5)]
+    assert [t[0, 0].item() for t in found] == [0.0, -1.0, -2.0, -3.0, -4.0]
+
+
 def test_values_that_tasks_read_are_returned_when_kept() -> None:
     """x ──▶ a ──▶ b, a kept: in the workload's order."""
     work = Workload()
