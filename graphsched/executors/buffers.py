@@ -80,23 +80,30 @@ class Buffers:
             raise WorkloadError(
                 f"state {value.name!r} has no data (a TensorSpec, on meta, or fake): give a tensor to run it"
             )
-        placed = new_tensor(value.spec, home, pinned=self.pins and not is_cuda(home))
+        placed = self._new(value.spec, home, pinned=not is_cuda(home))
         if tensor is None:
             self._changed.add(value.name)
             return placed.zero_()  # what else lies there may be no number, or no index, in a run before a capture
         return placed.copy_(tensor.detach())
 
+    def _new(self, spec: TensorSpec, device: str, *, pinned: bool) -> Any:
+        """Memory that every run may write, whether it or the program is made in torch's inference mode."""
+        import torch
+
+        with torch.inference_mode(False):
+            return new_tensor(spec, device, pinned=pinned and self.pins)
+
     def _join(self, join: Join) -> None:
         """Memory for the parts of a join, one behind the other."""
         spec = TensorSpec((join.elements,), join.dtype)
-        whole = new_tensor(spec, join.device, pinned=self.pins and not is_cuda(join.device))
+        whole = self._new(spec, join.device, pinned=not is_cuda(join.device))
         ends = [*list(join.starts.values())[1:], join.elements]
         self.joined[join.task] = whole
         self.places |= {name: whole[start:end] for (name, start), end in zip(join.starts.items(), ends, strict=True)}
 
     def host_pair(self, spec: TensorSpec, *, pinned: bool) -> list[Any]:
         """Two host buffers for copies of such a tensor, to be used in turn."""
-        return [new_tensor(copied(spec), "cpu", pinned=pinned and self.pins) for _ in range(2)]
+        return [self._new(copied(spec), "cpu", pinned=pinned) for _ in range(2)]
 
     def keep(self, tensors: Iterable[Any]) -> None:
         """Return clones of results that lie in these."""
@@ -107,7 +114,7 @@ class Buffers:
         name, spec = str(read), read.value.spec
         if name not in self._pinned:
             assert spec is not None
-            self._pinned[name] = self.constant(new_tensor(copied(spec), "cpu", pinned=self.pins))
+            self._pinned[name] = self.constant(self._new(copied(spec), "cpu", pinned=True))
         return self._pinned[name]
 
     def source(self, copy: Copy) -> int:

@@ -232,12 +232,15 @@ class SegmentCompiler(EagerCompiler):
 
 
 def _copy_into_same(name: str, copy: Copy, buffers: Buffers, kept: dict[int, Any]) -> Call:
+    import torch
+
     slots, source, output = buffers.slots, buffers.slot(copy.read.value.name), buffers.slot(name)
     first = copy_call(name, copy, buffers)
 
     def call() -> None:
         if output not in kept:
-            first()
+            with torch.inference_mode(False):
+                first()
             kept[output] = slots[output]
             return
         here, there = kept[output], slots[source]

@@ -551,7 +551,8 @@ class Slots(list[Any]):
         """A result goes where the capture's lies; one that lies there, or is a view of what does, is there."""
         self.cuda.same = address(thing) == address(fixed)
         if not self.cuda.same:
-            fixed.copy_(thing)
+            with torch.inference_mode():  # a replay is no call of torch's, which has modes
+                fixed.copy_(thing)
             self.cuda.written(self.cuda.live[address(fixed)])
         return fixed
 

@@ -236,6 +236,29 @@ def test_what_is_returned_does_not_lie_in_copies_that_nobody_asked_for() -> None
     assert [t[0, 0].item() for t in found] == [0.0, -1.0, -2.0, -3.0, -4.0]
 
 
+@pytest.mark.parametrize("made", [True, False])
+@pytest.mark.parametrize("run", [True, False])
+def test_in_inference_mode(made: bool, run: bool) -> None:
+    """x ──▶ w ◀── step_(w, x) ──▶ y on another worker ──▶ z on the cpu: made or run so, and run otherwise."""
+    work = Workload()
+    x, w = work.input("x", torch.ones(2), device="worker:0"), work.state("w", torch.zeros(2), device="worker:0")
+    work.task(step_, w, x, updates=w, name="step")
+    y = work.task(torch.neg, w, name="y", device="worker:1")
+    work.keep(work.copy(y, to="cpu", name="z"))
+    plan = by_hand(work, WORKERS, {"step": "worker:0/s0", "y": "worker:1/s0"})
+    with torch.inference_mode(made):
+        program = Program(plan)
+    found = []
+    with program:
+        for k in range(6):
+            with torch.inference_mode(run == (k % 2 == 0)):
+                step = program.run(x=torch.full((2,), 1.0)) if k < 3 else program.submit().result()
+                found.append(step["z"][0].item())
+        program.reset()
+        assert program.state()["w"].tolist() == [0.0, 0.0]
+    assert found == [-1.0, -2.0, -3.0, -4.0, -5.0, -6.0]
+
+
 def test_values_that_tasks_read_are_returned_when_kept() -> None:
     """x ──▶ a ──▶ b, a kept: in the workload's order."""
     work = Workload()

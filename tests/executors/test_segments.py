@@ -97,6 +97,17 @@ def test_without_the_waits_between_segments_a_race_is_found(
         program.run()
 
 
+@pytest.mark.parametrize("pageable", [True, False])
+def test_a_program_made_in_inference_mode_runs_outside_it(cuda: Callable[[int], FakeCuda], pageable: bool) -> None:
+    cuda(1)
+    with torch.inference_mode():
+        program = Program(there_and_back(pageable=pageable), mode="graph")
+    with program:
+        for k in range(2):
+            x = torch.full((2,), float(k))
+            assert torch.equal(program.run(x=x)["d"], x.sin() - x.exp())
+
+
 @pytest.mark.parametrize("mode", ["eager", "graph"])
 def test_results_of_the_cpu_are_read_as_the_run_made_them(cuda: Callable[[int], FakeCuda], mode: str) -> None:
     """c takes its time; the memory that d's copy reads still holds what c returned in the run before."""

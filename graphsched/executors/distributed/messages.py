@@ -61,6 +61,14 @@ def laid_out(tensor: Any, layout: TensorSpec, device: str) -> Any:
     return new_tensor(layout, device).copy_(tensor)
 
 
+def _pinned(layout: TensorSpec) -> Any:
+    """Memory that every run may write, also where the program is made in torch's inference mode."""
+    import torch
+
+    with torch.inference_mode(False):
+        return new_tensor(layout, "cpu").pin_memory()
+
+
 class Messages:
     """Makes the calls of a rank's messages and barriers."""
 
@@ -105,7 +113,7 @@ class Messages:
     def _send(self, part: Part, copy: Copy) -> Call:
         take, layout = self._given(copy), layout_of(copy)
         if is_cuda(copy.source):
-            here = new_tensor(layout, "cpu").pin_memory()
+            here = _pinned(layout)
             return lambda: self._bytes(part, flat_bytes(here.copy_(take())))
         return lambda: self._bytes(part, flat_bytes(laid_out(take(), layout, "cpu")))
 
@@ -123,7 +131,7 @@ class Messages:
 
         if not is_cuda(target):
             return receive
-        here = new_tensor(layout, "cpu").pin_memory()
+        here = _pinned(layout)
 
         def receive_and_copy() -> None:
             self._bytes(part, flat_bytes(here))
