@@ -186,9 +186,7 @@ class Buffers:
             self.slots[self.slot_of[name]].copy_(tensor.detach())
 
     def _check_given(self, value: Value, tensor: Any) -> None:
-        if not hasattr(tensor, "untyped_storage"):
-            raise WorkloadError(f"{value.kind} {value.name!r} must be a tensor, got {type(tensor).__name__}")
-        check_dense(value.kind, value.name, tensor)
+        check_tensor(value, tensor)
         buffer = self.slots[self.slot_of[value.name]]
         home = buffer.device
         if (tensor.shape, tensor.dtype) != (buffer.shape, buffer.dtype):
@@ -241,6 +239,17 @@ class Buffers:
             new.slots[new.slot_of[name]].copy_(self.slots[slot])
         new._changed, new._defaults = set(self._changed), dict(self._defaults)
         return new
+
+
+def check_tensor(value: Value, tensor: Any) -> None:
+    """Make sure that what is given for an input or a state is a dense tensor.
+
+    Raises:
+        WorkloadError: It is none.
+    """
+    if not hasattr(tensor, "untyped_storage"):
+        raise WorkloadError(f"{value.kind} {value.name!r} must be a tensor, got {type(tensor).__name__}")
+    check_dense(value.kind, value.name, tensor)
 
 
 def _address(tensor: Any) -> int:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from graphsched.errors import WorkloadError
-from graphsched.executors.buffers import Buffers
+from graphsched.executors.buffers import Buffers, check_tensor
 from graphsched.plan import Plan
 from graphsched.plan.ranks import Places
 from graphsched.plan.ranks.places import EVERYWHERE
-from graphsched.workload import TensorSpec, check_data, check_dense
+from graphsched.workload import TensorSpec, check_data
 
 
 class RankBuffers(Buffers):
@@ -60,7 +60,7 @@ class RankBuffers(Buffers):
         for name, tensor in tensors.items():
             value = self.plan.work.values.get(name)
             if name in self._elsewhere and value is not None and value.kind == kind and value.spec is not None:
-                check_dense(value.kind, name, tensor)
+                check_tensor(value, tensor)
                 found = TensorSpec.of(tensor)
                 if (found.shape, found.dtype) != (value.spec.shape, value.spec.dtype):
                     raise WorkloadError(f"{kind} {name!r} must be {value.spec}, got {found}")

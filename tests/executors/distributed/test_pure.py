@@ -452,6 +452,21 @@ def test_an_input_of_another_rank_that_is_not_dense_is_refused_here_too() -> Non
         memory.load({"x": torch.ones(3).to_sparse()})
 
 
+@pytest.mark.parametrize("rank", [0, 1])
+def test_what_is_no_tensor_is_refused_alike_on_every_rank(rank: int) -> None:
+    """x and w lie on rank 0."""
+    work = Workload()
+    w = work.state("w", torch.ones(1), device="worker:0")
+    work.task(torch.add, work.input("x", torch.ones(1), device="worker:0"), w, name="y")
+    plan = by_hand(work, machine("worker:0", "worker:1"), "worker:0/s0")
+    memory = RankBuffers(plan, Places({"worker:0": 0, "worker:1": 1}, [(0, 0)], {"x": 0, "w": 0, "y": 0}), rank)
+    given: Any = [1.0]
+    with pytest.raises(WorkloadError, match="input 'x' must be a tensor, got list"):
+        memory.load({"x": given})
+    with pytest.raises(WorkloadError, match="state 'w' must be a tensor, got list"):
+        memory.restore({"w": given})
+
+
 # -- messages ------------------------------------------------------------------------------------------
 
 
