@@ -31,19 +31,19 @@ def new_tensor(spec: TensorSpec, device: str, *, pinned: bool = False) -> Any:
 
     dtype, where = getattr(torch, spec.dtype), torch_device(device)
     make = functools.partial(torch.empty, dtype=dtype, device=where, pin_memory=pinned)
-    extent = _extent(spec)
-    if spec.stride is None or extent is None:
+    reach = extent(spec)
+    if spec.stride is None or reach is None:
         return make(spec.shape)
-    return make(extent).as_strided(spec.shape, spec.stride)
+    return make(reach).as_strided(spec.shape, spec.stride)
 
 
-def _extent(spec: TensorSpec) -> int | None:
+def extent(spec: TensorSpec) -> int | None:
     """Elements from a tensor's first to its last; None where several lie in one place.
 
     Example:
-        >>> _extent(TensorSpec((2, 3), stride=(1, 2))), _extent(TensorSpec((2, 3), stride=(1, 4)))
+        >>> extent(TensorSpec((2, 3), stride=(1, 2))), extent(TensorSpec((2, 3), stride=(1, 4)))
         (6, 10)
-        >>> _extent(TensorSpec((2, 3), stride=(0, 1)))
+        >>> extent(TensorSpec((2, 3), stride=(0, 1)))
     """
     if spec.stride is None or not spec.nbytes:
         return math.prod(spec.shape)
@@ -62,7 +62,7 @@ def copied(spec: TensorSpec) -> TensorSpec:
         >>> str(copied(TensorSpec((2, 3), stride=(1, 2)))), str(copied(TensorSpec((2, 3), stride=(1, 4))))
         ('float32[2,3]@(1,2)', 'float32[2,3]')
     """
-    dense = _extent(spec) == math.prod(spec.shape)
+    dense = extent(spec) == math.prod(spec.shape)
     return spec if dense else TensorSpec(spec.shape, spec.dtype)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphsched.errors import GraphschedError, WorkloadError
+from graphsched.executors.tensors import extent
 from graphsched.kvstore.aggregates import Aggregate, Update
 from graphsched.kvstore.requests import check_like, missing_text
 from graphsched.kvstore.servers import Placed, Server
@@ -136,7 +137,7 @@ def check_out(key: str, spec: TensorSpec, device: str | None, out: Any) -> None:
     if device is not None:
         raise WorkloadError(f"key {key!r} is pulled to device {device!r} and into out: give one of them")
     check_like(key, "out", specification_of(key, "out", out), spec)
-    if any(step == 0 and size > 1 for size, step in zip(out.shape, out.stride(), strict=True)):
+    if extent(TensorSpec.of(out)) is None:
         raise WorkloadError(f"key {key!r} is pulled into out, whose elements share memory: give its clone()")
 
 

@@ -360,6 +360,7 @@ def test_tensors_that_a_pull_cannot_fill() -> None:
             ({"out": X.double()}, "out has float64[4,6] for key 'w', which is float32[4,6]"),
             ({"out": X, "device": "cpu"}, "is pulled to device 'cpu' and into out: give one of them"),
             ({"out": torch.zeros(6).expand(4, 6)}, "into out, whose elements share memory: give its clone()"),
+            ({"out": torch.zeros(9).as_strided((4, 6), (1, 1))}, "into out, whose elements share memory"),
             ({"out": 3}, "out gives a int for key 'w': a tensor is needed"),
         ):
             with pytest.raises(WorkloadError, match=re.escape(message)):
