@@ -76,11 +76,7 @@ class Facts:
         return min(max(self.start_s[i], self.launched_s[i]), self.end_s[i])
 
     def latency_s(self, i: int, j: int) -> float:
-        """From the end of action `j` to the start of action `i`, which waits for it."""
-        if self.columns.kind[i] == CPU:
-            return (
-                self.columns.lanes.wake_s[self.columns.lane[i]] if self.columns.lane[i] != self.columns.lane[j] else 0.0
-            )
+        """From the end of action `j` to when action `i`, which waits for it, knows; without `wake_s` of a CPU lane."""
         return self.columns.lanes.latency_s[self.columns.lane[i]][self.columns.lane[j]]
 
     def own_issue_s(self, i: int) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import inf
 from typing import Literal
 
 from graphsched.explanation.facts import Facts
@@ -49,11 +50,12 @@ def start_cause(facts: Facts, i: int) -> Cause:
 def start_latency_s(facts: Facts, i: int, cause: Cause) -> float:
     """How long action `i` takes to start once `cause` is over, as measured for the platform."""
     c = facts.columns
-    if cause.kind == "wait":
-        return facts.latency_s(i, cause.by)
     if cause.kind == "lane":
         return 0.0
-    return c.lanes.wake_s[c.lane[i]] if c.kind[i] == CPU else c.dispatch.launch_s
+    wake_s = c.lanes.wake_s[c.lane[i]]
+    if cause.kind == "wait":
+        return facts.latency_s(i, cause.by) + wake_s
+    return wake_s if c.kind[i] == CPU else c.dispatch.launch_s
 
 
 def over_s(facts: Facts, i: int, cause: Cause) -> float:
@@ -62,13 +64,20 @@ def over_s(facts: Facts, i: int, cause: Cause) -> float:
 
 
 def possible_causes(facts: Facts, i: int) -> list[Cause]:
-    """All that action `i` had to wait for: what it needs, the action before it on its lane, its issue."""
+    """All that action `i` had to wait for: what it needs, the action before it on its lane, its issue.
+
+    A CPU lane that has nothing to do sleeps, and takes time to wake.
+    """
     needed = dict.fromkeys([*facts.columns.waits[i], *needs(facts.plan, i)])
-    causes = [Cause("wait", j, facts.end_s[j] + facts.latency_s(i, j)) for j in needed]
+    ready_s = {j: facts.end_s[j] + facts.latency_s(i, j) for j in needed}
+    issued_s = _issued_s(facts, i)
+    rested = _rested(facts, i, max([*ready_s.values(), issued_s]))
+    wake_s = facts.columns.lanes.wake_s[facts.columns.lane[i]] if rested else 0.0
+    causes = [Cause("wait", j, ready_s[j] + wake_s) for j in needed]
     before = facts.columns.previous[i]
     if before >= 0:
         causes.append(Cause("lane", before, facts.end_s[before]))
-    return [*causes, Cause("thread", i, issued_s(facts, i))]
+    return [*causes, Cause("thread", i, issued_s + wake_s)]
 
 
 def needs(plan: Plan, i: int) -> list[int]:
@@ -91,12 +100,18 @@ def needs(plan: Plan, i: int) -> list[int]:
     return [j for j in found if j is not None and j < i and plan.kinds[j] != "wait"]
 
 
-def issued_s(facts: Facts, i: int) -> float:
-    """When action `i` could run at the earliest, by its issue."""
-    c = facts.columns
-    if c.kind[i] == CPU:
-        return min(facts.issue_end_s[i], facts.start_s[i]) + c.lanes.wake_s[c.lane[i]]
+def _issued_s(facts: Facts, i: int) -> float:
+    """When action `i` could run at the earliest, by its issue, on a lane that is awake."""
+    if facts.columns.kind[i] == CPU:
+        return min(facts.issue_end_s[i], facts.start_s[i])
     return facts.launched_s[i]
+
+
+def _rested(facts: Facts, i: int, ready_s: float) -> bool:
+    """Whether the lane of action `i`, which was ready at `ready_s`, had nothing to do before it."""
+    before = facts.columns.previous[i]
+    free_s = facts.end_s[before] if before >= 0 else -inf
+    return ready_s > free_s and facts.start_s[i] > free_s + facts.tolerance_s
 
 
 class Queues:
