@@ -87,7 +87,8 @@ def _dispatch(facts: Facts, path: Sequence[Step]) -> Iterator[Loss]:
     text = f"{seconds_text(seconds)} lost to dispatch: {len(issued)} action{'s' * (len(issued) != 1)} issued"
     text += f", {seconds_text(seconds / len(issued))} each" if len(issued) > 1 else ""
     text += f", in {len(steps)} goes between waits" if len(steps) > 1 else ""
-    expected_s = facts.issues_s(issued)
+    behind_s = sum(max(0.0, step.end_s - facts.issue_end_s[step.action]) for step in steps)  # until a graph begins
+    expected_s = facts.issues_s(issued) + behind_s
     if issued and seconds > (1 + MUCH) * expected_s and seconds - expected_s > len(steps) * facts.tolerance_s:
         text += f"; by their costs it would be {seconds_text(expected_s)}"
     yield Loss("dispatch", seconds, text)

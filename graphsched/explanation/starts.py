@@ -10,6 +10,7 @@ from typing import Literal
 
 from graphsched.explanation.facts import Facts
 from graphsched.plan import Plan
+from graphsched.simulator.graph_mode import inside
 from graphsched.simulator.lane_costs import CPU, CUDA
 from graphsched.workload import Read
 
@@ -59,14 +60,22 @@ def start_latency_s(facts: Facts, i: int, cause: Cause) -> float:
 
 
 def over_s(facts: Facts, i: int, cause: Cause) -> float:
-    """When `cause`, what action `i` waited for last, was over: without the latency to the start."""
-    return facts.issue_end_s[i] if cause.kind == "thread" else facts.end_s[cause.by]
+    """When `cause`, what action `i` waited for last, was over: without the latency to the start.
+
+    The thread comes to some of what a graph holds later than its launch of the first is over.
+    """
+    if cause.kind != "thread":
+        return facts.end_s[cause.by]
+    if inside(facts.columns, i):
+        return max(facts.issue_end_s[i], facts.launched_s[i] - facts.columns.dispatch.launch_s)
+    return facts.issue_end_s[i]
 
 
 def possible_causes(facts: Facts, i: int) -> list[Cause]:
     """All that action `i` had to wait for: what it needs, the action before it on its lane, its issue.
 
-    A CPU lane that has nothing to do sleeps, and takes time to wake.
+    A CPU lane that has nothing to do sleeps, and takes time to wake. What a graph holds was launched by its start at
+    the latest: where it seems not to have been, and something else was over shortly before, by the end of that.
     """
     needed = dict.fromkeys([*facts.columns.waits[i], *needs(facts.plan, i)])
     ready_s = {j: facts.end_s[j] + facts.latency_s(i, j) for j in needed}
@@ -77,6 +86,9 @@ def possible_causes(facts: Facts, i: int) -> list[Cause]:
     before = facts.columns.previous[i]
     if before >= 0:
         causes.append(Cause("lane", before, facts.end_s[before]))
+    if inside(facts.columns, i) and issued_s >= facts.start_s[i]:
+        last_s = max((cause.ready_s for cause in causes), default=0.0)
+        issued_s = min(issued_s, last_s) if last_s >= issued_s - facts.tolerance_s else issued_s
     return [*causes, Cause("thread", i, issued_s + wake_s)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -110,6 +111,15 @@ def test_measured_dispatch_is_held_against_its_costs() -> None:
     line = timeline(plan, [(3.0, 4.0), (6.0, 7.0)], issues=[(0.0, 3.0), (3.0, 6.0)], source="measured")
     lost = next(loss for loss in explain(line).losses if loss.kind == "dispatch")
     assert lost.text == "6 s lost to dispatch: 2 actions issued, 3 s each; by their costs it would be 1 s"
+
+
+def test_a_graph_that_begins_after_its_launch_is_as_late_as_its_costs_say() -> None:
+    """The launch takes 2 s, the first node begins 5 s after its begin."""
+    where = platform(dispatch=charged(graph_launch_s=2.0, graph_starts=((1, 5.0), (2, 5.0))))
+    plan = planned(workload({"a": 1.0, "b": 1.0}), where, dict.fromkeys("ab", "cuda:0/s0"))
+    explanation = explain(predict(replace(plan, mode="graph")))
+    assert explanation.parts_s == {"dispatch": 5.0, "compute": 2.0}
+    assert "by their costs" not in explanation.losses[0].text
 
 
 def test_goes_between_waits_are_counted() -> None:

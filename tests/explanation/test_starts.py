@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,9 +13,10 @@ from graphsched.explanation.facts import gather, is_wait
 from graphsched.explanation.starts import start_cause
 from graphsched.platform import Dispatch
 from graphsched.simulator import predict
-from tests.builders import FREE, platform
+from tests.builders import FREE, planned, platform, workload
 from tests.explanation.hand import charged, parts_of, predicted, steps_of
 from tests.simulator.test_properties import NOISY, random_plan
+from tests.timelines import timeline
 
 NAMES = [f"t{k}" for k in range(25)]
 
@@ -51,6 +54,23 @@ def test_a_lane_that_waits_for_another_wakes_if_it_has_nothing_to_do() -> None:
         line = predicted({"a": 3.0, "b": b_s, "c": 1.0}, lanes, [("a", "c", 0)], where=where)
         assert steps_of(line)[-1] == ("action", "c", cause)
         assert parts_of(line)["latency"] == (1.0 if cause == "wait" else 0.5)
+
+
+def test_a_graph_that_is_launched_sooner_than_its_costs_say_holds_up_what_waits_for_nothing_else() -> None:
+    """Measured, one launch over two GPUs, which comes to b and c after 3 s by its costs; b begins at 1 s, c behind it.
+
+    ::
+
+        cuda:0/s0   a(1)
+        cuda:1/s0   b(1), c(2)
+    """
+    where = platform(dispatch=charged(graph_across_s=10.0, graph_across_root_s=3.0))
+    lanes = {"a": "cuda:0/s0", "b": "cuda:1/s0", "c": "cuda:1/s0"}
+    plan = replace(planned(workload({"a": 1.0, "b": 1.0, "c": 2.0}), where, lanes), mode="graph")
+    spans = [(0.0, 1.0), (1.0, 2.0), (2.0 + 1e-6, 4.0)]
+    line = timeline(plan, spans, issues=[(0.0, 0.5)] * 3, source="measured")
+    assert steps_of(line) == [("thread", "b", "start"), ("action", "b", "thread"), ("action", "c", "lane")]
+    assert parts_of(line) == pytest.approx({"dispatch": 1.0, "compute": 3.0, "latency": 1e-6}, abs=1e-5)
 
 
 @settings(deadline=None, max_examples=80)
