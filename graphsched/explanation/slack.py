@@ -48,8 +48,7 @@ def _through_action(facts: Facts, i: int, slack: list[float], thread: float) -> 
     """Hand the slack of action `i` on to all that it waited for; returns the thread's before its issue."""
     columns = facts.columns
     if facts.blocks(i):
-        slack[i] = min(slack[i], thread + max(0.0, facts.issue_end_s[i] - facts.end_s[i]))
-        thread = slack[i]
+        thread = slack[i] = min(slack[i], thread)
     waited_for = columns.waits[i]
     causes = [cause for cause in possible_causes(facts, i) if cause.kind != "wait" or cause.by in waited_for]
     held_s = facts.work_from_s(i)
@@ -63,7 +62,7 @@ def _through_action(facts: Facts, i: int, slack: list[float], thread: float) -> 
             slack[cause.by] = min(slack[cause.by], moves_s)
     for j in waited_for:
         if columns.kind[j] == CPU and columns.kind[i] == CUDA:
-            slack[j] = min(slack[j], thread + max(0.0, facts.issue_end_s[i] - facts.end_s[j]))
+            slack[j] = min(slack[j], thread + max(0.0, facts.there_s[i] - facts.end_s[j]))
     return thread
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -52,6 +53,27 @@ def test_what_holds_the_thread_may_last_as_long_as_the_thread_waits_anyhow() -> 
     plan = planned(work, platform(blocking=True, bandwidth=1e9), lanes, wait_after=["down"])
     down = explain(predict(plan)).action("down")
     assert down.slack_s == pytest.approx(5.0, rel=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["eager", "graph"])
+def test_a_result_that_the_thread_waits_for_has_no_slack(mode: str) -> None:
+    """a (2 s) and b (3 s) on CPU lanes ─▶ c: its issue, of 0.25 s, or the launch of its graph comes after both."""
+    lanes = {"a": "cpu/w0", "b": "cpu/w1", "c": "cuda:0/s0"}
+    work = workload({"a": 2.0, "b": 3.0, "c": 1.0}, [("a", "c", 0), ("b", "c", 0)])
+    plan = planned(work, platform(dispatch=charged(run_s=0.25, graph_launch_s=0.25)), lanes)
+    line = predict(replace(plan, mode=mode))
+    explanation = explain(line)
+    assert {name: explanation.action(name).slack_s for name in "abc"} == {"a": 1.0, "b": 0.0, "c": 0.0}
+    assert explanation.action("b").critical
+
+
+def test_a_pageable_copy_that_comes_last_has_no_slack() -> None:
+    """The thread records the event after it, 0.25 s, once it is over."""
+    work = Workload()
+    x = work.input("x", TensorSpec((100,), "int8"), device="cuda:0")
+    work.copy(x, to="cpu", pinned=False, name="down")
+    plan = planned(work, platform(blocking=True, dispatch=charged(timed_record_s=0.25)), {})
+    assert explain(predict(plan)).action("down").slack_s == 0.0
 
 
 @pytest.mark.parametrize(("source", "slack_s"), [("predicted", [0.0, 2.0, 0.0]), ("measured", [1.0, 3.0, 0.0])])
