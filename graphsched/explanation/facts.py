@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from graphsched.explanation.threads import find_issues, free_s
 from graphsched.plan import Plan
 from graphsched.simulator.columns import BLOCKS, Columns
-from graphsched.simulator.graph_mode import inside
+from graphsched.simulator.graph_mode import inside, latencies_s
 from graphsched.simulator.host_calls import with_events
 from graphsched.simulator.lane_costs import CPU, CUDA, WAIT
 from graphsched.simulator.model import EVERYTHING
@@ -76,8 +76,15 @@ class Facts:
         return min(max(self.start_s[i], self.launched_s[i]), self.end_s[i])
 
     def latency_s(self, i: int, j: int) -> float:
-        """From the end of action `j` to when action `i`, which waits for it, knows; without `wake_s` of a CPU lane."""
-        return self.columns.lanes.latency_s[self.columns.lane[i]][self.columns.lane[j]]
+        """From the end of action `j` to when action `i`, which waits for it, knows; without `wake_s` of a CPU lane.
+
+        In a prediction it is no longer than to the start, which chance may have drawn sooner.
+        """
+        c = self.columns
+        latency_s = (c.lanes.latency_s[c.lane[i]] if c.graphs is None else latencies_s(c, i))[c.lane[j]]
+        if self.line.source == "measured":
+            return latency_s
+        return min(latency_s, max(0.0, self.start_s[i] - self.end_s[j]))
 
     def own_issue_s(self, i: int) -> float:
         """What issuing action `i` takes the thread where nothing holds it up, timing events included.

@@ -73,10 +73,33 @@ def test_a_graph_that_is_launched_sooner_than_its_costs_say_holds_up_what_waits_
     assert parts_of(line) == pytest.approx({"dispatch": 1.0, "compute": 3.0, "latency": 1e-6}, abs=1e-5)
 
 
+def test_the_links_of_a_chain_in_a_graph_follow_each_other_sooner_than_forks() -> None:
+    """a ─▶ b on two lanes of a GPU, one graph."""
+    where = platform(dispatch=charged(graph_launch_s=0.0, graph_wait_s=0.25, graph_fork_s=2.0))
+    plan = planned(workload({"a": 1.0, "b": 1.0}, [("a", "b", 0)]), where, {"a": "cuda:0/s0", "b": "cuda:0/s1"})
+    line = predict(replace(plan, mode="graph"))
+    cause = explain(line).action("b").cause
+    assert (cause.kind, cause.ready_s) == ("wait", 1.25)
+    assert parts_of(line) == {"compute": 2.0, "latency": 0.25}
+
+
+def test_chance_that_lets_an_action_start_sooner_is_in_its_cause() -> None:
+    """Predicted: b waits for a, which takes 0.5 s by its costs; it starts 0.125 s after that."""
+    where = platform(dispatch=charged(same_device_s=0.5))
+    plan = planned(workload({"a": 1.0, "b": 1.0}, [("a", "b", 0)]), where, {"a": "cuda:0/s0", "b": "cuda:0/s1"})
+    line = timeline(plan, [(0.0, 1.0), (1.125, 2.125)], issues=[(0.0, 0.0)] * 2)
+    cause = explain(line).action("b").cause
+    assert (cause.kind, cause.ready_s) == ("wait", 1.125)
+
+
 @settings(deadline=None, max_examples=80)
-@given(st.integers(0, 10**6), st.sampled_from([FREE, NOISY, Dispatch(), Dispatch(told_s=9e-6)]))
-def test_no_work_begins_before_what_it_waited_for_is_ready(seed: int, dispatch: Dispatch) -> None:
-    facts = gather(predict(random_plan(seed, dispatch)))
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([FREE, NOISY, Dispatch(), Dispatch(told_s=9e-6)]),
+    st.sampled_from(["eager", "graph"]),
+)
+def test_no_work_begins_before_what_it_waited_for_is_ready(seed: int, dispatch: Dispatch, mode: str) -> None:
+    facts = gather(predict(replace(random_plan(seed, dispatch), mode=mode)))
     for i in range(len(facts)):
         if not is_wait(facts, i):
             assert start_cause(facts, i).ready_s <= facts.work_from_s(i) + facts.tolerance_s
