@@ -10,7 +10,7 @@ from graphsched.errors import PlanError
 from graphsched.explanation.facts import Facts, gather, is_wait
 from graphsched.explanation.names import find_action
 from graphsched.explanation.parts import lost_s, rivals
-from graphsched.explanation.starts import Queues, start_cause
+from graphsched.explanation.starts import Queues, possible_causes, start_cause
 from graphsched.formats.dependencies import dependencies
 from graphsched.quantities import seconds_text
 from graphsched.timeline import Timeline
@@ -130,29 +130,38 @@ def _reason(facts: Facts, one: int, two: int) -> Reason:
 
 
 def _late(facts: Facts, one: int, two: int) -> Reason:
-    names = facts.plan.names
-    late_s = facts.launched_s[two] - facts.end_s[one]
-    if late_s > -facts.tolerance_s:
-        room = Queues(facts).made_room(two, facts.issue_end_s[two])
-        if room >= 0:
-            return (
-                "queue",
-                (room,),
-                f"the launch queue was full when {names[two]} was issued, until {names[room]} ended",
-            )
-        after = f"{seconds_text(max(0.0, late_s))} after {names[one]} had ended"
-        by = f" by the thread{rank}" if (rank := facts.of_rank(two)) else ""
-        return "dispatch", (), f"{names[two]} was issued late{by}, {after}"
-    cause = start_cause(facts, two)
+    names, cause = facts.plan.names, start_cause(facts, two)
+    ready_s = possible_causes(facts, two)[-1].ready_s  # by its issue
+    late_s = ready_s - facts.end_s[one]
+    if late_s > -facts.tolerance_s and (cause.kind == "thread" or cause.ready_s > ready_s):
+        return _issued_late(facts, one, two, late_s)
     if cause.ready_s < facts.end_s[one] and one in rivals(facts, two, cause.ready_s, facts.start_s[two]):
         shared = _shared(facts, one, two) if one in facts.crosses and two in facts.crosses else ""
         if shared:
             return "engine", (), f"{names[two]} was ready, but {shared} served {names[one]} first"
     chain = _behind(facts, one, two)
-    if not chain:
-        return "unexplained", (), f"nothing held {names[two]} back that this timeline shows"
-    how = " which ".join(f"{_held_by(facts, k, j)}" for k, j in zip((two, *chain), chain, strict=False))
-    return "behind", chain, f"{names[two]} {how}"
+    if chain:
+        how = " which ".join(f"{_held_by(facts, k, j)}" for k, j in zip((two, *chain), chain, strict=False))
+        return "behind", chain, f"{names[two]} {how}"
+    if cause.kind == "thread" and facts.line.source == "predicted":
+        return _issued_late(facts, one, two, facts.work_from_s(two) - facts.end_s[one])
+    return "unexplained", (), f"nothing held {names[two]} back that this timeline shows"
+
+
+def _issued_late(facts: Facts, one: int, two: int, late_s: float) -> Reason:
+    """`two` could run so much after the end of `one`, by its issue."""
+    names = facts.plan.names
+    room = Queues(facts).made_room(two, facts.issue_end_s[two])
+    if room >= 0:
+        return (
+            "queue",
+            (room,),
+            f"the launch queue was full when {names[two]} was issued, until {names[room]} ended",
+        )
+    after = f"{seconds_text(max(0.0, late_s))} after {names[one]} had ended"
+    after = after if facts.launched_s[two] > facts.end_s[one] - facts.tolerance_s else f"and could run {after}"
+    by = f" by the thread{rank}" if (rank := facts.of_rank(two)) else ""
+    return "dispatch", (), f"{names[two]} was issued late{by}, {after}"
 
 
 def _held_by(facts: Facts, i: int, j: int) -> str:

@@ -87,6 +87,25 @@ def test_late_dispatch() -> None:
     assert str(found) == "b and a did not overlap: b was issued late, 2 s after a had ended"
 
 
+def test_a_cpu_lane_that_had_to_wake() -> None:
+    """Handing a task over takes 1 s, waking 3: a runs from 4 s to 4.5, b from 5 s."""
+    where = platform(dispatch=charged(handoff_s=1.0, wake_s=3.0))
+    found = why_not(predicted({"a": 0.5, "b": 0.5}, {"a": "cpu/w0", "b": "cpu/w1"}, where=where), "a", "b")
+    assert (found.kind, found.apart_s) == ("dispatch", 0.5)
+    assert str(found) == "b and a did not overlap: b was issued late, and could run 500 ms after a had ended"
+
+
+def test_a_graph_that_is_launched_sooner_than_its_costs_say() -> None:
+    """By these b and c are launched at 3 s; b begins at 1 s, c behind it."""
+    where = platform(dispatch=charged(graph_across_s=10.0, graph_across_root_s=3.0))
+    plan = planned(workload({"a": 1.0, "b": 1.0, "c": 2.0}), where, TWO | {"c": "cuda:1/s0"})
+    spans = [(0.0, 1.0), (1.0, 2.0), (2.0 + 1e-6, 4.0)]
+    line = timeline(replace(plan, mode="graph"), spans, issues=[(0.0, 0.5)] * 3, source="measured")
+    assert why_not(line, "a", "b").kind == "dispatch"
+    found = why_not(line, "a", "c")
+    assert (found.kind, found.through) == ("behind", ("b",))
+
+
 def test_a_full_launch_queue() -> None:
     names = [f"s{k}" for k in range(6)]
     lanes = dict.fromkeys(names, "cuda:0/s0") | {"late": "cuda:0/s1"}
@@ -136,11 +155,12 @@ def test_an_engine_that_serves_one_after_the_other() -> None:
     assert str(found) == "up1 and up0 did not overlap: up1 was ready, but out cpu served up0 first"
 
 
-def test_nothing_that_shows() -> None:
-    """Measured: issued at 0, ready at 0, started at 5."""
+@pytest.mark.parametrize(("source", "kind"), [("measured", "unexplained"), ("predicted", "dispatch")])
+def test_nothing_that_shows(source: str, kind: str) -> None:
+    """Issued at 0, ready at 0, started at 5; in a prediction nothing else is left than that it was launched then."""
     plan = predicted({"a": 1.0, "b": 1.0}, TWO).plan
-    line = timeline(plan, [(0.0, 1.0), (5.0, 6.0)], issues=[(0.0, 0.0), (0.0, 0.0)], source="measured")
-    assert why_not(line, "a", "b").kind == "unexplained"
+    line = timeline(plan, [(0.0, 1.0), (5.0, 6.0)], issues=[(0.0, 0.0), (0.0, 0.0)], source=source)
+    assert why_not(line, "a", "b").kind == kind
 
 
 @pytest.mark.parametrize(
