@@ -100,11 +100,15 @@ class Facts:
         events_s = 2 * c.dispatch.timed_record_s if c.kind[i] == CUDA else 0.0
         return c.own_s[i] + c.before_s[i] + c.call_s[i] + c.after_s[i] + events_s
 
-    def issues_s(self, actions: Iterable[int]) -> float:
-        """As `own_issue_s`, of several actions: a CUDA graph is launched once for all that it holds."""
+    def calls(self, actions: Iterable[int]) -> list[int]:
+        """What the thread issues of `actions`: a CUDA graph is launched once, with its first action."""
         c = self.columns
         calls = (i if c.graphs is None or not inside(c, i) else c.graphs.first[c.graphs.of[i]] for i in actions)
-        return sum(map(self.own_issue_s, dict.fromkeys(calls)))
+        return list(dict.fromkeys(calls))
+
+    def issues_s(self, actions: Iterable[int]) -> float:
+        """As `own_issue_s`, of several actions."""
+        return sum(map(self.own_issue_s, self.calls(actions)))
 
     def begun_s(self, i: int, rank: int) -> float:
         """When the thread of `rank` began to issue action `i`."""

@@ -11,6 +11,7 @@ from graphsched.explanation.facts import Facts
 from graphsched.explanation.parts import Part, rivals, served_before
 from graphsched.explanation.path import Step
 from graphsched.quantities import seconds_text
+from graphsched.simulator.graph_mode import inside
 
 LossKind = Literal["contention", "sharing", "line", "dispatch", "return", "latency", "idle", "slower"]
 
@@ -82,9 +83,9 @@ def _dispatch(facts: Facts, path: Sequence[Step]) -> Iterator[Loss]:
     if not steps:
         return
     called = (i for step in steps for i in facts.issued_until(step.action, step.first))
-    issued = [i for i in called if facts.plan.kinds[i] != "wait"]
+    issued = facts.calls(i for i in called if facts.plan.kinds[i] != "wait")
     seconds = sum(step.parts["dispatch"] for step in steps)
-    text = f"{seconds_text(seconds)} lost to dispatch: {len(issued)} action{'s' * (len(issued) != 1)} issued"
+    text = f"{seconds_text(seconds)} lost to dispatch: {_issued(facts, issued)}"
     text += f", {seconds_text(seconds / len(issued))} each" if len(issued) > 1 else ""
     text += f", in {len(steps)} goes between waits" if len(steps) > 1 else ""
     behind_s = sum(max(0.0, step.end_s - facts.issue_end_s[step.action]) for step in steps)  # until a graph begins
@@ -92,6 +93,26 @@ def _dispatch(facts: Facts, path: Sequence[Step]) -> Iterator[Loss]:
     if issued and seconds > (1 + MUCH) * expected_s and seconds - expected_s > len(steps) * facts.tolerance_s:
         text += f"; by their costs it would be {seconds_text(expected_s)}"
     yield Loss("dispatch", seconds, text)
+
+
+def _issued(facts: Facts, calls: Sequence[int]) -> str:
+    """What the thread issued by these calls: `Facts.calls`."""
+    graphs = facts.columns.graphs
+    launches = [graphs.of[i] for i in calls if inside(facts.columns, i)] if graphs is not None else []
+    others = len(calls) - len(launches)
+    words = []
+    if graphs is not None and len(launches) == 1:
+        held = sum(k == launches[0] and kind != "wait" for k, kind in zip(graphs.of, facts.plan.kinds, strict=True))
+        words.append(f"1 launch of a graph of {_actions(held)}")
+    elif launches:
+        words.append(f"{len(launches)} launches of graphs")
+    if others or not launches:
+        words.append(f"{_actions(others)} issued")
+    return " and ".join(words)
+
+
+def _actions(number: int) -> str:
+    return f"{number} action{'s' * (number != 1)}"
 
 
 def _in_line(facts: Facts, path: Sequence[Step]) -> Iterator[Loss]:

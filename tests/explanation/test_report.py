@@ -122,6 +122,24 @@ def test_a_graph_that_begins_after_its_launch_is_as_late_as_its_costs_say() -> N
     assert "by their costs" not in explanation.losses[0].text
 
 
+def test_a_graph_is_launched_once_for_all_that_it_holds() -> None:
+    """a ─▶ b (cpu) ─▶ c, d: two graphs, of one action and of two, and a task that is handed over.
+
+    ::
+
+        cuda:0/s0   a(1) ──┐    ┌──▶ c(1), d(1)
+        cpu/w0             └▶ b(1)
+    """
+    where = platform(dispatch=charged(graph_launch_s=2.0))
+    lanes = dict.fromkeys("acd", "cuda:0/s0") | {"b": "cpu/w0"}
+    tasks = workload(dict.fromkeys("abcd", 1.0), [("a", "b", 0), ("b", "c", 0)])
+    lost = explain(predict(replace(planned(tasks, where, lanes), mode="graph"))).losses[0]
+    assert lost.text == "4 s lost to dispatch: 2 launches of graphs, 2 s each, in 2 goes between waits"
+    alone = replace(planned(workload(dict.fromkeys("cd", 1.0)), where, dict.fromkeys("cd", "cuda:0/s0")), mode="graph")
+    for line in (predict(alone), timeline(alone, [(2.0, 3.0), (3.0, 4.0)], issues=[(0.0, 2.0)] * 2, source="measured")):
+        assert explain(line).losses[0].text == "2 s lost to dispatch: 1 launch of a graph of 2 actions"
+
+
 def test_goes_between_waits_are_counted() -> None:
     where = platform(dispatch=charged(run_s=0.5, sync_s=0.25))
     line = predicted(dict.fromkeys("ab", 1.0), dict.fromkeys("ab", "cuda:0/s0"), wait_after=["a"], where=where)
