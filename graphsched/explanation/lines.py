@@ -68,7 +68,7 @@ def bound_line(facts: Facts, shares: Shares, uses: Sequence[Use]) -> str:
     for (part, where), length in shares.items():
         if part not in ("latency", "idle"):
             on[where] = on.get(where, 0.0) + length
-    if not on:
+    if not on or not len(facts):
         return "bound by: nothing, for nothing ran"
     whole_s = facts.line.timed_makespan_s
     busy = {use.name: use.share for use in uses}

@@ -191,12 +191,13 @@ def _loss_lines(e: Explanation) -> Iterator[str]:
 
 def _limit_lines(e: Explanation) -> Iterator[str]:
     whole_s = e.timeline.timed_makespan_s or 1.0
-    yield from ("", f"lower bounds, of {seconds_text(e.timeline.timed_makespan_s)}")
-    for limit in e.limits:
-        if limit.seconds > 0.0:
-            what = f"{limit.kind} {limit.where}".rstrip()
-            share = share_text(limit.seconds / whole_s)
-            yield f"  {limit.scope:<9}  {what:<24} {seconds_text(limit.seconds):>10} {share:>7}"
+    known = [limit for limit in e.limits if limit.seconds > 0.0]
+    if known:
+        yield from ("", f"lower bounds, of {seconds_text(e.timeline.timed_makespan_s)}")
+    for limit in known:
+        what = f"{limit.kind} {limit.where}".rstrip()
+        share = share_text(limit.seconds / whole_s)
+        yield f"  {limit.scope:<9}  {what:<24} {seconds_text(limit.seconds):>10} {share:>7}"
 
 
 def _use_lines(e: Explanation) -> Iterator[str]:
@@ -215,7 +216,8 @@ def _compute(e: Explanation) -> list[Any]:
 def _path_lines(e: Explanation) -> Iterator[str]:
     longest = sorted(range(len(e.path)), key=lambda k: (round(e.path[k].start_s - e.path[k].end_s, 12), k))[:STEPS]
     of = f", the {STEPS} longest" if len(e.path) > STEPS else ""
-    yield from ("", f"critical path: {len(e.path)} steps{of}")
+    if e.path:
+        yield from ("", f"critical path: {len(e.path)} step{'s' * (len(e.path) != 1)}{of}")
     names = e.timeline.plan.names
     for k in sorted(longest):
         step = e.path[k]
