@@ -3,7 +3,8 @@ the course of a training; blocks on links; stages of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -106,8 +107,8 @@ def plot_calls(
         note: Below it.
 
     Raises:
-        OutputError: A panel has no way or a way no call, a time is not above 0, the suffix of `path` is another one,
-            or it cannot be written.
+        OutputError: A panel has no way or a way no call, a time is not finite and above 0, the suffix of `path` is
+            another one, or it cannot be written.
 
     Example:
         >>> figure = plot_calls({"MLP": {"op by op": [1.0, 2.0], "compiled": [1.5, 1.6]}})
@@ -125,8 +126,16 @@ def _check_calls(panels: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
     if not panels:
         raise OutputError("nothing to draw: there are no panels")
     for panel, ways in panels.items():
-        if not ways or not all(ends_s and min(ends_s) > 0 for ends_s in ways.values()):
+        if not ways or not all(len(ends_s) for ends_s in ways.values()):
             raise OutputError(f"nothing to draw: panel {panel!r} needs ways of calling, with times above 0 s")
+        for way, ends_s in ways.items():
+            _check_times(f"way {way!r} of panel {panel!r}", ends_s)
+
+
+def _check_times(whose: str, times: Iterable[float]) -> None:
+    wrong = next((time for time in times if not (math.isfinite(time) and time > 0)), None)
+    if wrong is not None:
+        raise OutputError(f"nothing to draw: {whose} has a time of {wrong} s; give finite ones above 0 s")
 
 
 def plot_ways(
@@ -146,8 +155,8 @@ def plot_ways(
         title: Above the picture.
 
     Raises:
-        OutputError: There is no time, or one is not above 0, the suffix of `path` is another one, or it cannot be
-            written.
+        OutputError: There is no time, or one is not finite and above 0, the suffix of `path` is another one, or it
+            cannot be written.
 
     Example:
         >>> figure = plot_ways({"LeNet": {"eager": (1.0, 1.1), "graph": (0.5, 0.4), "plain": (None, 1.2)}})
@@ -155,9 +164,11 @@ def plot_ways(
         [1.0, 1.1, 0.5, 0.4, 1.2]
     """
     suffix = picture_format(path) if path is not None else ""
-    times = [time for case in bars.values() for way in case.values() for time in way if time is not None]
-    if not times or not min(times) > 0:
+    if not any(time is not None for case in bars.values() for way in case.values() for time in way):
         raise OutputError("nothing to draw: cases are needed, with times above 0 s")
+    for name, case in bars.items():
+        for way, times in case.items():
+            _check_times(f"way {way!r} of case {name!r}", (time for time in times if time is not None))
     from graphsched.charts.ways import draw_ways
 
     return saved(draw_ways(bars, title), path, suffix)

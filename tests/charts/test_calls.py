@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,12 @@ def test_nothing_to_draw(tmp_path: Path, panels: dict[str, dict[str, list[float]
     with pytest.raises(OutputError, match="nothing to draw"):
         plot_calls(panels, tmp_path / "a.png")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("time_s", [-1.0, math.inf, math.nan])
+def test_a_time_that_is_none_is_named(time_s: float) -> None:
+    with pytest.raises(OutputError, match=f"way 'slow' of panel 'MLP' has a time of {time_s} s; give finite ones"):
+        plot_calls({"MLP": {"fast": [1.0, 2.0], "slow": [1.0, time_s]}})
 
 
 def test_a_wrong_suffix_is_told_first(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from pathlib import Path
 
@@ -68,6 +69,12 @@ def test_nothing_to_draw(tmp_path: Path, bars: dict[str, dict[str, tuple[float |
     with pytest.raises(OutputError, match="nothing to draw"):
         plot_ways(bars, tmp_path / "a.png")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("time_s", [0.0, -1.0, math.inf, math.nan])
+def test_a_time_that_is_none_is_named(time_s: float) -> None:
+    with pytest.raises(OutputError, match=f"way 'graph' of case 'b' has a time of {time_s} s; give finite ones above"):
+        plot_ways({"a": {"eager": (1.0, 1.0)}, "b": {"graph": (None, time_s)}})
 
 
 def test_a_wrong_suffix_is_told_first(tmp_path: Path) -> None:
