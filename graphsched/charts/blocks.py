@@ -41,7 +41,7 @@ def draw_blocks(panels: Mapping[str, Sequence[Block]], title: str) -> Figure:
     last_s = max(block.end_s for blocks in panels.values() for block in blocks)
     unit, unit_s = time_unit(last_s)
     for axes, (name, blocks) in zip(all_axes, panels.items(), strict=True):
-        axes.set_xlim(0.0, last_s * 1.01 / unit_s)
+        axes.set_xlim(0.0, (last_s or 1.0) * 1.01 / unit_s)
         axes.set_title(drawable(name), fontsize=9, loc="left")
         _draw_panel(axes, blocks, unit_s, room_s=DIGIT_IN * last_s / ROOM_IN)
     all_axes[-1].set_xlabel(f"time since the thread began the first action ({unit}); a colour a block", fontsize=9)

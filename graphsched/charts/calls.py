@@ -82,7 +82,12 @@ def _label(axes: Axes) -> None:
     low, high = axes.get_ylim()
     axes.set_ylim(low, high * (high / low) ** 0.5)  # room for the legend
     legend = axes.legend(
-        title="first call, all calls", loc="upper left", fontsize=7.5, edgecolor="none", handlelength=HANDLE_LENGTH
+        handles=axes.lines,  # of any name: those that begin with an underscore would be left out
+        title="first call, all calls",
+        loc="upper left",
+        fontsize=7.5,
+        edgecolor="none",
+        handlelength=HANDLE_LENGTH,
     )
     legend.set_alignment("left")
     legend.get_title().set_fontsize(7.5)

@@ -43,7 +43,7 @@ def draw_stages(panels: Mapping[str, Sequence[Stage]], title: str) -> Figure:
     last_s = max(stage.end_s for stages in panels.values() for stage in stages)
     unit, unit_s = time_unit(last_s)
     for axes, (panel, labels) in zip(all_axes, rows.items(), strict=True):
-        axes.set_xlim(0.0, last_s * 1.01 / unit_s)
+        axes.set_xlim(0.0, (last_s or 1.0) * 1.01 / unit_s)
         axes.set_title(drawable(panel), fontsize=9, loc="left")
         _draw_panel(axes, panels[panel], labels, colours, unit_s)
     all_axes[-1].set_xlabel(f"time ({unit})", fontsize=9)

@@ -34,6 +34,11 @@ def test_eight_blocks_have_eight_colours() -> None:
     assert len({to_hex(bar.get_facecolor()[0]) for bar in axes.collections}) == 8
 
 
+def test_blocks_of_no_length_have_a_time_axis() -> None:
+    (axes,) = plot_blocks({"a ring": [Block("0>1", 0, 0.0, 0.0)]}).axes
+    assert axes.get_xlim()[0] == 0.0 < axes.get_xlim()[1]
+
+
 @pytest.mark.parametrize("panels", [{}, {"a ring": []}, {"a ring": RING, "none": []}])
 def test_nothing_to_draw(tmp_path: Path, panels: dict[str, list[Block]]) -> None:
     with pytest.raises(OutputError, match="nothing to draw"):

@@ -33,6 +33,13 @@ def test_curves_can_be_told_apart_in_grey() -> None:
     assert len({line.get_color() for line in lines}) == 5
 
 
+@pytest.mark.parametrize("way", ["_compiled", ""])
+def test_the_legend_names_every_way(way: str) -> None:
+    (axes,) = plot_calls({"MLP": {way: [1.0, 2.0], "op by op": [1.0, 3.0]}}).axes
+    texts = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert texts == [f"{way}: 1 s, 2 s", "op by op: 1 s, 3 s"]
+
+
 def test_the_same_bytes_every_time(tmp_path: Path) -> None:
     for suffix in ("png", "svg"):
         for name in ("a", "b"):

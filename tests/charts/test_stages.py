@@ -51,6 +51,11 @@ def test_the_legend_of_nine_stages_lies_within_the_picture() -> None:
     assert len(colours) == len(names)
 
 
+def test_stages_of_no_length_have_a_time_axis() -> None:
+    (axes,) = plot_stages({"a step": [Stage("thread", "forward", 0.0, 0.0)]}).axes
+    assert axes.get_xlim()[0] == 0.0 < axes.get_xlim()[1]
+
+
 @pytest.mark.parametrize("panels", [{}, {"a step": []}, {"a step": STEP, "none": []}])
 def test_nothing_to_draw(tmp_path: Path, panels: dict[str, list[Stage]]) -> None:
     with pytest.raises(OutputError, match="nothing to draw"):
