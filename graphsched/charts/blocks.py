@@ -10,7 +10,7 @@ from matplotlib.colors import rgb_to_hsv, to_rgb
 from matplotlib.figure import Figure
 
 from graphsched.charts.curves import DPI
-from graphsched.charts.looks import COLOURS, rows_down
+from graphsched.charts.looks import COLOURS, heading, rows_down, shortened
 from graphsched.gantt.fonts import drawable
 from graphsched.quantities import time_unit
 
@@ -18,6 +18,7 @@ BLOCK_COLOURS = (*COLOURS, "#F0E442")  # two rings on four GPUs have eight block
 WIDTH_IN, ROW_IN, TITLE_IN = 10.0, 0.2, 0.4
 ROOM_IN = WIDTH_IN - 1.3  # about what bars have of it
 DIGIT_IN = 0.08
+PANEL_LETTERS = 95  # above a panel, beside long names of links
 BAR = 0.84  # height of a bar, in rows
 LIGHT = 0.75  # of brightness, from which text on a colour is black
 
@@ -42,10 +43,10 @@ def draw_blocks(panels: Mapping[str, Sequence[Block]], title: str) -> Figure:
     unit, unit_s = time_unit(last_s)
     for axes, (name, blocks) in zip(all_axes, panels.items(), strict=True):
         axes.set_xlim(0.0, (last_s or 1.0) * 1.01 / unit_s)
-        axes.set_title(drawable(name), fontsize=9, loc="left")
+        axes.set_title(drawable(shortened(name, PANEL_LETTERS)), fontsize=9, loc="left")
         _draw_panel(axes, blocks, unit_s, room_s=DIGIT_IN * last_s / ROOM_IN)
     all_axes[-1].set_xlabel(f"time since the thread began the first action ({unit}); a colour a block", fontsize=9)
-    figure.suptitle(drawable(title), fontsize=11)
+    heading(figure, title)
     return figure
 
 

@@ -11,13 +11,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from graphsched.charts.curves import DPI
-from graphsched.charts.looks import HANDLE_LENGTH, looks
+from graphsched.charts.looks import HANDLE_LENGTH, looks, shortened
 from graphsched.gantt.fonts import drawable
 from graphsched.quantities import seconds_text
 
 Ways = Mapping[str, Sequence[float]]
 
-NOTE_WIDTH = 88  # characters below a panel
+TITLE_WIDTH, NOTE_WIDTH = 56, 88  # characters above a panel, and below it
+PANEL_LETTERS, WAY_LETTERS = 50, 36  # above a panel; of a way in its legend
 FEW = 100.0  # times the lowest figure, up to which an axis shows more than powers of ten
 
 
@@ -27,8 +28,8 @@ def draw_calls(panels: Mapping[str, Ways], title: str, note: str = "") -> Figure
     grid = figure.subplots(1, len(panels), squeeze=False)
     for axes, (name, ways) in zip(grid.flat, panels.items(), strict=True):
         draw_ways(axes, ways)
-        axes.set_title(drawable(name), fontsize=10, loc="left")
-    figure.suptitle(drawable(title), fontsize=11.5)
+        axes.set_title(drawable(shortened(name, PANEL_LETTERS)), fontsize=10, loc="left")
+    figure.suptitle(drawable(textwrap.fill(title, TITLE_WIDTH * len(panels))), fontsize=11.5)
     figure.supxlabel(drawable(textwrap.fill(note, NOTE_WIDTH * len(panels))), fontsize=8.5)
     return figure
 
@@ -49,7 +50,7 @@ def draw_ways(axes: Axes, ways: Ways) -> None:
             markersize=5,
             markerfacecolor="none",
             markevery=_marked(len(ends_s)),
-            label=f"{drawable(way)}: {seconds_text(ends_s[0])}, {seconds_text(ends_s[-1])}",
+            label=f"{drawable(shortened(way, WAY_LETTERS))}: {seconds_text(ends_s[0])}, {seconds_text(ends_s[-1])}",
         )
     _label(axes)
 

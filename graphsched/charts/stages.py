@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from graphsched.charts.curves import DPI
-from graphsched.charts.looks import COLOURS, legend_below, rows_down
+from graphsched.charts.looks import COLOURS, LEGEND_LETTERS, heading, legend_below, rows_down, shortened
 from graphsched.gantt.fonts import drawable
 from graphsched.quantities import time_unit
 
@@ -18,6 +18,7 @@ STAGE_COLOURS = (*COLOURS, "#F0E442", "#999999")
 WIDTH_IN, ROW_IN, TITLE_IN, REST_IN = 10.0, 0.26, 0.4, 1.1
 BAR = 0.84  # height of a bar, in rows
 COLUMNS = 9  # of the legend
+PANEL_LETTERS = 95  # above a panel, beside long names of rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +45,11 @@ def draw_stages(panels: Mapping[str, Sequence[Stage]], title: str) -> Figure:
     unit, unit_s = time_unit(last_s)
     for axes, (panel, labels) in zip(all_axes, rows.items(), strict=True):
         axes.set_xlim(0.0, (last_s or 1.0) * 1.01 / unit_s)
-        axes.set_title(drawable(panel), fontsize=9, loc="left")
+        axes.set_title(drawable(shortened(panel, PANEL_LETTERS)), fontsize=9, loc="left")
         _draw_panel(axes, panels[panel], labels, colours, unit_s)
     all_axes[-1].set_xlabel(f"time ({unit})", fontsize=9)
     legend_below(figure, COLUMNS, handle_length=1.0)
-    figure.suptitle(drawable(title), fontsize=11)
+    heading(figure, title)
     return figure
 
 
@@ -61,5 +62,6 @@ def _draw_panel(
         bars.setdefault((stage.row, stage.name), []).append(bar)
     for (row, name), found in bars.items():
         place = rows.index(row) - BAR / 2, BAR
-        axes.broken_barh(found, place, facecolor=colours[name], linewidth=0, label=drawable(name))
+        label = drawable(shortened(name, LEGEND_LETTERS))
+        axes.broken_barh(found, place, facecolor=colours[name], linewidth=0, label=label)
     rows_down(axes, rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
@@ -11,13 +12,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from graphsched.charts.curves import DPI
-from graphsched.charts.looks import HANDLE_LENGTH, Look, looks
+from graphsched.charts.looks import HANDLE_LENGTH, LEGEND_LETTERS, Look, looks, put_below, shortened
 from graphsched.gantt.fonts import drawable
 
 LOSS, ACCURACY, TEST = "loss", "accuracy", "test_accuracy"
 Curves = Mapping[str, Sequence[float]]
 
 DOTTED: Literal[":"] = ":"  # training accuracy, and no variant
+TITLE_WIDTH, NOTE_WIDTH = 104, 130  # characters above the axes, and above the legend
 DASH_PT = 1.4  # of a dash of length 1, however wide the line: the legend has room for few
 
 
@@ -27,8 +29,8 @@ def draw_training(variants: Mapping[str, Curves], title: str, note: str = "") ->
     left, right = figure.subplots(1, 2)
     widths = _widths(len(variants))
     for (name, curves), look, width in zip(variants.items(), looks(), widths, strict=False):
-        _draw(left, curves.get(LOSS, ()), look, width, drawable(name))
-        _draw(right, curves.get(TEST, ()), look, width, drawable(name))
+        _draw(left, curves.get(LOSS, ()), look, width, drawable(shortened(name, LEGEND_LETTERS)))
+        _draw(right, curves.get(TEST, ()), look, width, drawable(shortened(name, LEGEND_LETTERS)))
         _draw(right, curves.get(ACCURACY, ()), (*look[:2], DOTTED), 1.0, "")
     _label(left, "loss")
     left.set_title("training loss, mean of the epoch", fontsize=10, loc="left")
@@ -36,18 +38,9 @@ def draw_training(variants: Mapping[str, Curves], title: str, note: str = "") ->
     right.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g} %"))
     dotted = any(curves.get(ACCURACY) for curves in variants.values())
     right.set_title("test accuracy after the epoch" + ("; dotted: training" if dotted else ""), fontsize=10, loc="left")
-    figure.suptitle(drawable(title), fontsize=11.5)
-    handles, labels = left.get_legend_handles_labels()
-    legend = figure.legend(
-        handles,
-        labels,
-        loc="outside lower center",
-        ncols=3,
-        fontsize=8,
-        frameon=False,
-        handlelength=HANDLE_LENGTH,
-        title=drawable(note) or None,
-    )
+    figure.suptitle(drawable(textwrap.fill(title, TITLE_WIDTH)), fontsize=11.5)
+    title_below = drawable(textwrap.fill(note, NOTE_WIDTH)) or None
+    legend = put_below(figure, left.lines, 3, handlelength=HANDLE_LENGTH, title=title_below)
     legend.get_title().set_fontsize(8.5)
     return figure
 

@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from graphsched.charts.curves import DPI
-from graphsched.charts.looks import put_below
+from graphsched.charts.looks import LEGEND_LETTERS, put_below, shortened
 from graphsched.gantt.fonts import drawable
 from graphsched.quantities import seconds_text
 
@@ -95,7 +95,8 @@ def _times(bars: Bars) -> Sequence[float]:
 
 
 def _legend(looks: Mapping[str, str], bars: Bars) -> list[Artist]:
-    handles: list[Artist] = [Patch(facecolor=face, label=drawable(way)) for way, face in looks.items()]
+    names = {way: drawable(shortened(way, LEGEND_LETTERS)) for way in looks}
+    handles: list[Artist] = [Patch(facecolor=face, label=names[way]) for way, face in looks.items()]
     if any(predicted is not None for case in bars.values() for predicted, _ in case.values()):
         handles.append(Patch(facecolor="white", edgecolor="#444444", hatch="////", label="predicted"))
     return handles

@@ -96,3 +96,19 @@ def test_a_legend_is_no_wider_than_its_picture(length: int) -> None:
         (legend,) = figure.legends
         assert [text.get_text() for text in legend.get_texts()] == names
         assert legend.get_window_extent().width <= figure.bbox.width
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "word " * 60])
+def test_names_of_300_letters_stay_on_the_picture(name: str) -> None:
+    """Axes have room beside them; titles are broken into lines."""
+    for figure in (
+        plot_blocks({name: [Block(name, 0, 0.0, 1.0)]}, title=name),
+        plot_stages({name: [Stage(name, name, 0.0, 1.0)]}, title=name),
+        plot_calls({name: {name: [1.0, 2.0]}}, title=name),
+        plot_ways({name: {name: (1.0, 1.1)}}, title=name),
+        plot_training({name: {"loss": [2.0, 1.0]}, f"{name}1": {"loss": [2.0, 1.0]}}, title=name, note=name),
+    ):
+        figure.draw_without_rendering()
+        box = figure.get_tightbbox()
+        assert -0.01 <= box.x0 < box.x1 <= figure.get_figwidth() + 0.01
+        assert -0.01 <= box.y0 < box.y1 <= figure.get_figheight() + 0.01
