@@ -188,8 +188,8 @@ def follow(world: World, experiment: Experiment, values: Mapping[str, Any], mode
             if world.lost != 0:
                 world.board.await_over(STAY_S)
             return 1
-        except KeyboardInterrupt:
-            world.board.leave(last=False)  # rank 0 waits for those that may still have to hear of it
+        except KeyboardInterrupt as error:
+            world.fail(error)  # rank 0 waits for those that may still have to hear of it
             raise
 
 

@@ -12,10 +12,11 @@ from functools import partial
 from typing import Any, get_args
 
 from graphsched.executors.buffers import Buffers
-from graphsched.executors.calls import Call, copy_call, failure_of, peer_call, pinning_call, staged_calls, task_call
+from graphsched.executors.calls import Call, copy_call, peer_call, pinning_call, staged_calls, task_call
 from graphsched.executors.carrying import NOTHING, Carry
 from graphsched.executors.clocks import new_event
 from graphsched.executors.collectives import collective_call
+from graphsched.executors.failing import failure_on_lane
 from graphsched.executors.lanes import CpuLane, CudaLane, is_cuda
 from graphsched.executors.ranges import with_ranges
 from graphsched.executors.stamps import Calls, Stamps, stamp
@@ -196,7 +197,7 @@ class EagerCompiler:
                     for part in parts:
                         part()
                 except BaseException as error:
-                    watch.fail(failure_of(error, name, task, lane))
+                    watch.fail(failure_on_lane(error, name, task, lane))
             done.set()
 
         said = self._carry.said(i)

@@ -13,6 +13,7 @@ from graphsched.executors.lanes import CpuLane, CudaLane, lanes_at_rest
 from graphsched.executors.stamps import Calls
 from graphsched.executors.watch import Watch
 from graphsched.plan import Plan
+from graphsched.workload import Task
 
 EAGER = "run the plan in eager mode"
 
@@ -49,6 +50,15 @@ def failure_in_run(
     )
     failed.__cause__ = found
     return failed
+
+
+def failure_on_lane(error: BaseException, name: str, task: Task | None, lane: str) -> BaseException:
+    """As `failure_of`, on a lane's own thread: what would end a script there, as `sys.exit` does, is a failure."""
+    if isinstance(error, (SystemExit, GeneratorExit)):
+        ends = RuntimeError(f"it ends the script ({type(error).__name__}: {error}): raise an error instead")
+        ends.__cause__ = error
+        error = ends
+    return failure_of(error, name, task, lane)
 
 
 def come_to_rest(

@@ -82,6 +82,18 @@ def test_an_error_without_a_text_ends_the_run() -> None:
         program.run()
 
 
+@pytest.mark.parametrize("kind", [SystemExit, GeneratorExit])
+def test_a_task_that_ends_the_script_has_failed(kind: type[BaseException]) -> None:
+    """x ──▶ t0 (leaves)."""
+
+    def leaves(x: torch.Tensor) -> None:
+        raise kind(3)
+
+    told = rf"'t0' failed on lane cpu/w0 with inputs x: float32\[1\]: .*it ends the script \({kind.__name__}: 3\)"
+    with Program(chain(leaves)) as program, pytest.raises(TaskFailedError, match=told):
+        program.run()
+
+
 def test_nothing_that_needs_a_failed_task_runs() -> None:
     """x ──▶ t0 (raises) ──▶ t1 on another lane ──▶ t2."""
     calls: list[int] = []

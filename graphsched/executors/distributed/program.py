@@ -240,9 +240,18 @@ class RankProgram:
         at = None if action == GRAPH else action
         issued = len(self.plan) if at is None else at
         found = failure_in_run(error, self.watch.failure, self.plan, at, self._compiler.unfinished)
-        failure = self.world.fail(self._with_own_tasks(self._with_other_rank(found, issued), issued))
-        self.world.abort()  # what lanes still wait for: a process that ends meanwhile aborts
-        return failure
+        try:
+            if not isinstance(found, Exception):
+                return self.world.fail(found, self._under_way(issued))
+            return self.world.fail(self._with_own_tasks(self._with_other_rank(found, issued), issued))
+        finally:  # interrupted again
+            self.world.abort()  # what lanes still wait for: a process that ends meanwhile aborts
+
+    def _under_way(self, issued: int) -> str:
+        hanging: list[str] = []
+        with contextlib.suppress(RuntimeError):  # of CUDA
+            hanging = self._compiler.under_way(issued, ("run", "copy"))
+        return f"; not over: {', '.join(hanging)}" if hanging else ""
 
     def _with_other_rank(self, error: BaseException, issued: int) -> BaseException:
         """`error`; where a stream waits in vain for another rank, one that names that and what it should have done."""

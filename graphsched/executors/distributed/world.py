@@ -190,7 +190,8 @@ class World:
         """What ranks do together between runs: it ends here when one says why it ends, or gives no sign of life.
 
         Raises:
-            RankError: In place of those of the block, with what the rank at fault says. The others are told.
+            RankError: In place of those of the block, with what the rank at fault says. The others are told, also of
+                an interrupt.
         """
         heard: list[LostRankError] = []
 
@@ -206,6 +207,8 @@ class World:
                 yield
             except RankError as error:
                 raise self.fail(heard[0] if heard else error) from error
+            except (KeyboardInterrupt, SystemExit) as error:
+                raise self.fail(error)  # noqa: B904 - it has its cause
             finally:
                 unwatch()
                 unheed()
@@ -259,28 +262,30 @@ class World:
         """
         try:
             yield
-        except Exception as error:
-            raise self.fail(error) from error
+        except (Exception, KeyboardInterrupt, SystemExit) as error:
+            raise self.fail(error)  # noqa: B904 - it has its cause
 
-    def fail(self, error: BaseException) -> BaseException:
+    def fail(self, error: BaseException, where: str = "") -> BaseException:
         """What to raise for `error`: it names this rank, and what another one says that was at fault.
 
-        The others are told. This world is of no use any more.
+        The others are told; of an interrupt, which is raised as it came, with `where`. This world is of no use then.
         """
-        if not isinstance(error, Exception) or self.failure is not None:
+        if self.failure is not None:
             return error
         blames = error.peer if isinstance(error, LostRankError) else self.rank
         text = str(error) if isinstance(error, GraphschedError) else f"{type(error).__name__}: {error}"
+        if not isinstance(error, Exception):
+            text = f"it was interrupted ({type(error).__name__}){where}"
         self.board.post(Report(self.rank, text, blames))
         own = isinstance(error, GraphschedError) and not isinstance(error, LostRankError)
         kind: Any = type(error) if own else RankError
         more = ""
         if blames != self.rank:
             more, self.lost = told_of(blames, text, self.rank, self.size, self.board, self.pulses)
-        self.failure = kind(f"rank {self.rank}: {text}{more}")
-        self.failure.__cause__ = error.__cause__ or error
+        self.failure = failure = kind(f"rank {self.rank}: {text}{more}")
+        failure.__cause__ = error.__cause__ or error
         self.board.leave(last=self.rank in (blames, 0))  # rank 0's process may keep the store
-        return self.failure
+        return failure if isinstance(error, Exception) else error
 
 
 _world: list[World] = []  # the one that this process is in: torch.distributed cannot be begun twice

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -102,6 +103,21 @@ def fail(a: Any) -> Any:
     raise ValueError("no such luck")
 
 
+def leave(a: Any) -> Any:
+    sys.exit(3)
+
+
+def interrupt(a: Any) -> Any:
+    """What Ctrl-C does to the main thread, which waits for the end of this task's rank."""
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(1)
+    return a
+
+
+def raise_interrupt(a: Any) -> Any:
+    raise KeyboardInterrupt
+
+
 def die(a: Any) -> Any:
     os._exit(7)
 
@@ -124,6 +140,9 @@ def short(a: Any) -> Any:
 
 WRONG = {
     "fail": fail,
+    "leave": leave,
+    "interrupt": interrupt,
+    "raise interrupt": raise_interrupt,
     "refuse": refuse,
     "refuse silently": refuse_silently,
     "die": die,
@@ -166,6 +185,20 @@ def _timed(call: Callable[[], object]) -> float:
     except GraphschedError as error:
         raise type(error)(f"{error} ({time.perf_counter() - began:.1f} s)") from error
     return time.perf_counter() - began
+
+
+def interrupted(rank: int, wrong: str) -> list[str]:
+    """What a rank says of two runs of a chain."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    program = RankProgram(chain_over({"a": 0, "b": 1, "c": 0}, wrong, 4, "b"), timeout_s=50.0)
+    return [_ends(program.run) for _ in range(2)]
+
+
+def _ends(call: Callable[[], object]) -> str:
+    try:
+        return f"returned {call()}"
+    except BaseException as error:
+        return f"{type(error).__name__}: {error}"
 
 
 def wrong_before_a_run(rank: int, who: int, wrong: str, timeout_s: float) -> float:

@@ -32,6 +32,34 @@ def test_a_task_that_raises_ends_all_ranks() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("wrong", "own", "why"),
+    [
+        (
+            "leave",
+            "TaskFailedError: rank 1: {}",
+            r"'b' failed on lane worker:1/s0 .*it ends the script \(SystemExit: 3\)",
+        ),
+        (
+            "interrupt",
+            "KeyboardInterrupt: ",
+            r"it was interrupted \(KeyboardInterrupt\); not over: 'b' on lane worker:1",
+        ),
+        ("raise interrupt", "KeyboardInterrupt: ", r"it was interrupted \(KeyboardInterrupt\)"),
+    ],
+)
+def test_a_rank_that_is_interrupted_or_left_tells_the_others(wrong: str, own: str, why: str) -> None:
+    """a (worker:0) ──▶ b (worker:1) ──▶ c (worker:0); none can run again."""
+    zero, one = (rank.result for rank in on_ranks(jobs.interrupted, 2, wrong))
+    assert re.match(f"RankError: rank 0: rank 1 ended the run: {why}", zero[0]), zero
+    assert re.match(own.format(why), one[0]), one
+    assert re.match(
+        f"RankError: rank 0: the ranks cannot run again after: rank 0: rank 1 ended the run: {why}", zero[1]
+    )
+    assert re.match(f"RankError: rank 1: the ranks cannot run again after: rank 1: {why}", one[1])
+
+
+@pytest.mark.slow
 def test_a_rank_that_waits_for_no_message_hears_of_a_failure() -> None:
     """a (worker:0) is over, and b (worker:1) raises: rank 0 is at the end of the run, and rank 1 does not go."""
     zero, _ = on_ranks(jobs.wrong_beside, 2, "fail", 40.0, stops=1)
