@@ -269,7 +269,7 @@ class Store:
         failure = None
         try:
             value = shard.next_value(self._aggregate, self._update)
-        except Exception as error:
+        except BaseException as error:
             failure = TaskFailedError(
                 f"key {entry.name!r}, round {shard.done}: server {shard.server.name!r} could not take the "
                 f"{self._aggregate.name} or update with it: {type(error).__name__}: {error}"

@@ -406,6 +406,25 @@ def test_a_momentum_made_in_the_call_without_data() -> None:
             store.pull("w")
 
 
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+def test_a_server_whose_update_would_end_its_thread(kind: type[BaseException]) -> None:
+    """The pull says so at once, and other keys go on."""
+
+    def leave(stored: torch.Tensor, aggregate: torch.Tensor) -> None:
+        stored.sub_(aggregate)
+        if type(aggregate) is torch.Tensor and float(aggregate.sum()) > 5:
+            raise kind(3)
+
+    with Store(servers=["cpu"], workers=1, update=leave, timeout_s=20.0) as store:
+        for key in ("w", "v"):
+            store.init(key, torch.zeros(2))
+        store.push("w", torch.full((2,), 9.0), worker=0)
+        with pytest.raises(TaskFailedError, match=f"key 'w', round 0: .* with it: {kind.__name__}: 3"):
+            store.pull("w")
+        store.push("v", torch.ones(2), worker=0)
+        assert store.pull("v").tolist() == [-1, -1]
+
+
 def test_the_end_says_what_nobody_has_been_told() -> None:
     """A round of v that nobody pulls; a with block that failed says its own error."""
 
