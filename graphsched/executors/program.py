@@ -277,19 +277,21 @@ class Program:
 
     @alone
     def close(self) -> None:
-        """End the threads and give the memory back.
+        """Wait for submitted steps, end the threads and give the memory back.
 
         Raises:
             ExecutionError: Another thread is using the program, which stays open.
+            TaskFailedError, StuckError: A step failed, and nobody has been told; the program is closed.
         """
         if not self._end.alive:
             return
-        with contextlib.suppress(ExecutionError):  # the steps tell those who hold them
+        try:
             self.wait()
-        self._end()
-        self._calls, self._timed, self._steps, self._initial = Calls(), None, None, {}
-        del self._compiler, self.buffers
-        give_memory_back()
+        finally:
+            self._end()
+            self._calls, self._timed, self._steps, self._initial = Calls(), None, None, {}
+            del self._compiler, self.buffers
+            give_memory_back()
 
     def __enter__(self) -> Program:
         return self

@@ -15,6 +15,7 @@ from graphsched.errors import ExecutionError, StuckError, TaskFailedError, Workl
 from graphsched.executors import Program, eager, execute, segments, timed_runs
 from graphsched.executors import program as program_module
 from graphsched.executors.buffers import Buffers
+from graphsched.executors.flights import Submitted
 from graphsched.executors.submitting import Steps
 from graphsched.plan import Plan
 from graphsched.plan.steps import carried, carried_waits
@@ -321,6 +322,38 @@ def test_a_failing_step_is_told_and_the_program_runs_again(by: str) -> None:
         again = [program.submit(x=number(k)) for k in (2, 3, 4)]
         assert [s.result()["y"].item() for s in again] == [-2.0, -3.0, -4.0]
         assert program.state()["w"].item() == 4.0
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_the_end_says_what_failed_and_nobody_has_been_told(held: bool) -> None:
+    """By close and by a with block; one that raises says its own error, and what was told is not said again."""
+    fails = Fails(1.0)
+    fails.may.set()
+
+    def failed() -> Program:
+        program = Program(counting(fails))
+        step = program.submit(x=number(1))
+        if held:
+            steps.append(step)
+        return program
+
+    steps: list[Submitted] = []
+    told = r"'change' failed on lane cpu/w1 with inputs .*no such number"
+    with pytest.raises(TaskFailedError, match=told), failed():
+        pass
+    with pytest.raises(KeyError, match="another"), failed():
+        raise KeyError("another")
+    program = failed()
+    with pytest.raises(TaskFailedError, match=told):
+        program.close()
+    program.close()
+    with pytest.raises(ExecutionError, match="this program is closed"):
+        program.run(x=number(0))
+    for step in steps:
+        with pytest.raises(TaskFailedError, match=told):
+            step.result()
+    with failed() as program, pytest.raises(TaskFailedError, match=told):
+        program.wait()
 
 
 def test_a_step_that_hangs_is_ended_and_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch, gates: Gates) -> None:
