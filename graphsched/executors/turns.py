@@ -23,8 +23,8 @@ def alone(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any,
     def guarded(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> R:
         if not self.turn.acquire(blocking=False):
             raise ExecutionError(
-                f"another thread is using this {type(self).__name__.lower()}: give each thread one of its own, or "
-                "let them take turns with a lock"
+                "another thread is using this program: give each thread one of its own, or let them take turns with a "
+                "lock"
             )
         try:
             return method(self, *args, **kwargs)

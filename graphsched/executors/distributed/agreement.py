@@ -7,11 +7,14 @@ import json
 import platform as python_platform
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphsched.errors import RankError
 from graphsched.plan import Plan
 from graphsched.workload import Workload
+
+if TYPE_CHECKING:
+    from graphsched.executors.distributed.world import World
 
 Facts = Mapping[str, str]
 
@@ -118,3 +121,21 @@ def check_agreement(facts: Sequence[Facts]) -> None:
             f"the ranks disagree: {', and '.join(told)}: start all ranks with the same software, and make the workload "
             "and the plan from the same code, seed and platform on each"
         )
+
+
+def agree(world: World, plan: Plan, timeout_s: float) -> None:
+    """Make sure that all ranks are about to run `plan`; one that is not ends them all.
+
+    Raises:
+        RankError: What differs, and the first thing in which workloads do; or as of `World.gather`.
+    """
+    facts = world.gather(facts_of(plan), timeout_s, "the comparison of plans")
+    try:
+        check_agreement(facts)
+    except RankError as error:
+        failure = error
+        if len({mine["workload"] for mine in facts}) > 1:
+            parts = world.gather(parts_of(plan.work), timeout_s, "the comparison of workloads")
+            failure = RankError(f"{error}; {first_difference(parts)}")
+        world.failure = failure
+        raise failure from None

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
-from graphsched.errors import ExecutionError, RankError, StuckError
+from graphsched.errors import ExecutionError, StuckError
 from graphsched.executors.capture import settle
-from graphsched.executors.distributed.agreement import check_agreement, facts_of, first_difference, parts_of
+from graphsched.executors.distributed.agreement import agree
 from graphsched.executors.distributed.blame import missed
 from graphsched.executors.distributed.board import Report
 from graphsched.executors.distributed.local_plans import local_plan
@@ -29,6 +30,7 @@ from graphsched.executors.own_team import end_own_team
 from graphsched.executors.requests import checked
 from graphsched.executors.segments import GRAPH
 from graphsched.executors.stamps import Calls, Stamps
+from graphsched.executors.turns import alone
 from graphsched.plan import Plan
 from graphsched.plan.ranks import compile_ranks
 
@@ -37,7 +39,8 @@ class RankProgram:
     """The part of a plan that this process does, among those that torchrun started.
 
     All of them make it of the same plan and call the same methods in the same order. It owns clones of the inputs and
-    states that lie here. Random numbers come from torch's global generators of this process.
+    states that lie here. Random numbers come from torch's global generators of this process. It is for one thread at a
+    time, as `Program` is.
 
     Attributes:
         issue_s: How long this rank's thread was at its calls in the last run, in seconds.
@@ -50,30 +53,15 @@ class RankProgram:
 
     def __init__(self, plan: Plan, *, timeout_s: float = 60.0) -> None:
         keep_memory()
+        self.turn = threading.RLock()
         self.whole = checked(plan, "distributed", timeout_s, ("distributed",))
         self.world = join(timeout_s)
         stand_by(self.world)
         self._timeout_s, self.issue_s = timeout_s, 0.0
-        self._agree()
+        agree(self.world, self.whole, timeout_s)
         self.lists = compile_ranks(self.whole, self.world.size)
         with self.world.telling():
             self._prepare()
-
-    def _agree(self) -> None:
-        """Make sure that all ranks are about to run the same; one that is not ends them all."""
-        facts = self.world.gather(facts_of(self.whole), self._timeout_s, "the comparison of plans")
-        try:
-            check_agreement(facts)
-        except RankError as error:
-            self.world.failure = self._with_difference(error, facts)
-            raise self.world.failure from None
-
-    def _with_difference(self, error: RankError, facts: Sequence[Mapping[str, str]]) -> RankError:
-        """The same, with the first thing in which workloads differ, if they do; on all ranks."""
-        if len({mine["workload"] for mine in facts}) == 1:
-            return error
-        parts = self.world.gather(parts_of(self.whole.work), self._timeout_s, "the comparison of workloads")
-        return RankError(f"{error}; {first_difference(parts)}")
 
     def _prepare(self) -> None:
         self._local = local_plan(self.lists, self.world.rank, self.world.address.local_rank)
@@ -94,6 +82,7 @@ class RankProgram:
 
     # -- running -------------------------------------------------------------------------------------
 
+    @alone
     def load(self, inputs: dict[str, Any]) -> None:
         """Put inputs in place; they stay for further runs.
 
@@ -104,6 +93,7 @@ class RankProgram:
         with self.world.telling():
             self.buffers.load(inputs)
 
+    @alone
     def run(self, /, **inputs: Any) -> dict[str, Any]:
         """Run once with these inputs, which every rank gives alike (default: those given to the workload).
 
@@ -126,11 +116,13 @@ class RankProgram:
         everyone = self.world.collect({name: t.cpu() for name, t in mine.items()}, self._timeout_s, what)
         return {name: tensor for found in everyone for name, tensor in found.items()}
 
+    @alone
     def state(self) -> dict[str, Any]:
         """The states as they are now, by name, on rank 0; nothing on the others."""
         self._check()
         return self._gathered(self.buffers.own_states(), "the states of all ranks")
 
+    @alone
     def reset(self, states: Mapping[str, Any] | None = None) -> None:
         """Set states to these, which every rank gives alike; default: what all were when the program was made.
 
@@ -141,10 +133,12 @@ class RankProgram:
         with self.world.telling():
             self.buffers.restore(self._initial if states is None else states)
 
+    @alone
     def time_once(self) -> float:
         """Run once; the makespan in seconds by rank 0's clock, on all ranks. Results stay in the buffers."""
         return self._go(self._calls)
 
+    @alone
     def at_rest(self, function: Callable[[], object]) -> None:
         """Call `function`, which may be another one on each rank, once all ranks are done with the run before.
 
@@ -156,6 +150,7 @@ class RankProgram:
             self.world.barrier(self._timeout_s, lambda _: "the rest between two runs")
         function()
 
+    @alone
     def time_spans(self) -> tuple[Stamps, float, float]:
         """Run once with timing: this rank's stamps and beginning by its own clock, and the makespan."""
         self._check()
@@ -281,8 +276,13 @@ class RankProgram:
         while self.watch.failure is None and time.perf_counter() < until:
             time.sleep(GRACE_S / 10)
 
+    @alone
     def close(self) -> None:
-        """End the threads and give the memory back."""
+        """End the threads and give the memory back.
+
+        Raises:
+            ExecutionError: Another thread is using the program, which stays open.
+        """
         if self._end.alive:
             self._end()
             self._calls, self._timed = Calls(), None
@@ -295,4 +295,5 @@ class RankProgram:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        with contextlib.nullcontext() if error is None else contextlib.suppress(ExecutionError):
+            self.close()

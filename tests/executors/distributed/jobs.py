@@ -384,6 +384,27 @@ def run_twice(rank: int) -> list[str]:
     return [_refused(call, RankError) for call in again]
 
 
+def use_from_two_threads(rank: int) -> tuple[list[str], float]:
+    """What a program says while another thread is in it; what that got."""
+    found: list[float] = []
+    with RankProgram(chain(), timeout_s=50.0) as program:
+        begun, go = threading.Event(), threading.Event()
+
+        def work() -> None:
+            program.at_rest(lambda: begun.set() or go.wait(50))
+            found.append(sum(t.sum().item() for t in program.run().values()))
+
+        other = threading.Thread(target=work)
+        other.start()
+        begun.wait(50)
+        calls: list[Callable[[], object]] = [program.run, program.state, program.reset, program.time_once]
+        calls += [program.time_spans, program.close, lambda: program.load({}), lambda: program.at_rest(list)]
+        refused = [_refused(call, ExecutionError) for call in calls]
+        go.set()
+        other.join()
+    return refused, found[0]
+
+
 def use_closed(rank: int) -> list[str]:
     """What a program says that is closed; the next one runs."""
     with RankProgram(chain(), timeout_s=20.0) as closed:

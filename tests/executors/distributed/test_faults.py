@@ -284,6 +284,15 @@ def test_ranks_do_not_run_again_after_a_failure() -> None:
 
 
 @pytest.mark.slow
+def test_a_second_thread_is_refused_and_the_first_goes_on() -> None:
+    for rank, ended in enumerate(on_ranks(jobs.use_from_two_threads, 3)):
+        refused, total = ended.result
+        assert len(refused) == 8
+        assert all(text.startswith("another thread is using this program: give each") for text in refused), ended
+        assert total == (4.0 if rank == 0 else 0.0)
+
+
+@pytest.mark.slow
 def test_a_closed_program_does_not_run_and_hinders_no_other() -> None:
     for ended in on_ranks(jobs.use_closed, 3):
         assert ended.result == ["this program is closed: make a new one"] * 4, ended
