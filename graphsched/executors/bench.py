@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from graphsched.executors.clocks import new_event
-from graphsched.executors.lanes import CpuLane, stream_pool
+from graphsched.executors.lanes import CpuLane, close_lanes, stream_pool
 from graphsched.executors.program import Program
 from graphsched.plan import Placement, build_plan
 from graphsched.platform import Device, Platform
@@ -134,6 +134,5 @@ def _queued(n: int) -> float:
         put(task)
     seconds = clock() - start
     lane.drain(60.0)
-    lane.close()
-    lane.join(1.0)
+    close_lanes({0: lane})
     return seconds

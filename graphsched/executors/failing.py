@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from graphsched.errors import ExecutionError, StuckError, TaskFailedError
 from graphsched.executors.calls import failure_of
-from graphsched.executors.lanes import CpuLane, CudaLane, lanes_at_rest
+from graphsched.executors.lanes import CpuLane, CudaLane, close_lanes, lanes_at_rest
 from graphsched.executors.stamps import Calls
 from graphsched.executors.watch import Watch
 from graphsched.plan import Plan
@@ -76,6 +76,11 @@ def come_to_rest(
     if at_rest:
         watch.failure = None  # its traceback holds tensors
     return at_rest
+
+
+def end_lanes(cpu: dict[int, CpuLane], watches: list[Watch]) -> None:
+    """End the threads of all lanes; one that hangs is interrupted, one that is at a step goes on within its time."""
+    close_lanes(cpu, until=max((watch.deadline for watch in watches if watch.failure is None), default=0.0))
 
 
 def _stuck(error: StuckError, unfinished: Callable[[int], list[str]], issued: int) -> StuckError:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from queue import SimpleQueue
 from typing import Any
 
+from graphsched import hanging
 from graphsched.errors import ExecutionError, ScheduleError
 from graphsched.plan import Plan
 
@@ -29,8 +30,8 @@ class CpuLane:
         self._core = core
         self._queue: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self.put = self._queue.put
-        self._thread = threading.Thread(target=self._work, name=f"graphsched {name}", daemon=True)
-        self._thread.start()
+        self.thread = threading.Thread(target=self._work, name=f"graphsched {name}", daemon=True)
+        self.thread.start()
 
     def _work(self) -> None:
         import torch
@@ -39,7 +40,7 @@ class CpuLane:
             os.sched_setaffinity(0, {self._core})
         torch.get_num_threads()  # else the first operation sets the number that another thread set last
         torch.set_num_threads(self._threads)
-        with torch.no_grad():
+        with torch.no_grad(), contextlib.suppress(SystemExit):
             while (job := self._queue.get()) is not None:
                 job()
 
@@ -52,11 +53,6 @@ class CpuLane:
     def close(self) -> None:
         """End the thread after what it was given."""
         self.put(None)
-
-    def join(self, timeout_s: float) -> bool:
-        """Wait for the end of the thread, after `close`; False if it lasts too long."""
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
 
 
 def lane_cores(plan: Plan) -> dict[int, int]:
@@ -95,13 +91,18 @@ def cpu_lanes(plan: Plan) -> dict[int, CpuLane]:
     return lanes
 
 
-def close_lanes(lanes: dict[int, CpuLane], timeout_s: float = 1.0) -> None:
-    """End the threads of all lanes and wait for them, but not for one that hangs."""
-    until = time.perf_counter() + timeout_s
+def close_lanes(lanes: dict[int, CpuLane], timeout_s: float = 1.0, until: float = 0.0) -> None:
+    """End the threads of all lanes and wait for them; one that hangs is interrupted, or left: `leave_lanes`."""
     for lane in lanes.values():
         lane.close()
+    hanging.end([lane.thread for lane in lanes.values()], timeout_s, until)
+
+
+def leave_lanes(lanes: dict[int, CpuLane], until: float) -> None:
+    """End the threads of all lanes as they are done, without waiting; at exit until then (of `time.perf_counter`)."""
     for lane in lanes.values():
-        lane.join(max(0.0, until - time.perf_counter()))
+        lane.close()
+    hanging.leave([lane.thread for lane in lanes.values()], until)
 
 
 def lanes_at_rest(cpu: dict[int, CpuLane], cuda: dict[int, CudaLane], until: float) -> bool:

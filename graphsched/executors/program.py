@@ -16,10 +16,10 @@ from graphsched.executors.buffers import Buffers
 from graphsched.executors.capture import settle
 from graphsched.executors.cuda_graph import GraphCompiler
 from graphsched.executors.eager import EagerCompiler
-from graphsched.executors.failing import come_to_rest, failure_in_run
+from graphsched.executors.failing import come_to_rest, end_lanes, failure_in_run
 from graphsched.executors.flights import Submitted
 from graphsched.executors.kept_memory import give_memory_back, keep_memory
-from graphsched.executors.lanes import CpuLane, close_lanes, cpu_lanes, cuda_lanes, streams_as_they_were
+from graphsched.executors.lanes import CpuLane, cpu_lanes, cuda_lanes, leave_lanes, streams_as_they_were
 from graphsched.executors.memory import check_memory
 from graphsched.executors.own_team import end_own_team
 from graphsched.executors.requests import checked
@@ -80,7 +80,8 @@ class Program:
         check_memory(self.plan)
         self.buffers = Buffers(plan)
         self._cpu: dict[int, CpuLane] = {}
-        self._end = weakref.finalize(self, close_lanes, self._cpu)
+        self._watches: list[Watch] = []  # the one in use
+        self._end = weakref.finalize(self, end_lanes, self._cpu, self._watches)
         self._timeout_s = timeout_s
         self._initial = self.buffers.states()
         self._start()
@@ -89,6 +90,7 @@ class Program:
         """Make the CPU lanes and the calls that hand work to them."""
         self._cpu.update(cpu_lanes(self.plan))
         self.watch = Watch(self._timeout_s, yields=bool(self._cpu))
+        self._watches[:] = [self.watch]
         self._compiler = self._new_compiler(self.buffers)
         try:
             with streams_as_they_were(self._devices):
@@ -118,7 +120,7 @@ class Program:
             raise ExecutionError("this program is closed: make a new one")
         self.wait()
         if not self._at_rest:
-            close_lanes(self._cpu, timeout_s=0.0)
+            leave_lanes(self._cpu, until=0.0)
             self.buffers = self.buffers.renewed()
             self._start()
         if self._cpu:

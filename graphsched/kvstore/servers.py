@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from graphsched import hanging
 from graphsched.errors import PlatformError
 
 Job = Callable[[], None]
@@ -90,8 +91,8 @@ class Server:
         self._stream = torch.cuda.Stream(self.device) if self.device.type == "cuda" else None  # type: ignore[no-untyped-call]
         self._jobs: queue.PriorityQueue[tuple[float, int, Job | None]] = queue.PriorityQueue()
         self._numbers = itertools.count()
-        self._thread = threading.Thread(target=self._work, name=f"kvstore {name}", daemon=True)
-        self._thread.start()
+        self.thread = threading.Thread(target=self._work, name=f"kvstore {name}", daemon=True)
+        self.thread.start()
 
     def submit(self, job: Job, priority: float) -> None:
         """Do `job`, which raises nothing, before all that wait with a lower priority."""
@@ -103,11 +104,16 @@ class Server:
 
     def has_ended(self, wait_s: float) -> bool:
         """Whether it has, within so many seconds."""
-        self._thread.join(max(wait_s, 0.0))
-        return not self._thread.is_alive()
+        self.thread.join(max(wait_s, 0.0))
+        return not self.thread.is_alive()
+
+    def give_up(self) -> None:
+        """Interrupt the job under way, and do no other."""
+        self._jobs.put((-math.inf, next(self._numbers), None))
+        hanging.end([self.thread], 0.0)
 
     def _work(self) -> None:
-        with self._own_stream():
+        with self._own_stream(), contextlib.suppress(SystemExit):
             while (job := self._jobs.get()[2]) is not None:
                 job()
                 del job

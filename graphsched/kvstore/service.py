@@ -99,7 +99,7 @@ class Store:
         """Finish the sums of complete rounds and end the servers; may be called again.
 
         Raises:
-            StuckError: A server has not done so after `timeout_s`; its thread goes on, and ends with the program.
+            StuckError: A server has not done so after `timeout_s`; its thread is interrupted.
             TaskFailedError: A round has failed, and no push or pull has said so; others that have are in its notes.
         """
         if busy := self._end():
@@ -203,7 +203,7 @@ class Store:
     # -- inside ----------------------------------------------------------------------------------
 
     def _end(self) -> list[str]:
-        """Servers that have not ended in time."""
+        """Servers that have not ended in time; they are interrupted."""
         with self._changed:
             if self._closed:
                 return []
@@ -212,7 +212,10 @@ class Store:
         for server in self._servers.values():
             server.close()
         until = time.monotonic() + self.timeout_s
-        return [name for name, server in self._servers.items() if not server.has_ended(until - time.monotonic())]
+        busy = [name for name, server in self._servers.items() if not server.has_ended(until - time.monotonic())]
+        for name in busy:
+            self._servers[name].give_up()
+        return busy
 
     def _stuck(self, busy: Sequence[str]) -> str:
         return (

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import threading
 import weakref
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -161,6 +162,7 @@ class CpuLane:
     def __init__(self, cuda: FakeCuda, name: str, number: int) -> None:
         self.cuda, self.name, self.known = cuda, name, {}
         self.stream, self.closed = Stream(cuda, 0, -2 - number), False
+        self.thread = threading.current_thread()
         cuda.lanes.append(self)
 
     def put(self, job: Any) -> None:
@@ -176,9 +178,6 @@ class CpuLane:
 
     def close(self) -> None:
         self.closed = True
-
-    def join(self, timeout_s: float) -> bool:
-        return True
 
 
 class Graph:
