@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import threading
 import time
 import weakref
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 from graphsched.errors import ExecutionError
@@ -26,14 +23,14 @@ from graphsched.executors.requests import checked
 from graphsched.executors.segments import GRAPH
 from graphsched.executors.stamps import Calls, Stamps
 from graphsched.executors.submitting import Steps
-from graphsched.executors.turns import alone
+from graphsched.executors.turns import ForOneThread, alone
 from graphsched.executors.watch import Watch
 from graphsched.plan import Plan
 
 GRACE_S = 1.0  # for what still runs when a run is stuck or interrupted
 
 
-class Program:
+class Program(ForOneThread):
     """A plan with memory, streams and threads of its own, to be run many times.
 
     It owns clones of inputs and states: the user's tensors never change. Inputs are in place before
@@ -42,7 +39,7 @@ class Program:
     global generators. In mode ``graph`` the plan is captured when the program is made, into one CUDA graph or, where
     tasks on a CPU or copies through pageable memory cut it, several: see `executors.cuda_graph`. `run` then returns
     copies of what lies in the graphs' memory. A program is for one thread at a time: a call while another thread is in
-    one raises `ExecutionError`.
+    one raises `ExecutionError`, and so does one in a process that was forked since.
 
     Raises:
         ScheduleError: There is no such mode, or nothing for a graph to hold.
@@ -73,7 +70,7 @@ class Program:
 
     def __init__(self, plan: Plan, *, mode: str | None = None, timeout_s: float = 60.0) -> None:
         keep_memory()
-        self.turn = threading.RLock()
+        super().__init__()
         self.plan = checked(plan, mode, timeout_s)
         self.mode = self.plan.mode
         self._cuda = cuda_lanes(plan)
@@ -278,13 +275,7 @@ class Program:
         self.buffers.restore(self._initial if states is None else states)
 
     @alone
-    def close(self) -> None:
-        """Wait for submitted steps, end the threads and give the memory back.
-
-        Raises:
-            ExecutionError: Another thread is using the program, which stays open.
-            TaskFailedError, StuckError: A step failed, and nobody has been told; the program is closed.
-        """
+    def _close(self) -> None:
         if not self._end.alive:
             return
         try:
@@ -294,12 +285,3 @@ class Program:
             self._calls, self._timed, self._steps, self._initial = Calls(), None, None, {}
             del self._compiler, self.buffers
             give_memory_back()
-
-    def __enter__(self) -> Program:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with contextlib.nullcontext() if error is None else contextlib.suppress(ExecutionError):
-            self.close()

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Any
 
 from graphsched.errors import ExecutionError, StuckError
@@ -30,12 +28,12 @@ from graphsched.executors.own_team import end_own_team
 from graphsched.executors.requests import checked
 from graphsched.executors.segments import GRAPH
 from graphsched.executors.stamps import Calls, Stamps
-from graphsched.executors.turns import alone
+from graphsched.executors.turns import ForOneThread, alone
 from graphsched.plan import Plan
 from graphsched.plan.ranks import compile_ranks
 
 
-class RankProgram:
+class RankProgram(ForOneThread):
     """The part of a plan that this process does, among those that torchrun started.
 
     All of them make it of the same plan and call the same methods in the same order. It owns clones of the inputs and
@@ -53,7 +51,7 @@ class RankProgram:
 
     def __init__(self, plan: Plan, *, timeout_s: float = 60.0) -> None:
         keep_memory()
-        self.turn = threading.RLock()
+        super().__init__()
         self.whole = checked(plan, "distributed", timeout_s, ("distributed",))
         self.world = join(timeout_s)
         stand_by(self.world)
@@ -277,23 +275,9 @@ class RankProgram:
             time.sleep(GRACE_S / 10)
 
     @alone
-    def close(self) -> None:
-        """End the threads and give the memory back.
-
-        Raises:
-            ExecutionError: Another thread is using the program, which stays open.
-        """
+    def _close(self) -> None:
         if self._end.alive:
             self._end()
             self._calls, self._timed = Calls(), None
             del self._compiler, self.buffers
             give_memory_back()
-
-    def __enter__(self) -> RankProgram:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with contextlib.nullcontext() if error is None else contextlib.suppress(ExecutionError):
-            self.close()
