@@ -69,7 +69,7 @@ DROPPED = """
 program(lambda a: loop(a, 2.5), 60.0).submit()
 sys.exit(5)
 """
-CLOSED_STORE = """
+OPEN_STORE = """
 def update(stored, aggregate):
     stored.sub_(aggregate)
     if type(aggregate) is torch.Tensor:
@@ -79,6 +79,8 @@ store = Store(servers=["cpu"], workers=1, update=update, timeout_s=0.5)
 for key in "ab":
     store.init(key, torch.zeros(2))
     store.push(key, torch.ones(2), worker=0)
+"""
+CLOSE = """
 try:
     store.close()
 except ExecutionError:
@@ -95,7 +97,8 @@ except ExecutionError:
         pytest.param(INTERRUPTED, "", id="interrupted"),
         pytest.param(SUBMITTED, "over\n", id="submitted"),
         pytest.param(DROPPED, "over\n", id="dropped"),
-        pytest.param(CLOSED_STORE, "", id="closed store"),
+        pytest.param(OPEN_STORE + CLOSE, "", id="closed store"),
+        pytest.param(OPEN_STORE + "sys.exit(5)", "", id="open store"),
     ],
 )
 def test_a_script_has_its_own_exit_code(script: str, said: str) -> None:

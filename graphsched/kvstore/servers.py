@@ -7,7 +7,8 @@ import itertools
 import math
 import queue
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,7 +104,9 @@ class Server:
         self._jobs.put((math.inf, next(self._numbers), None))
 
     def has_ended(self, wait_s: float) -> bool:
-        """Whether it has, within so many seconds."""
+        """Whether it has, within so many seconds; or will, where its own last job asks."""
+        if self.thread is threading.current_thread():
+            return True
         self.thread.join(max(wait_s, 0.0))
         return not self.thread.is_alive()
 
@@ -124,3 +127,16 @@ class Server:
 
         with torch.no_grad(), torch.cuda.stream(self._stream):
             yield
+
+
+def end_servers(servers: Mapping[str, Server], timeout_s: float) -> list[str]:
+    """Have servers do their jobs and end; the names of those that have not in time, which are interrupted."""
+    for server in servers.values():
+        server.close()
+    until, busy = time.monotonic() + timeout_s, list(servers)
+    try:
+        busy = [name for name, server in servers.items() if not server.has_ended(until - time.monotonic())]
+    finally:
+        for name in busy:
+            servers[name].give_up()
+    return busy

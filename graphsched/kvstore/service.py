@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-import time
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,7 +21,7 @@ from graphsched.kvstore.requests import (
     checked_workers,
     missing_text,
 )
-from graphsched.kvstore.servers import Placed, Server, torch_device
+from graphsched.kvstore.servers import Placed, Server, end_servers, torch_device
 from graphsched.kvstore.sharding import CUT_FROM_BYTES, Sharding
 from graphsched.workload import TensorSpec, check_name
 
@@ -85,6 +85,7 @@ class Store:
         self._changed = threading.Condition()
         self._closed = False
         self._servers = {name: Server(name) for name in servers}
+        self._end_servers = weakref.finalize(self, end_servers, self._servers, self.timeout_s)
 
     def __enter__(self) -> Store:
         return self
@@ -209,13 +210,7 @@ class Store:
                 return []
             self._closed = True
             self._changed.notify_all()
-        for server in self._servers.values():
-            server.close()
-        until = time.monotonic() + self.timeout_s
-        busy = [name for name, server in self._servers.items() if not server.has_ended(until - time.monotonic())]
-        for name in busy:
-            self._servers[name].give_up()
-        return busy
+        return self._end_servers() or []
 
     def _stuck(self, busy: Sequence[str]) -> str:
         return (

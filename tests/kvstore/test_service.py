@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import gc
 import itertools
 import threading
 from collections.abc import Callable
@@ -306,3 +307,32 @@ def test_closing_finishes_complete_rounds_and_ends_the_threads() -> None:
     assert sorted(seen) == list(range(6))
     assert threading.active_count() == before
     store.close()
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_store_that_nobody_holds_ends_its_threads(busy: bool) -> None:
+    """Where a server is at its last job, that is what holds it."""
+    go, begun = threading.Event(), threading.Event()
+
+    def update(stored: torch.Tensor, aggregate: torch.Tensor) -> None:
+        stored.copy_(aggregate)
+        if busy and type(aggregate) is torch.Tensor:
+            begun.set()
+            assert go.wait(20)
+
+    before = set(threading.enumerate())
+    store = Store(servers=["worker:0", "worker:1"], workers=1, update=update)
+    store.init("w", torch.zeros(1))
+    store.push("w", torch.ones(1), worker=0)
+    if busy:
+        assert begun.wait(20)
+    else:
+        store.pull("w")
+    del store
+    gc.collect()
+    threads = set(threading.enumerate()) - before
+    assert len(threads) == 2 or not busy
+    go.set()
+    for thread in threads:
+        thread.join(20)
+    assert not any(thread.is_alive() for thread in threads)
