@@ -8,6 +8,7 @@ Not modelled: tensors of more than 1 MiB there.
 from __future__ import annotations
 
 import contextlib
+import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -114,7 +115,7 @@ class PromptLane:
     """In the place of a thread: does at once what it is given."""
 
     def __init__(self, name: str) -> None:
-        self.name, self.closed = name, False
+        self.name, self.closed, self.thread = name, False, threading.current_thread()
 
     def put(self, job: Callable[[], object]) -> None:
         job()
@@ -124,9 +125,6 @@ class PromptLane:
 
     def close(self) -> None:
         self.closed = True
-
-    def join(self, timeout_s: float) -> bool:
-        return self.closed
 
 
 def prompt_lanes(plan: Plan) -> dict[int, PromptLane]:
