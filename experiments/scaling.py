@@ -9,7 +9,7 @@ import graphsched as gs
 from experiments._scaling import NETWORKS, Network, bucket_bytes, checked, checks_of, rows_of, step_of, table, write
 from experiments._shared import check_known, check_sizes, counted
 from experiments.ring import summed
-from graphsched.collectives.scaling import WAYS
+from graphsched.collectives.scaling import WAYS, check_gpus
 from graphsched.errors import ExperimentError
 from graphsched.files import check_folder
 
@@ -58,6 +58,8 @@ def scaling(
     check_sizes(gpus=gpus, buckets=buckets, images=images, sequences=sequences, per_host=per_host, nics=nics)
     check_sizes(check=check, nic_gbit=nic_gbit, nic_us=nic_us, oversubscription=oversubscription)
     _check_names(gpus, topologies, networks, ways)
+    for k in (*gpus, *check):
+        check_gpus(k, per_host)
     if folder:
         check_folder(Path(folder))
     here = gs.Platform.load(host)

@@ -63,7 +63,7 @@ def bench(
     An experiment that compares ways to run something side by side is named with --only, and takes parameters with -p.
     What is finished is kept when something later fails or is interrupted.
     """
-    from graphsched.errors import ExperimentError
+    from graphsched.errors import ExperimentError, OutputError
     from graphsched.files import check_folder
 
     asked = {name: part_of(name, platform, params, folder, quick=quick) for name in only or OWN}
@@ -71,6 +71,8 @@ def bench(
         raise ExperimentError(f"a folder ({folder}) is for the benchmark of known optima: add --only {OPTIMA}")
     check_replay(asked)
     if out is not None:
+        if out.is_dir():
+            raise OutputError(f"cannot write {out}: it is a folder: name a file in it")
         check_folder(out.parent)
     parts = {name: begin() for name, begin in asked.items()}
     data: Data = {}

@@ -47,7 +47,7 @@ def pipeline(
 
     A stage hands its gradient on as soon as that is there, before it computes those of its first layer's parameters,
     so that devices wait a little less than is published: (p - 1) / (v m + p - 1) of the time, for p devices with v
-    stages each and m micro-batches.
+    stages each and m micro-batches; where these are fewer than devices, several stages each save less.
 
     Tasks are named as in `work` with ``m0/``, ``m1/`` and so on before, by micro-batch; updates, states, inputs and
     results as in `work`. Nodes have the attributes ``stage`` and ``micro_batch`` beside those of a trace. Inputs stay

@@ -133,6 +133,8 @@ def _platform(
     check_count(hosts, "hosts")
     check_count(gpus, "gpus")
     like = Platform.load(HOST) if host is None else host
+    if not isinstance(like, Platform):
+        raise PlatformError(f"host is {like!r}: a platform is needed, as gs.Platform.load({HOST!r})")
     if like.fabric is not None:
         raise PlatformError(f"platform {like.name!r} has several hosts: describe one of them with host=")
     one = like if len(like.accelerators()) == gpus else like.scaled(gpus)

@@ -116,6 +116,7 @@ def test_branches_and_metg_side_by_side(call, host):
         (("--only", "mine.py", "-p", "width=7"), "benchmark 'mine.py' has no parameter 'width'"),
         (("--only", "replay", "-p", "width=7"), "benchmark 'replay' has no parameter 'width'"),
         (("--only", "dispatch", "--only", "mine.py", "--platform", "nowhere"), "'nowhere'"),
+        (("--only", "simulator", "--quick", "--out", "."), "cannot write .: it is a folder: name a file in it"),
     ],
 )
 def test_wrong_requests_are_told_before_anything_runs(call, here, words, message):

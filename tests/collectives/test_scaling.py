@@ -9,10 +9,13 @@ import pytest
 from graphsched.collectives.scaling import WAYS, simulated_s, sum_time
 from graphsched.collectives.scaling.costs import together_s, waits_of
 from graphsched.collectives.scaling.exchange import exchange_s, sharded_s
+from graphsched.collectives.scaling.full import _by_trees
 from graphsched.collectives.scaling.rings import rings_s
 from graphsched.errors import PlatformError, WorkloadError
 from graphsched.estimates import LAUNCH_S
 from graphsched.platform import Device, Dispatch, Link, Platform, topologies
+from graphsched.schedulers import schedule
+from graphsched.workload import TensorSpec, Workload
 
 NIC, NVLINK, MEMORY = 50e9, 400e9, 4e12
 WAIT_S, KERNEL_S = 4e-6, LAUNCH_S["cuda"]
@@ -88,6 +91,35 @@ def test_figures_are_those_of_whole_plans(way: str, topology: str) -> None:
         assert found == pytest.approx(simulated_s(platform, members, nbytes, way), rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("way", "hosts", "gpus"), [("tree", 4, 3), ("tree", 3, 5), ("hierarchical", 4, 3), ("rails", 3, 5)]
+)
+def test_stages_of_hosts_of_any_size_are_those_of_whole_plans(way: str, hosts: int, gpus: int) -> None:
+    platform = many("two_level", hosts, gpus=gpus)
+    nbytes = 4 * 2**20 * hosts * gpus
+    found = sum_time(platform, way, hosts * gpus, nbytes).seconds
+    assert found == pytest.approx(simulated_s(platform, platform.accelerators(), nbytes, way), rel=0.005)
+
+
+@pytest.mark.parametrize("way", ["tree", "hierarchical"])
+def test_hosts_of_one_gpu_have_no_stages(way: str) -> None:
+    platform = many("two_level", 5, gpus=1)
+    found = sum_time(platform, way, 5, 5 * 2**16).seconds
+    assert found == pytest.approx(simulated_s(platform, platform.accelerators(), 5 * 2**16, way), rel=0.01)
+
+
+def test_a_tree_crosses_the_network_between_first_gpus_alone() -> None:
+    """Three hosts of three: in each the first sums, cuda:0 all of these; every GPU gets a copy of that."""
+    platform = many("two_level", 3, gpus=3)
+    work = Workload()
+    values = [work.input(f"x{k}", TensorSpec((4,)), device=f"cuda:{k}") for k in range(9)]
+    work.keep(*_by_trees(work, values, platform))
+    copies = schedule(work, platform, scheduler="one_stream").copies.values()
+    across = {(c.source, c.target) for c in copies if platform.device(c.source).host != platform.device(c.target).host}
+    assert len(copies) == 2 * 8
+    assert across == {("cuda:3", "cuda:0"), ("cuda:6", "cuda:0"), ("cuda:0", "cuda:3"), ("cuda:0", "cuda:6")}
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_measured_hosts_and_odd_bytes(way: str) -> None:
     """Two hosts like the shipped one, whose ports have tables: within two per cent, where blocks are unequal too."""
@@ -126,6 +158,8 @@ def test_copies_that_a_gpu_sends_at_once_may_follow_one_another() -> None:
         ("star", 8, 2**20, WorkloadError, "star"),
         ("ring", 6, 2**20, WorkloadError, "6 GPUs of hosts of 4: from 2 on, and all of each host"),
         ("ring", 1, 2**20, WorkloadError, "1 GPUs of hosts of 4"),
+        ("ring", 8, float("nan"), WorkloadError, "nbytes is nan: a whole number of bytes is needed"),
+        ("ring", 8, True, WorkloadError, "nbytes is True: a whole number"),
         ("ring", 8, 64, WorkloadError, "64 bytes over 8 GPUs: at least 128 are needed"),
         ("ring", 16, 2**20, PlatformError, "16 accelerators asked for"),
     ],

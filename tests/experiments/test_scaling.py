@@ -104,12 +104,17 @@ def test_ways_between_hosts_only_leave_one_case() -> None:
         ({"ways": ("star",)}, ExperimentError, "no way to sum 'star'"),
         ({"ways": ()}, ExperimentError, "nothing to predict"),
         ({"gpus": (12,)}, WorkloadError, "12 GPUs of hosts of 8"),
+        ({"check": (12,)}, WorkloadError, "12 GPUs of hosts of 8"),
         ({"nics": 3}, PlatformError, "3 NICs do not serve 8 accelerators"),
         ({"folder": "/proc/nowhere"}, OutputError, "cannot write into folder"),
         ({"host": "nowhere"}, PlatformError, "no platform 'nowhere'"),
         ({"oversubscription": 0.5}, PlatformError, "oversubscription is 0.5: at least 1"),
     ],
 )
-def test_wrong_requests(params: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_wrong_requests(
+    params: dict[str, Any], error: type[Exception], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything is predicted."""
     with pytest.raises(error, match=message):
         cases(hand_written("worker", 1), **params)
+    assert not capsys.readouterr().out

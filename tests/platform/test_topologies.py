@@ -191,6 +191,7 @@ def test_predictions_say_what_they_are_for() -> None:
         ({"leaves_per_pod": -1}, "leaves_per_pod is -1: a whole number above 0"),
         ({"oversubscription": 0.5}, "oversubscription is 0.5: at least 1"),
         ({"core_oversubscription": 0}, "core_oversubscription is 0: at least 1"),
+        ({"host": "h200-x4"}, "host is 'h200-x4': a platform is needed, as gs.Platform.load"),
     ],
 )
 def test_a_wrong_description_is_refused(wrong: dict[str, Any], message: str) -> None:

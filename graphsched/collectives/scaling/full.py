@@ -35,8 +35,8 @@ def simulated_s(platform: Platform, members: Sequence[str], nbytes: int, way: st
         >>> simulated_s(platform, platform.accelerators(), 10**6, "tree") > 1e-5
         True
     """
-    if way == "rails":
-        return planned_s(platform, members, nbytes, lambda work, values: _over_rails(work, values, platform))
+    if way in _STAGED:
+        return planned_s(platform, members, nbytes, lambda work, values: _STAGED[way](work, values, platform))
     between = "ring" if way == "hierarchical" else None
     return planned_s(
         platform,
@@ -84,16 +84,39 @@ def hosts_of(platform: Platform, members: Sequence[str]) -> list[list[str]]:
     return list(found.values())
 
 
+def _by_host(values: Sequence[Value], platform: Platform) -> list[list[Value]]:
+    of_device = {str(value.device): value for value in values}
+    return [[of_device[device] for device in host] for host in hosts_of(platform, list(of_device))]
+
+
+def _by_trees(work: Workload, values: Sequence[Value], platform: Platform) -> Sequence[Value]:
+    """A tree in each host, one over the hosts' first GPUs, and back; one tree where that is the same."""
+    hosts = _by_host(values, platform)
+    if len(hosts) == 1 or len(hosts) == len(values):
+        return all_reduce(work, values, algorithm="tree", platform=platform)
+    firsts = [reduce(work, host, algorithm="tree", name=f"in{h}") for h, host in enumerate(hosts)]
+    sums = all_reduce(work, firsts, algorithm="tree", name="between")
+    back = [
+        broadcast(work, total, [str(value.device) for value in host], algorithm="tree", name=f"out{h}")
+        for h, (total, host) in enumerate(zip(sums, hosts, strict=True))
+    ]
+    return [value for host in back for value in host]
+
+
 def _over_rails(work: Workload, values: Sequence[Value], platform: Platform) -> list[Value]:
     """Rows of a sum in each host by a ring, rings over the hosts for each row, all rows in each host by a ring."""
-    of_device = {str(value.device): value for value in values}
-    hosts = hosts_of(platform, list(of_device))
     rows = [
-        reduce_scatter(work, [of_device[d] for d in host], algorithm="ring", name=f"in{h}")
-        for h, host in enumerate(hosts)
+        reduce_scatter(work, host, algorithm="ring", name=f"in{h}") for h, host in enumerate(_by_host(values, platform))
     ]
     sums = [all_reduce(work, rail, algorithm="ring", name=f"rail{r}") for r, rail in enumerate(zip(*rows, strict=True))]
     gathered = [
         all_gather(work, host, algorithm="ring", name=f"out{h}") for h, host in enumerate(zip(*sums, strict=True))
     ]
     return [value for host in gathered for value in host]
+
+
+_STAGED: dict[str, Callable[[Workload, Sequence[Value], Platform], Sequence[Value]]] = {
+    "rails": _over_rails,
+    "tree": _by_trees,
+}
+"""Ways that are made of stages."""

@@ -12,9 +12,10 @@ way                 stages                                                      
 =================== ========================================================================= =========================
 
 Stages follow one another without overlap, as their plans have it: GPUs of all hosts do the same at the same time. In
-one host, and for stages inside one, plans are simulated as they are. ``ring``, ``tree`` and ``sharded`` are algorithms
-of `all_reduce`, ``hierarchical`` is it with ``between="ring"``; ``rails`` is made of `reduce_scatter`, `all_reduce` and
-`all_gather`.
+one host, and for stages inside one, plans are simulated as they are. ``ring`` and ``sharded`` are algorithms of
+`all_reduce`, ``hierarchical`` is it with ``between="ring"``; ``rails`` is made of `reduce_scatter`, `all_reduce` and
+`all_gather`, ``tree`` of `reduce`, `all_reduce` and `broadcast` (where a host has 2, 4, 8, … GPUs that is the tree of
+`all_reduce`).
 
 With ``sharded`` the sum of k parts is one kernel that reads them all, as its estimate has it; plans run
 k-1 kernels, of some microseconds each.
@@ -27,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 
 from graphsched.collectives.requests import check_known
 from graphsched.collectives.scaling.costs import waits_of
@@ -94,10 +96,11 @@ def sum_times(platform: Platform, way: str, gpus: int, sizes: Sequence[int], *, 
     check_known("way to sum", way, WAYS)
     if platform.fabric is None:
         raise WorkloadError(f"platform {platform.name!r} is one host: make one of several (gs.topologies), or predict")
+    for nbytes in sizes:
+        if isinstance(nbytes, bool) or not isinstance(nbytes, Integral):
+            raise WorkloadError(f"nbytes is {nbytes!r}: a whole number of bytes is needed")
     members = platform.accelerators(gpus)
-    host = len(platform.fabric.host.accelerators())
-    if gpus < 2 or (gpus > host and gpus % host):
-        raise WorkloadError(f"{gpus} GPUs of hosts of {host}: from 2 on, and all of each host where there are several")
+    check_gpus(gpus, per_host=len(platform.fabric.host.accelerators()))
     least = BLOCK_BYTES * gpus
     for nbytes in (size for size in sizes if size < least):
         raise WorkloadError(f"{nbytes} bytes over {gpus} GPUs: at least {least} are needed")
@@ -105,8 +108,24 @@ def sum_times(platform: Platform, way: str, gpus: int, sizes: Sequence[int], *, 
     return [SumTime(way, gpus, size, took_s, latency_s) for size, took_s in zip(sizes, seconds, strict=True)]
 
 
+def check_gpus(gpus: int, per_host: int) -> None:
+    """Make sure that sums over so many GPUs have a time here.
+
+    Raises:
+        WorkloadError: They are one, or part of a host beside others.
+    """
+    if gpus < 2 or (gpus > per_host and gpus % per_host):
+        raise WorkloadError(
+            f"{gpus} GPUs of hosts of {per_host}: from 2 on, and all of each host where there are several"
+        )
+
+
 def _seconds(platform: Platform, members: tuple[str, ...], nbytes: int, way: str, issue_s: float) -> float:
     hosts = hosts_of(platform, members)
+    if way == "tree" and len(hosts) == len(members):
+        return simulated_s(platform, members, nbytes, way)
+    if way == "hierarchical" and len(hosts) == len(members):
+        way = "ring"
     if way in STAGES:
         return _in_stages(platform, hosts, nbytes, way)
     if len(hosts) == 1:
