@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from graphsched.calibration.choosing import allowed, needed_for
-from graphsched.errors import GraphschedError, TaskFailedError
+from graphsched.errors import TaskFailedError, error_text
 from graphsched.executors.calls import nested, operation_call
 from graphsched.executors.collectives import in_host_memory
 from graphsched.executors.declared import check_outputs
@@ -131,7 +131,7 @@ def failures_named(task: Task, device: str) -> Iterator[None]:
         raise
     except Exception as error:
         shapes = ", ".join(f"{r}: {r.value.spec}" for r in task.reads) or "none"
-        text = str(error) if isinstance(error, GraphschedError) else f"{type(error).__name__}: {error}"
+        text = error_text(error)
         raise TaskFailedError(f"task {task.name!r} failed on {device} with inputs {shapes}: {text}") from error
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from graphsched.executors.buffers import Buffers
 from graphsched.executors.calls import Call
 from graphsched.executors.declared import as_declared
+from graphsched.executors.distributed.layouts import flat_bytes, laid_out, layout_of
 from graphsched.executors.distributed.local_plans import LocalPlan
 from graphsched.executors.distributed.meeting import span
 from graphsched.executors.distributed.nccl_groups import new_communicator
@@ -23,42 +24,10 @@ from graphsched.executors.distributed.rank_watch import GRACE_S, RankWatch
 from graphsched.executors.distributed.tags import lane_tags
 from graphsched.executors.distributed.world import PATIENCE_S, World
 from graphsched.executors.lanes import is_cuda
-from graphsched.executors.tensors import copied, new_tensor
+from graphsched.executors.tensors import new_tensor
 from graphsched.plan import Copy
 from graphsched.plan.ranks import Part, RankLists
 from graphsched.workload import TensorSpec
-
-
-def layout_of(copy: Copy) -> TensorSpec:
-    """What arrives: a tensor without gaps."""
-    assert copy.read.value.spec is not None
-    return copied(copy.read.value.spec)
-
-
-def flat_bytes(tensor: Any) -> Any:
-    """The bytes of a tensor without gaps as they lie in its memory, a view; one without elements has one byte.
-
-    Example:
-        >>> import torch
-        >>> flat_bytes(torch.arange(6, dtype=torch.int16).view(2, 3).t()).shape
-        torch.Size([12])
-    """
-    import torch
-
-    if not tensor.numel():
-        return torch.zeros(1, dtype=torch.uint8, device=tensor.device)
-    return tensor.as_strided((tensor.numel(),), (1,)).view(torch.uint8)
-
-
-def laid_out(tensor: Any, layout: TensorSpec, device: str) -> Any:
-    """`tensor` in this layout on `device`, as it is where it lies so."""
-    import torch
-
-    meant = new_tensor(layout, "cpu").stride() if layout.stride is not None else None
-    plain = not (tensor.is_conj() or tensor.is_neg()) and tensor.device == torch.device(device)
-    if plain and (tensor.is_contiguous() if meant is None else tensor.stride() == meant):
-        return tensor
-    return new_tensor(layout, device).copy_(tensor)
 
 
 def _pinned(layout: TensorSpec) -> Any:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from graphsched.errors import GraphschedError, RankError
+from graphsched.errors import GraphschedError, RankError, error_text
 from graphsched.executors.distributed.blame import told_of
 from graphsched.executors.distributed.board import HEARD_S, LOOK_S, Board, Report
 from graphsched.executors.distributed.bounded_store import BoundedStore
@@ -273,9 +273,8 @@ class World:
         if self.failure is not None:
             return error
         blames = error.peer if isinstance(error, LostRankError) else self.rank
-        text = str(error) if isinstance(error, GraphschedError) else f"{type(error).__name__}: {error}"
-        if not isinstance(error, Exception):
-            text = f"it was interrupted ({type(error).__name__}){where}"
+        interrupted = f"it was interrupted ({type(error).__name__}){where}"
+        text = error_text(error) if isinstance(error, Exception) else interrupted
         self.board.post(Report(self.rank, text, blames))
         own = isinstance(error, GraphschedError) and not isinstance(error, LostRankError)
         kind: Any = type(error) if own else RankError

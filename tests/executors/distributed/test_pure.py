@@ -25,12 +25,12 @@ from graphsched.executors.distributed.blame import told_of
 from graphsched.executors.distributed.board import Board, Report
 from graphsched.executors.distributed.bounded_store import BoundedStore
 from graphsched.executors.distributed.clock_offsets import Offset, RankClock
+from graphsched.executors.distributed.layouts import flat_bytes, laid_out
 from graphsched.executors.distributed.local_plans import local_plan
 from graphsched.executors.distributed.lost import LostRankError
 from graphsched.executors.distributed.measuring import COLUMNS, RankSpans, merged
 from graphsched.executors.distributed.meeting import check_nccl_interfaces, meet, read_address
 from graphsched.executors.distributed.message_links import with_messages
-from graphsched.executors.distributed.messages import flat_bytes, laid_out
 from graphsched.executors.distributed.objects import from_bytes, to_bytes
 from graphsched.executors.distributed.rank_buffers import RankBuffers
 from graphsched.executors.distributed.rank_watch import RankWatch
