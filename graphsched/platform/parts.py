@@ -35,6 +35,8 @@ class Device:
         slowed_in, slowed_out: What a kernel that fills its memory rate costs copies into it from the host's pinned
             memory and out of it to there: how much longer they take, as a fraction. 0: unknown, and no effect.
         slowed_peer_in, slowed_peer_out: Likewise, copies from and to another GPU over a peer link.
+        lanes_in, lanes_out: What kernels on several of its lanes at once cost copies into it from the host's pinned
+            memory and out of it to there, whatever they move: how much longer they take, as a fraction. 0: unknown.
         peer_engines: Copies to other GPUs, over peer links, that it makes at a time; more wait. 0: any number.
     """
 
@@ -53,6 +55,8 @@ class Device:
     slowed_out: float = 0.0
     slowed_peer_in: float = 0.0
     slowed_peer_out: float = 0.0
+    lanes_in: float = 0.0
+    lanes_out: float = 0.0
     peer_engines: int = 1
 
     def __post_init__(self) -> None:
@@ -60,7 +64,7 @@ class Device:
             raise PlatformError(f"device {self.name!r} has kind {self.kind!r}: one of cuda, worker, cpu")
         if not self.name or any(c in "/>,@;#" or c.isspace() for c in self.name):
             raise PlatformError(f"device name {self.name!r}: letters, digits, ':', '.', '_' or '-' are needed")
-        for name in ("memory_bytes", "peer_engines", *MEMORY_FACTORS):
+        for name in ("memory_bytes", "peer_engines", *MEMORY_FACTORS, *LANE_FACTORS):
             check_number(getattr(self, name), f"{name} of {self.name}")
         for name in ("threads", "lanes"):
             object.__setattr__(self, name, check_count(getattr(self, name), f"{name} of {self.name}"))
@@ -75,6 +79,9 @@ class Device:
 
 MEMORY_FACTORS = ("traffic_in", "traffic_out", "slowed_in", "slowed_out", "slowed_peer_in", "slowed_peer_out")
 """Fields of `Device`: what kernels and copies that share its memory cost each other."""
+
+LANE_FACTORS = ("lanes_in", "lanes_out")
+"""Fields of `Device`: what kernels on several of its lanes cost copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +99,11 @@ class Link:
         blocking: The dispatching thread waits for the transfer (pageable memory).
         sizes_bytes, seconds: Measured points, sizes ascending; between them time is interpolated.
         written_s: From pinned memory to a GPU, what a transfer of each of `sizes_bytes` takes longer where a CPU lane
-            has just written it and no lane has computed since. Empty: unknown, and no effect.
+            has just written it and rests. Empty: unknown, and no effect.
         fades_s: Time in which that falls to a part of 1/e; 0: it stays.
+        written_busy: What is left of it, as a fraction, where a lane computes meanwhile.
+        busy_fades_s: Time in which it falls to a part of 1/e while one does; 0: it is gone at once.
+        written_back: How much longer a copy from a GPU takes beside one of these, over how much longer that takes.
     """
 
     source: str
@@ -107,12 +117,18 @@ class Link:
     seconds: tuple[float, ...] = ()
     written_s: tuple[float, ...] = ()
     fades_s: float = 0.0
+    written_busy: float = 0.0
+    busy_fades_s: float = 0.0
+    written_back: float = 0.0
 
     def __post_init__(self) -> None:
         if self.memory not in get_args(LinkMemory):
             raise PlatformError(f"link {self} has memory {self.memory!r}: one of {', '.join(get_args(LinkMemory))}")
         check_seconds(self.latency_s, f"latency_s of link {self}")
-        check_seconds(self.fades_s, f"fades_s of link {self}")
+        for name in ("fades_s", "busy_fades_s"):
+            check_seconds(getattr(self, name), f"{name} of link {self}")
+        for name in ("written_busy", "written_back"):
+            check_number(getattr(self, name), f"{name} of link {self}")
         check_number(self.bandwidth_bytes_per_s, f"bandwidth_bytes_per_s of link {self}", positive=True)
         if len(self.sizes_bytes) != len(self.seconds):
             raise PlatformError(f"link {self}: {len(self.sizes_bytes)} sizes and {len(self.seconds)} times")

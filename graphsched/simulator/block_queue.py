@@ -113,6 +113,10 @@ class BlockQueue:
         """(action, rate) of those with blocks in flight, as the last `refresh` left them; 1 is the speed alone."""
         return [(running.action, running.part / running.factor) for running in self._flying]
 
+    def count(self) -> int:
+        """Of kernels that have come and are not over, with blocks in flight or none yet."""
+        return len(self._flying) + len(self._queue)
+
     def _look_ahead(self) -> float:
         """When the next kernel ends, or blocks whose room somebody who has yet to come might get.
 

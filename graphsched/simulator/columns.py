@@ -87,7 +87,9 @@ class Columns:
         lone: How many pools before the last hold tasks that only copies slow.
         shares: Memory shares of tasks that copies slow, or that slow copies.
         pressures, slowed: What copies cost tasks, and tasks them, see `simulator.traffic`.
-        written: Copies of what a CPU lane has just written, see `simulator.written_copies`.
+        several: Pools where tasks on several lanes cost copies something; in `slowed` their numbers are behind all.
+        written, to_host: Copies of what a CPU lane has just written, and those that they slow: see
+            `simulator.written_copies`.
         rested: What tasks on CPU lanes take by how long these have rested, see `simulator.rested_lanes`.
         late_events_s: What timing events take longer beside copies, see `simulator.timing_events`.
         joins_s: How much later than behind tasks alone those in graphs start that wait for copies too, see
@@ -152,7 +154,9 @@ class Columns:
     shares: dict[int, float] = field(default_factory=dict)
     pressures: dict[int, tuple[tuple[int, float], ...]] = field(default_factory=dict)
     slowed: dict[int, tuple[tuple[int, float], ...]] = field(default_factory=dict)
+    several: frozenset[int] = frozenset()
     written: dict[int, Written] = field(default_factory=dict)
+    to_host: frozenset[int] = frozenset()
     rested: dict[int, tuple[tuple[float, float], ...]] = field(default_factory=dict)
     late_events_s: dict[int, float] = field(default_factory=dict)
     joins_s: dict[int, float] = field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from graphsched.plan import Copy, Plan
@@ -43,6 +43,8 @@ class _Way(NamedTuple):
 def fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Model) -> None:
     """Times and blocking of copies; routes for those whose capacities other lanes use too."""
     crossed = _fill_capacities(columns, durations, plan, model)
+    longer_s = _longer_s(durations, plan, columns.dispatch.fetch_s) if model.written else {}
+    columns.to_host = _beside_written(durations, plan, longer_s)
     ways: dict[tuple[str, str, str, bool], _Way] = {}
     alone_s: dict[Route, float] = {}
     for i, copy in plan.copies.items():
@@ -67,17 +69,36 @@ def fill_copies(columns: Columns, durations: Durations, plan: Plan, model: Model
             if route not in alone_s:
                 alone_s[route] = route.alone_s(columns.capacities)
             columns.work_s[i] = alone_s[route]
-        longer_s = durations.written_longer_s(copy, columns.dispatch.fetch_s) if model.written else 0.0
-        if longer_s and copy.read.value.nbytes and (route.nbytes or route.latency_s):
+        if i in longer_s and (route.nbytes or route.latency_s):
             route = route if route.nbytes else _all_flow(route, copy.read.value.nbytes)
-            behind = i - plan.index_of[str(copy.read.source)]
-            longer = longer_s * route.limit / route.nbytes
-            columns.written[i] = Written(longer, way.link.fades_s, behind, str(copy.read))
-        felt = i in columns.pressures or i in columns.slowed or i in columns.written
-        if way.shared or i in columns.engine_of or felt:
+            columns.written[i] = _written(i, longer_s[i] * route.limit / route.nbytes, way.link, plan)
+        felt = (columns.pressures, columns.slowed, columns.written, columns.to_host)
+        if way.shared or i in columns.engine_of or any(i in copies for copies in felt):
             columns.resource[i] = NETWORK
         if columns.resource[i] == NETWORK or (on_cpu and model.contention):
             columns.routes[i] = route
+
+
+def _longer_s(durations: Durations, plan: Plan, fetch_s: float) -> dict[int, float]:
+    """By copy of what a CPU lane has just written, seconds that it takes longer while cores rest."""
+    found = {i: durations.written_longer_s(copy, fetch_s) for i, copy in plan.copies.items()}
+    return {i: longer_s for i, longer_s in found.items() if longer_s and plan.copies[i].read.value.nbytes}
+
+
+def _beside_written(durations: Durations, plan: Plan, written: Collection[int]) -> frozenset[int]:
+    """Copies into the host's pinned memory, if one of those that are `written` slows such."""
+    if not any(durations.link(plan.copies[i]).written_back for i in written):
+        return frozenset()
+    links = {i: durations.link(copy) for i, copy in plan.copies.items()}
+    out = (i for i, link in links.items() if link.memory == "pinned" and link.source != link.target)
+    return frozenset(i for i in out if plan.platform.device(links[i].source).is_accelerator)
+
+
+def _written(i: int, longer: float, link: Link, plan: Plan) -> Written:
+    """Copy `i`, over `link`, whose bytes take so much longer while cores rest."""
+    read = plan.copies[i].read
+    busy = link.written_busy, link.busy_fades_s, link.written_back
+    return Written(longer, link.fades_s, i - plan.index_of[str(read.source)], str(read), *busy)
 
 
 def _all_flow(route: Route, nbytes: int) -> Route:

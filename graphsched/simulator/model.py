@@ -26,7 +26,9 @@ class Model:
         block_queue: Blocks of kernels are placed first come, first served. Off: rates alone.
         traffic: Copies slow kernels that fill their device's memory rate, and these slow copies, where a platform
             says by how much.
-        written: Copies to a GPU take longer of what a CPU lane has just written while no lane computes, where a link
+        lanes: Copies between a GPU and the host take longer beside kernels on several of its lanes, where a platform
+            says by how much.
+        written: Copies to a GPU take longer of what a CPU lane has just written, and others beside them, where a link
             says how much.
         memory: Tasks on CPU lanes that want more of the host's memory together than it gives slow each other.
         timing: Timing events cost time in the run that spans are taken from.
@@ -65,6 +67,7 @@ class Model:
     pairs: bool = True
     block_queue: bool = True
     traffic: bool = True
+    lanes: bool = True
     written: bool = True
     memory: bool = True
     timing: bool = True

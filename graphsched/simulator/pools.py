@@ -10,7 +10,7 @@ from graphsched.simulator.host_memory import CACHED_BYTES, memory_bytes_per_s, m
 from graphsched.simulator.kinds import Kinds
 from graphsched.simulator.lane_costs import CPU
 from graphsched.simulator.model import Model
-from graphsched.simulator.traffic import couplings, memory_shares
+from graphsched.simulator.traffic import LANES, couplings, memory_shares
 
 
 def share_devices(columns: Columns, costs: dict[int, TaskCost], plan: Plan, model: Model) -> None:
@@ -39,11 +39,17 @@ def share_devices(columns: Columns, costs: dict[int, TaskCost], plan: Plan, mode
     columns.pairs = {(a, b): pair for key, pair in pairs.items() for a, b in kinds.places(*key)}
 
 
-def share_memory(columns: Columns, costs: dict[int, TaskCost], durations: Durations, plan: Plan) -> None:
+def share_memory(
+    columns: Columns, costs: dict[int, TaskCost], durations: Durations, plan: Plan, *, lanes: bool
+) -> None:
     """Put tasks that copies slow, or that slow copies, into pools, alone there as they may be; say who slows whom.
 
     Args:
+        columns: To be filled.
         costs: Of tasks on GPUs; the others have their times in `columns`.
+        durations: Of `plan`.
+        plan: What is simulated.
+        lanes: Several lanes slow copies as such.
     """
     found = couplings(plan, durations.link)
     if not found:
@@ -54,13 +60,26 @@ def share_memory(columns: Columns, costs: dict[int, TaskCost], durations: Durati
     moved = {i: cost for i, cost in every.items() if columns.resource[i] not in by_block}
     columns.shares = memory_shares(plan, moved, pressed) | memory_shares(plan, every, slowing)
     pools = _memory_pools(columns, plan) | _cores_pools(columns, plan)
-    for i, (presses, slowed) in found.items():
+    several = _several(columns, costs, plan) if lanes else {}
+    columns.several = frozenset(several.values())
+    for i, (presses, slowed, beside) in found.items():
         felt = tuple((pools[k], x) for k, x in presses if k in pools and pools[k] not in by_block)
         paid = tuple((pools[k], x) for k, x in slowed if k in pools)
+        paid += tuple((columns.pools + several[k], x) for k, x in beside if k in several)
         if felt:
             columns.pressures[i] = felt
         if paid:
             columns.slowed[i] = paid
+
+
+def _several(columns: Columns, costs: dict[int, TaskCost], plan: Plan) -> dict[str, int]:
+    """By device with tasks on `LANES` lanes or more, the pool of these."""
+    busy: dict[str, set[int]] = {}
+    for i in costs:
+        if columns.resource[i] >= 0:
+            busy.setdefault(plan.lanes[columns.lane[i]].device, set()).add(columns.lane[i])
+    pools = {plan.lanes[columns.lane[i]].device: columns.resource[i] for i in costs}
+    return {device: pools[device] for device, lanes in busy.items() if len(lanes) >= LANES}
 
 
 def _through_memory(columns: Columns, durations: Durations, plan: Plan) -> dict[int, TaskCost]:

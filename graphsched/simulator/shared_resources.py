@@ -35,13 +35,13 @@ class SharedResources:
         devices = [_pool(columns, k, timer) for k in range(columns.pools - 1)]
         self._core_sharing = CoreSharing(columns.threads_of, columns.cores, columns.moved, columns.memory_bytes_per_s)
         running = [*(d.sharing if isinstance(d, Pool) else d for d in devices), self._core_sharing]
-        self._use = MemoryUse(columns.shares, running)
+        self._use = MemoryUse(columns.shares, running, columns.several)
         self.queues = [d for d in devices if isinstance(d, BlockQueue)] if columns.slowed else []
         self.pools: list[Resource] = [_pressed(d, columns, self._traffic, k) for k, d in enumerate(devices)]
         self.cores = Pool(self._core_sharing, _work(columns, columns.pools - 1), timer)
         self.pools.append(_pressed(self.cores, columns, self._traffic, columns.pools - 1))
         self.network = Network(columns.routes, columns.capacities, timer, columns.tables, columns.slowed)
-        self._written = WrittenCopies(columns.written, end_s)
+        self._written = WrittenCopies(columns.written, end_s, columns.to_host)
         self.coupled = bool(columns.held or columns.slowed or columns.pressures or columns.written)
 
     def couple(self, touched: dict[Resource, None], now: float) -> None:

@@ -37,6 +37,7 @@ def repeat(columns: Columns, plan: Plan, steps: int) -> dict[int, tuple[int, ...
     for name in (*fields, "pressures", "slowed", "written", "rested", "more_lanes"):
         by_action = getattr(columns, name)
         setattr(columns, name, {k * n + i: entry for k in range(steps) for i, entry in by_action.items()})
+    columns.to_host = frozenset(k * n + i for k in range(steps) for i in columns.to_host)
     if columns.graphs is not None:
         columns.graphs = columns.graphs.repeated(steps)
     firsts: dict[int, int] = {}

@@ -62,7 +62,7 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
     if model.sharing:
         share_devices(columns, costs, plan, model)
     if model.traffic:
-        share_memory(columns, costs, durations, plan)
+        share_memory(columns, costs, durations, plan, lanes=model.lanes)
     fill_copies(columns, durations, plan, model)
     if model.sharing:
         share_cores(columns, plan, model)

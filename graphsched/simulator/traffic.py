@@ -13,10 +13,15 @@ with the host's pinned memory there is one such end (`Device.slowed_out`, `slowe
 falls: where a capacity that it shares already gives it less than that, kernels take nothing more. Kernels feel the
 rates that copies have; copies do not feel how much they slow the kernels, so nothing has to be iterated.
 
-Not modelled: copies within one GPU's memory, and kernels that slow copies which are staged, or from and to pageable
-memory (their rates are the host's); copies both ways that a kernel slows more than one; what inputs that still lie
-in a cache save; kernels of one task that move bytes at different rates, and a last wave of blocks that moves fewer;
-kernels whose blocks are placed one by one (`simulator.block_queue`) slow copies, but copies do not slow them.
+Where kernels run on two or more of a GPU's lanes at once, of `LANES` or more that the plan has there, copies between it
+and the host take longer by another fraction (`Device.lanes_in`, `lanes_out`), whatever these kernels move. It was found
+in recorded plans on H100s and H200s, in both modes; why it is so, and not beside two lanes of two, is not known.
+
+Not modelled: copies between GPUs beside several lanes, and that kernels which fill the memory rate slow copies more on
+several lanes than on one; copies within one GPU's memory, and kernels that slow copies which are staged, or from and
+to pageable memory (their rates are the host's); copies both ways that a kernel slows more than one; what inputs that
+still lie in a cache save; kernels of one task that move bytes at different rates, and a last wave of blocks that moves
+fewer; kernels whose blocks are placed one by one (`simulator.block_queue`) slow copies, but copies do not slow them.
 """
 
 from __future__ import annotations
@@ -27,10 +32,12 @@ from typing import NamedTuple, Protocol
 from graphsched.costs import TaskCost
 from graphsched.plan import Copy, Plan
 from graphsched.platform import Device, Link, Platform
-from graphsched.platform.parts import MEMORY_FACTORS
+from graphsched.platform.parts import LANE_FACTORS, MEMORY_FACTORS
+from graphsched.simulator.block_queue import BlockQueue
 from graphsched.simulator.compute import ComputeSharing
 from graphsched.workload import Task
 
+LANES = 3  # of a GPU in a plan: beside kernels on fewer, copies with the host are as fast as beside one (readings)
 LEAST_SHARE = 0.05  # a kernel that moves fewer bytes is slowed by a thousandth at most, and slows by one per cent
 
 Pressures = Mapping[int, tuple[tuple[int, float], ...]]
@@ -43,10 +50,12 @@ class Coupling(NamedTuple):
     Attributes:
         presses: (Device, how much longer a kernel takes there, as a fraction, per byte and second).
         slowed: (Device, how much longer a copy takes beside a kernel there, as a fraction).
+        lanes: (Device, how much longer it takes beside kernels on several of its lanes).
     """
 
     presses: tuple[tuple[str, float], ...]
     slowed: tuple[tuple[str, float], ...]
+    lanes: tuple[tuple[str, float], ...] = ()
 
 
 def memory_share(task: Task, cost: TaskCost, device: Device) -> float:
@@ -87,7 +96,7 @@ def memory_shares(plan: Plan, costs: Mapping[int, TaskCost], devices: Collection
 def couplings(plan: Plan, link_of: Callable[[Copy], Link]) -> dict[int, Coupling]:
     """Of the copies that slow kernels or that kernels slow, by action."""
     platform, known, found = plan.platform, dict[tuple[str, str, str], Coupling](), {}
-    if not any(getattr(device, name) for device in platform.devices for name in MEMORY_FACTORS):
+    if not any(getattr(device, name) for device in platform.devices for name in (*MEMORY_FACTORS, *LANE_FACTORS)):
         return {}
     for i, copy in plan.copies.items():
         link = link_of(copy)
@@ -106,7 +115,7 @@ def coupling(platform: Platform, link: Link) -> Coupling:
         >>> gpus = [Device(f"cuda:{k}", "cuda", bytes_per_s=100.0, traffic_in=2.0, slowed_peer_out=0.5) for k in (0, 1)]
         >>> link = Link("cuda:0", "cuda:1", "peer", 0.0, 10.0)
         >>> coupling(Platform("desk", tuple(gpus), (link,)), link)
-        Coupling(presses=(('cuda:1', 0.02),), slowed=(('cuda:0', 0.5),))
+        Coupling(presses=(('cuda:1', 0.02),), slowed=(('cuda:0', 0.5),), lanes=())
     """
     if link.source == link.target:
         return Coupling((), ())
@@ -116,7 +125,12 @@ def coupling(platform: Platform, link: Link) -> Coupling:
         "peer": ((into.name, into.slowed_peer_in), (out.name, out.slowed_peer_out)),
         "pinned": ((into.name, into.slowed_in), (out.name, out.slowed_out)),
     }.get(link.memory, ())
-    return Coupling(tuple(end for end in presses if end[1] > 0.0), tuple(end for end in slowed if end[1] > 0.0))
+    lanes = ((into.name, into.lanes_in), (out.name, out.lanes_out)) if link.memory == "pinned" else ()
+    return Coupling(_felt(presses), _felt(slowed), _felt(lanes))
+
+
+def _felt(ends: Iterable[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
+    return tuple(end for end in ends if end[1] > 0.0)
 
 
 class Traffic:
@@ -158,20 +172,29 @@ class MemoryUse:
 
     Example:
         >>> rule = Unshared()
-        >>> use = MemoryUse({7: 0.75, 8: 0.5}, [rule])
+        >>> use = MemoryUse({7: 0.75, 8: 0.5}, [rule], several={0})
         >>> rule.start(7), use.now()
-        (None, [0.75])
+        (None, [0.75, 0.0])
         >>> rule.start(8), use.now()
-        (None, [1.0])
+        (None, [1.0, 1.0])
     """
 
-    def __init__(self, shares: Mapping[int, float], running: Sequence[Rated]) -> None:
-        """`shares`: memory shares by action; `running`: what runs, by pool."""
-        self._shares, self._running = shares, running
+    def __init__(
+        self, shares: Mapping[int, float], running: Sequence[Rated], several: Collection[int] = frozenset()
+    ) -> None:
+        """`shares`: memory shares by action; `running`: what runs, by pool; `several`: pools of `LANES` and more."""
+        self._shares, self._running, self._several = shares, running, several
 
     def now(self) -> list[float]:
-        """Shares of the memory rates, by pool, at most 1."""
-        return [min(1.0, sum([self._shares.get(i, 0.0) * rate for i, rate in r.rates()])) for r in self._running]
+        """Shares of the memory rates, by pool, at most 1; behind them 1 for each of `several` with two tasks."""
+        uses = [min(1.0, sum([self._shares.get(i, 0.0) * rate for i, rate in r.rates()])) for r in self._running]
+        if not self._several:
+            return uses
+        return uses + [float(k in self._several and _count(r) > 1) for k, r in enumerate(self._running)]
+
+
+def _count(running: Rated) -> int:
+    return running.count() if isinstance(running, BlockQueue) else len(running.rates())
 
 
 class BesideTraffic:
