@@ -20,7 +20,7 @@ from graphsched.executors.collector import left_alone
 from graphsched.executors.kept_memory import give_memory_back, keep_memory
 from graphsched.platform import Device, Dispatch, Link, Platform
 from graphsched.platform.consistency import reconciled
-from graphsched.platform.parts import MEMORY_FACTORS, DeviceKind
+from graphsched.platform.parts import LANE_FACTORS, MEMORY_FACTORS, DeviceKind
 
 if TYPE_CHECKING:
     from graphsched.calibration.cuda_traffic import Reading
@@ -134,6 +134,7 @@ def _cpu_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
 def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
     import torch
 
+    from graphsched.calibration.copies_beside_lanes import beside_lanes
     from graphsched.calibration.cpu_traffic import cpu_traffic_readings
     from graphsched.calibration.cuda_dispatch import cuda_dispatch
     from graphsched.calibration.cuda_ways import Bench
@@ -158,6 +159,7 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
         say("kernels beside copies")
         memory_rates = {k.source: 2 * k.bandwidth_bytes_per_s for k in links if k.memory == "local"}
         traffic = _by_model(facts.gpus, lambda i: _cuda_traffic(bench, i, links, memory_rates[f"cuda:{i}"]))
+        beside = _by_model(facts.gpus, lambda i: beside_lanes(bench, i))
         cpu = _cpu_device(facts, threads, cpu_flops, memory_rates["cpu"])
         say("tasks of the CPU beside copies")
         traffic["cpu"] = cpu_traffic_readings(bench, 0, threads, cpu.bytes_per_s)
@@ -169,7 +171,8 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
     for i, model in enumerate(facts.gpus):
         rate, engines = memory_rates[f"cuda:{i}"], capacities.peer_engines
         device = Device(f"cuda:{i}", "cuda", model, memory_bytes[i], flop_per_s=flops[model], bytes_per_s=rate)
-        devices.append(_beside_copies(replace(device, peer_engines=engines), traffic[model]))
+        lanes: dict[str, Any] = dict(zip(LANE_FACTORS, beside[model], strict=True))
+        devices.append(_beside_copies(replace(device, peer_engines=engines, **lanes), traffic[model]))
     return devices, links, capacities, dispatch | {"run_s": own_time_s()}, _notes(spread | together, traffic)
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from statistics import fmean, median
@@ -34,6 +34,7 @@ from graphsched.calibration.cuda_ways import Bench, Way, host_way
 from graphsched.calibration.fitting import repeats_for
 from graphsched.calibration.lane_sweep import Sweep
 from graphsched.calibration.sampling import in_a_row_s
+from graphsched.calibration.written_beside import LaneAndCopies, figures
 from graphsched.executors.clocks import new_event
 from graphsched.executors.lanes import stream_pool
 from graphsched.executors.own_team import end_own_team
@@ -42,6 +43,7 @@ from graphsched.platform.links import SHORTEST_S, WRITTEN_BYTES
 
 PAUSES_S = (0.0, 3e-4, 1e-3, 2e-3)
 ROW = 5  # copies in a row of the yardstick
+TURNS = 4  # of rows with each pause
 PLACES = 16  # in pinned memory that rows go round
 LEAST = 0.02  # of the most: less is noise
 LARGEST_BYTES = 2**26  # several times what the cores' own caches hold: larger copies take as much longer
@@ -59,14 +61,16 @@ def _from_host(link: Link) -> bool:
 
 
 def _with_written(bench: Bench, link: Link, lane: ThreadPoolExecutor, threads: int) -> Link:
-    way = host_way(bench, int(link.target.partition(":")[2]), to_gpu=True)
+    gpu = int(link.target.partition(":")[2])
+    way = host_way(bench, gpu, to_gpu=True)
     copies = WrittenCopies(way, min(LARGEST_BYTES, bench.largest), threads)
     known = [nbytes for nbytes in link.sizes_bytes if nbytes <= copies.largest]
     longer_s = lane.submit(lambda: [copies.longer_s(nbytes)[1] for nbytes in known]).result()
     fading = min(WRITTEN_BYTES, copies.largest)
-    later = lane.submit(lambda: [copies.longer_s(fading, pause_s) for pause_s in PAUSES_S]).result()
+    later = lane.submit(lambda: copies.later(fading)).result()
     written_s = tuple(longer_s + longer_s[-1:] * (len(link.sizes_bytes) - len(known)))
-    return replace(link, written_s=written_s, fades_s=fades_s(later))
+    beside = figures(LaneAndCopies(bench, gpu, lane, threads))
+    return beside.of(replace(link, written_s=written_s, fades_s=fades_s(later)))
 
 
 def fades_s(later: Sequence[tuple[float, float]]) -> float:
@@ -100,6 +104,15 @@ class Pairs(NamedTuple):
     after_s: list[float]
     pinned_s: list[float]
 
+    def longer_s(self) -> tuple[float, float]:
+        """After how many seconds, median, copies began that were written; how many they took longer, not below 0."""
+        return median(self.after_s), max(0.0, in_a_row_s(self.written_s) - in_a_row_s(self.kept_s))
+
+
+def joined(rows: Iterable[Pairs]) -> Pairs:
+    """Pairs of several rows."""
+    return Pairs(*([seconds for part in column for seconds in part] for column in zip(*rows, strict=True)))
+
 
 class WrittenCopies:
     """Copies to a GPU of what a lane has just written, and of what it has not; to be made in the lane's thread.
@@ -128,7 +141,12 @@ class WrittenCopies:
         `pause_s`: that the lane sleeps in between. They take no less than others.
         """
         pairs = self.pairs(nbytes, repeats_for(nbytes), pause_s)
-        return median(pairs.after_s), max(0.0, in_a_row_s(pairs.written_s) - in_a_row_s(pairs.kept_s))
+        return pairs.longer_s()
+
+    def later(self, nbytes: int) -> list[tuple[float, float]]:
+        """`longer_s` for each of `PAUSES_S`, in rows by turns: how slow it is changes within a second."""
+        rows = [[self.pairs(nbytes, ROW, pause_s) for pause_s in PAUSES_S] for _ in range(TURNS)]
+        return [joined(row).longer_s() for row in zip(*rows, strict=True)]
 
     def pairs(self, nbytes: int, count: int, pause_s: float = 0.0) -> Pairs:
         """So many pairs of copies of so many bytes; one before them does not count."""

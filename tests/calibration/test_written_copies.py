@@ -17,6 +17,7 @@ from graphsched.calibration.cuda_links import host_links
 from graphsched.calibration.cuda_ways import Bench
 from graphsched.calibration.fitting import transfer_sizes
 from graphsched.calibration.lane_sweep import Sweep
+from graphsched.calibration.written_beside import Beside
 from graphsched.calibration.written_copies import (
     PAUSES_S,
     PLACES,
@@ -30,6 +31,8 @@ from graphsched.platform.links import SHORTEST_S
 
 RATE, FADES_S, LARGEST = 1e9, 1e-3, 2**18
 SIZES = tuple(transfer_sizes(2**20))
+FIGURES = {(gpu, threads): (0.1 * gpu, 1e-3 * threads, 0.5) for gpu in (0, 1) for threads in (1, 3)}
+"""What becomes of such copies beside others, by GPU and threads of the lane."""
 
 
 class Part:
@@ -74,6 +77,8 @@ class Host:
         monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: self.now_s, sleep=self._sleep))
         monkeypatch.setattr(cpu_links, "time", module.time)
         monkeypatch.setattr(module, "host_way", self._way)
+        monkeypatch.setattr(module, "LaneAndCopies", lambda bench, gpu, lane, threads: (gpu, threads))
+        monkeypatch.setattr(module, "figures", lambda beside: Beside(*FIGURES[beside]))
         monkeypatch.setattr(module, "new_event", self._event)
         monkeypatch.setattr(module, "elapsed_s", lambda start, end: end.at_s - start.at_s)
         monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
@@ -116,6 +121,8 @@ def test_each_gpu_has_what_copies_take_longer_by_size_and_how_it_fades(monkeypat
         measured = [0.5 * min(n, LARGEST) / RATE for n in SIZES]  # larger ones as much as the largest
         assert link.written_s == pytest.approx(measured)
         assert link.fades_s == pytest.approx(FADES_S)
+    beside = [(link.written_busy, link.busy_fades_s, link.written_back) for link in (found[0], found[4])]
+    assert beside == [FIGURES[0, 1], FIGURES[1, 1]]
 
 
 def test_what_is_not_written_comes_from_another_part(monkeypatch: pytest.MonkeyPatch) -> None:
