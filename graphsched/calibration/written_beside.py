@@ -1,12 +1,13 @@
 """Copies of what a CPU lane has just written, while it goes on, and while copies go the other way beside them.
 
 A lane that has begun on something else hands out what it has written sooner than one at rest, and lets go of it: on
-hosts of an H200 such copies of 16.8 MB took 1.2 to 1.4 times what they take alone 0.06 ms behind, 1.03 to 1.08 after
-2 ms, where they took 1.6 to 2.5 from cores at rest. While cores at rest hand something out, copies to the host take
-longer, too, by some 0.45 of what those from it do; while they compute, not (docs/readings.md).
+hosts of an H200 such copies of 16.8 MB took 1.2 to 1.4 times what they take alone within 0.1 ms and what they take
+alone after 0.3, where they took 1.6 to 2.5 from cores at rest. While cores at rest hand something out, copies to the
+host take longer, too, by 0.3 to 0.45 of what those from it do; while they compute, not (docs/readings.md).
 
-Each is held against the same copy of what was not just written, by turns. They begin behind a kernel that spins until
-all calls are made, so that what others do with the host's cores is not in their times.
+Each is held against a copy of what was written long ago, by turns, beside a lane that does the same meanwhile. They
+begin behind a kernel that spins until all calls are made, so that what others do with the host's cores is not in their
+times. Beside a lane that goes on it begins to spin while this still writes, for as long as that is expected to take.
 
 Not modelled: other sizes than `WRITTEN_BYTES`; lanes that go on with something other than a sweep through memory.
 """
@@ -19,6 +20,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,9 +34,10 @@ from graphsched.executors.clocks import new_event
 from graphsched.platform import Link
 from graphsched.platform.links import LEAST_WRITTEN, WRITTEN_BYTES
 
-PAUSES_S = (0.0, 3e-4, 1e-3)
+PAUSES_S = (0.0, 1e-4, 3e-4, 1e-3)
 ROUNDS = 15
-HOLD_S = 1.5e-4  # in which the calls of two copies are made
+ROW = 5  # samples, in the order of the time behind the write, whose middle counts
+HOLD_S, STEP_S = 1.5e-4, 5e-5  # in which the calls of two copies are made; later, where a write takes longer
 STAYS_S = 1.0  # what does not fade is taken to fade within
 TRIED = 1000  # times in which it may
 
@@ -46,7 +49,7 @@ class Situation(NamedTuple):
         written: A lane has just written what it brings.
         goes_on: That lane sweeps through memory meanwhile.
         back: A copy goes the other way.
-        pause_s: Of the thread that begins the copies, behind the lane's write.
+        pause_s: How long after the write the copies are to begin, beside a lane that goes on.
     """
 
     written: bool
@@ -88,19 +91,25 @@ def figures(sample: Callable[[Situation], Sample]) -> Beside:
     for _ in range(ROUNDS + 1):
         for situation, samples in found.items():
             samples.append(sample(situation))
-    rows = {situation: _in_a_row(samples[1:]) for situation, samples in found.items()}
-    kept, written = (rows[situation] for situation in rest)
+    kept, written, *beside = (_in_a_row(found[situation][1:]) for situation in (*rest, *both))
     longer_s = written.seconds - kept.seconds
     if longer_s <= LEAST_WRITTEN * kept.seconds:
         return Beside(0.0, 0.0, 0.0)
-    later = [(rows[b].after_s, rows[b].seconds - rows[a].seconds) for a, b in zip(busy[::2], busy[1::2], strict=True)]
-    at_once_s, fades_s = decay(later)
+    busy_kept, busy_written = ([s for situation in busy[k::2] for s in found[situation][1:]] for k in (0, 1))
+    at_once_s, fades_s = decay(_later(busy_written, in_a_row_s([sample.seconds for sample in busy_kept])))
     share = min(1.0, at_once_s / longer_s)
-    return Beside(share, fades_s if share else 0.0, _back(*(rows[situation] for situation in both)))
+    return Beside(share, fades_s if share else 0.0, _back(*beside))
 
 
 def _in_a_row(samples: Sequence[Sample]) -> Sample:
     return Sample(*(in_a_row_s(column) for column in zip(*samples, strict=True)))
+
+
+def _later(written: Sequence[Sample], kept_s: float) -> list[tuple[float, float]]:
+    """After how many seconds copies began, and how many they took longer than `kept_s`: the middle of each row."""
+    by_time = sorted(written, key=lambda sample: sample.after_s)
+    rows = [by_time[k : k + ROW] for k in range(0, len(by_time), ROW)]
+    return [(median(s.after_s for s in row), median(s.seconds for s in row) - kept_s) for row in rows]
 
 
 def _back(kept: Sample, written: Sample) -> float:
@@ -137,50 +146,60 @@ class LaneAndCopies:
 
     def __init__(self, bench: Bench, gpu: int, lane: ThreadPoolExecutor, threads: int) -> None:
         """`threads`: of the lane."""
-        half = bench.pinned.numel() // 2
-        self._to = host_way(bench, gpu, to_gpu=True, part=slice(0, half))
-        self._back = host_way(bench, gpu, to_gpu=False, part=slice(half, None))
+        whole = bench.pinned.numel()
         self._nbytes = min(WRITTEN_BYTES, bench.largest)
+        self._to = host_way(bench, gpu, to_gpu=True, part=slice(0, whole // 2))
+        self._back = host_way(bench, gpu, to_gpu=False, part=slice(whole // 2, whole - self._nbytes))
+        self._elsewhere = bench.pinned[whole - self._nbytes :]
         self._parts, self._back_parts = next_parts(self._to.source), next_parts(self._back.target)
         self._spinner, self._lane, self._threads, self._sweep = bench.spinners[gpu], lane, threads, Sweep()
-        self._wrote, self._over = threading.Event(), threading.Event()
-        self._wrote_s = self._queued_s = 0.0
+        self._writes, self._over = threading.Event(), threading.Event()
+        self._began_s = self._wrote_s = 0.0
+        self._write_s = HOLD_S
 
     def __call__(self, situation: Situation) -> Sample:
         """One sample, of the next parts of the host's buffers."""
-        hold_s = HOLD_S
+        least_s, late_s = HOLD_S, situation.pause_s
         while True:
-            self._wrote.clear()
+            self._writes.clear()
             self._over.clear()
             part = self._parts(self._nbytes)
-            job = self._lane.submit(self._work, part if situation.written else None, situation.goes_on)
+            job = self._lane.submit(self._work, part if situation.written else self._elsewhere, situation.goes_on)
             try:
                 if situation.goes_on:
-                    self._wrote.wait()
+                    self._writes.wait()
                 else:
                     job.result()
-                time.sleep(situation.pause_s)
                 began_s = time.perf_counter()
-                seconds, back_s = self._copies_s(part, hold_s, back=situation.back)
+                until_s = self._began_s + self._write_s + late_s if situation.goes_on else began_s
+                hold_s = max(least_s, until_s - began_s)
+                times, queued_s = self._copies_s(part, hold_s, back=situation.back)
             finally:
                 self._over.set()
                 job.result()
-            if self._queued_s - began_s < hold_s:
-                return Sample(seconds, back_s, began_s + hold_s - self._wrote_s)
-            hold_s *= 2.0  # they began before all were queued
+            self._write_s = self._wrote_s - self._began_s
+            after_s = began_s + hold_s - self._wrote_s
+            if queued_s - began_s >= hold_s:
+                least_s *= 2.0  # they began before all were queued
+            elif after_s < 0.0:
+                late_s += STEP_S  # they began before all was written
+            else:
+                return Sample(*times, after_s)
 
-    def _work(self, part: Any | None, goes_on: bool) -> None:
+    def _work(self, part: Any, goes_on: bool) -> None:
         with torch_threads(self._threads):
-            made = self._sweep()[: self._nbytes // ITEM_BYTES]
-            if part is not None:
-                numbers(part).copy_(made)
+            try:
+                made = self._sweep()[: self._nbytes // ITEM_BYTES]
+            finally:
+                self._began_s = time.perf_counter()
+                self._writes.set()
+            numbers(part).copy_(made)
             self._wrote_s = time.perf_counter()
-            self._wrote.set()
             while goes_on and not self._over.is_set():
                 self._sweep()
 
-    def _copies_s(self, part: Any, hold_s: float, *, back: bool) -> tuple[float, float]:
-        """Seconds of the copy of `part`, and of one back."""
+    def _copies_s(self, part: Any, hold_s: float, *, back: bool) -> tuple[tuple[float, float], float]:
+        """Seconds of the copy of `part` and of one back, 0 without; when all was queued."""
         gate = new_event()
         stream = self._to.streams[0]
         with ExitStack() as stack:
@@ -191,11 +210,11 @@ class LaneAndCopies:
         if back:
             target = self._back_parts(self._nbytes)
             marks.append(_copied(Way(self._back.source[: target.numel()], target, self._back.streams), gate))
-        self._queued_s = time.perf_counter()
+        queued_s = time.perf_counter()
         for _, end in marks:
             end.synchronize()
-        times = [elapsed_s(*ends) for ends in marks]
-        return times[0], times[1] if back else 0.0
+        seconds, back_s, *_ = *(elapsed_s(*ends) for ends in marks), 0.0
+        return (seconds, back_s), queued_s
 
 
 def _copied(way: Way, gate: Any = None) -> tuple[Any, Any]:

@@ -187,7 +187,7 @@ def test_one_copy_is_of_the_part_that_was_written_and_another_goes_back(monkeypa
     monkeypatch.setattr(module, "HOLD_S", 10.0)
     gpu = Gpu(monkeypatch)
     kept, written, both = sample(gpu, Situation(False), Situation(True), Situation(True, back=True))
-    assert gpu.written == [(64, 16), (128, 16)]
+    assert gpu.written == [(448, 16), (64, 16), (128, 16)]  # what is not to have been written is written elsewhere
     assert gpu.copied == [(0, 1000), (64, 1000), (128, 1000), (2000, 256)]
     assert (kept.seconds, kept.back_s, written.seconds) == pytest.approx((64.0, 0.0, 64.0))
     assert (both.seconds, both.back_s) == pytest.approx((64.0, 64.0))
@@ -199,8 +199,25 @@ def test_a_lane_goes_on_until_the_copies_are_over(monkeypatch: pytest.MonkeyPatc
     gpu = Gpu(monkeypatch)
     (found,) = sample(gpu, Situation(True, goes_on=True, pause_s=0.02))
     assert gpu.sweeps > 1
-    assert found.after_s >= 0.02 + 10.0
+    assert 10.0 < found.after_s <= 10.02 + 1e-6
     assert len(gpu.copied) == 1
+
+
+def test_copies_that_began_before_all_was_written_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first write is expected to take 10 ms and takes 50, all others as well; the pause counts from its end."""
+    monkeypatch.setattr(module, "HOLD_S", 0.01)
+    gpu = Gpu(monkeypatch)
+    monkeypatch.setattr(module, "numbers", lambda part: module.time.sleep(0.05) or part)
+    (found,) = sample(gpu, Situation(True, goes_on=True, pause_s=0.02))
+    assert len(gpu.copied) == 2
+    assert 0.01 < found.after_s < 0.04
+
+
+def test_a_lane_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = Gpu(monkeypatch)
+    gpu._sweep = lambda: 1 / 0  # type: ignore[method-assign]
+    with pytest.raises(ZeroDivisionError):
+        sample(gpu, Situation(True, goes_on=True))
 
 
 def test_what_was_not_queued_in_time_is_made_again_with_a_longer_spin(monkeypatch: pytest.MonkeyPatch) -> None:
