@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from graphsched.costs import TaskCost
 from graphsched.plan import Plan
 from graphsched.simulator.columns import ALONE, NETWORK, Columns
@@ -59,9 +61,10 @@ def share_memory(
     every = costs | _through_memory(columns, durations, plan)
     moved = {i: cost for i, cost in every.items() if columns.resource[i] not in by_block}
     columns.shares = memory_shares(plan, moved, pressed) | memory_shares(plan, every, slowing)
-    pools = _memory_pools(columns, plan) | _cores_pools(columns, plan)
-    several = _several(columns, costs, plan) if lanes else {}
+    pools = _memory_pools(columns, plan)
+    several = _several(columns, costs, plan, {k for both in found.values() for k, _ in both.lanes}) if lanes else {}
     columns.several = frozenset(several.values())
+    pools |= _cores_pools(columns, plan)
     for i, (presses, slowed, beside) in found.items():
         felt = tuple((pools[k], x) for k, x in presses if k in pools and pools[k] not in by_block)
         paid = tuple((pools[k], x) for k, x in slowed if k in pools)
@@ -72,14 +75,19 @@ def share_memory(
             columns.slowed[i] = paid
 
 
-def _several(columns: Columns, costs: dict[int, TaskCost], plan: Plan) -> dict[str, int]:
-    """By device with tasks on `LANES` lanes or more, the pool of these."""
-    busy: dict[str, set[int]] = {}
+def _several(columns: Columns, costs: dict[int, TaskCost], plan: Plan, devices: Collection[str]) -> dict[str, int]:
+    """Of these devices, those with tasks on `LANES` lanes or more, with the pool that all of these are put into."""
+    tasks: dict[str, list[int]] = {}
     for i in costs:
-        if columns.resource[i] >= 0:
-            busy.setdefault(plan.lanes[columns.lane[i]].device, set()).add(columns.lane[i])
-    pools = {plan.lanes[columns.lane[i]].device: columns.resource[i] for i in costs}
-    return {device: pools[device] for device, lanes in busy.items() if len(lanes) >= LANES}
+        tasks.setdefault(plan.lanes[columns.lane[i]].device, []).append(i)
+    found = {}
+    for device, here in tasks.items():
+        if device in devices and len({columns.lane[i] for i in here}) >= LANES:
+            pool = max(columns.resource[i] for i in here)
+            found[device] = _lone_pool(columns) if pool == ALONE else pool
+            for i in here:
+                columns.resource[i] = found[device]
+    return found
 
 
 def _through_memory(columns: Columns, durations: Durations, plan: Plan) -> dict[int, TaskCost]:
@@ -104,10 +112,15 @@ def _memory_pools(columns: Columns, plan: Plan) -> dict[str, int]:
         if device not in pools:
             pools[device] = columns.resource[i]
             if columns.resource[i] == ALONE:
-                pools[device] = columns.pools - 1
-                columns.pools, columns.lone = columns.pools + 1, columns.lone + 1
+                pools[device] = _lone_pool(columns)
         columns.resource[i] = pools[device]
     return pools
+
+
+def _lone_pool(columns: Columns) -> int:
+    """A new pool, of tasks that do not slow each other."""
+    columns.pools, columns.lone = columns.pools + 1, columns.lone + 1
+    return columns.pools - 2
 
 
 def _cores_pools(columns: Columns, plan: Plan) -> dict[str, int]:

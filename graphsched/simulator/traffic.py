@@ -187,14 +187,14 @@ class MemoryUse:
 
     def now(self) -> list[float]:
         """Shares of the memory rates, by pool, at most 1; behind them 1 for each of `several` with two tasks."""
-        uses = [min(1.0, sum([self._shares.get(i, 0.0) * rate for i, rate in r.rates()])) for r in self._running]
+        rates = [running.rates() for running in self._running]
+        uses = [min(1.0, sum([self._shares.get(i, 0.0) * rate for i, rate in of])) for of in rates]
         if not self._several:
             return uses
-        return uses + [float(k in self._several and _count(r) > 1) for k, r in enumerate(self._running)]
-
-
-def _count(running: Rated) -> int:
-    return running.count() if isinstance(running, BlockQueue) else len(running.rates())
+        counts = [
+            r.count() if isinstance(r, BlockQueue) else len(of) for r, of in zip(self._running, rates, strict=True)
+        ]
+        return uses + [float(k in self._several and count > 1) for k, count in enumerate(counts)]
 
 
 class BesideTraffic:
