@@ -6,7 +6,7 @@ sleeping cores hand something out, copies to the host take longer, too (`calibra
 fetched for another GPU is not fetched again.
 
 Not modelled: tasks of a lane so small that they leave most of it where it is; which cores a lane has: any that computes
-counts. A capacity below a copy's own rate hides a part.
+counts; that it fades while the copy is under way. A capacity below a copy's own rate hides a part.
 """
 
 from __future__ import annotations

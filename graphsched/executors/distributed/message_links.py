@@ -127,4 +127,7 @@ def measured_link(
         seconds=points,
         written_s=(),
         fades_s=0.0,
+        written_busy=0.0,
+        busy_fades_s=0.0,
+        written_back=0.0,
     )
