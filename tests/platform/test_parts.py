@@ -60,6 +60,8 @@ def test_zero_is_not_positive() -> None:
         {"slowed_out": math.nan},
         {"slowed_peer_in": math.inf},
         {"slowed_peer_out": "0.2"},
+        {"lanes_in": -0.1},
+        {"lanes_out": math.inf},
         {"threads": 0},
         {"lanes": 0},
         {"lanes": -1},
@@ -74,6 +76,31 @@ def test_zero_is_not_positive() -> None:
 def test_a_device_that_makes_no_sense(wrong: dict[str, Any]) -> None:
     with pytest.raises(PlatformError):
         Device(**({"name": "cuda:0", "kind": "cuda"} | wrong))
+
+
+WRONG = pytest.mark.parametrize("wrong", [-0.1, math.nan, math.inf, "0.2", None, True, [0.1]])
+
+
+@WRONG
+@pytest.mark.parametrize("name", ["lanes_in", "lanes_out"])
+def test_what_lanes_cost_copies_is_a_number_and_named_where_it_is_none(name: str, wrong: Any) -> None:
+    assert getattr(Device("cuda:0", "cuda", **{name: 0.2}), name) == 0.2
+    with pytest.raises(PlatformError, match=f"^{name} of cuda:0 is "):
+        Device("cuda:0", "cuda", **{name: wrong})
+
+
+@WRONG
+@pytest.mark.parametrize("name", ["fades_s", "written_busy", "busy_fades_s", "written_back"])
+def test_what_is_slow_to_fetch_is_a_number_and_named_where_it_is_none(name: str, wrong: Any) -> None:
+    assert getattr(_link(**{name: 0.2}), name) == 0.2
+    with pytest.raises(PlatformError, match=rf"^{name} of link cpu>cuda:0 \(pinned\) is "):
+        _link(**{name: wrong})
+
+
+@pytest.mark.parametrize("name", ["fades_s", "busy_fades_s"])
+def test_what_was_written_fades_within_what_a_run_may_last(name: str) -> None:
+    with pytest.raises(PlatformError, match=f"{name} of link .* is 1e.100: at most 1e.09 s are needed"):
+        _link(**{name: 1e100})
 
 
 def test_accelerators_are_all_but_cpus() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from graphsched.errors import FileFormatError, OutputError, PlatformError
-from graphsched.platform import Device, Link, Platform
+from graphsched.platform import Device, Link, Platform, topologies
 from tests.platform.desk import full
 
 
@@ -41,6 +41,44 @@ def test_what_kernels_cost_copies_is_written_and_goes_into_derived_platforms(tmp
 def test_a_file_that_does_not_know_what_kernels_cost_copies() -> None:
     data = _with(lambda d: [device.pop(name) for device in d["devices"] for name in FACTORS])
     assert {getattr(device, name) for device in Platform.from_dict(data).devices for name in FACTORS} == {0.0}
+
+
+LANES = {"lanes_in": 0.31, "lanes_out": 0.17}
+WRITTEN = {"fades_s": 1e-3, "written_busy": 0.4, "busy_fades_s": 2e-4, "written_back": 0.6}
+
+
+def test_what_lanes_and_written_values_cost_copies_is_written_and_goes_into_derived_platforms(tmp_path: Path) -> None:
+    gpu = Device("cuda:0", "cuda", **LANES)
+    points = {"sizes_bytes": (4096,), "seconds": (1.01e-5,), "written_s": (1e-5,)}
+    pinned = (
+        Link("cpu", "cuda:0", "pinned", 1e-5, 5e10, **points, **WRITTEN),
+        Link("cuda:0", "cpu", "pinned", 0, 5e10),
+    )
+    here = Platform("desk", (Device("cpu", "cpu"), gpu), pinned)
+    here.save(tmp_path / "desk.json")
+    assert Platform.load(tmp_path / "desk.json") == here
+    others = [replace(here, devices=(here.devices[0], replace(gpu, **{name: 0.0}))) for name in LANES]
+    others += [replace(here, links=(replace(pinned[0], **{name: 0.0}), pinned[1])) for name in WRITTEN]
+    assert here.digest() not in {other.digest() for other in others}
+    host = topologies.two_level(hosts=2, host=here).devices[-1]
+    assert (host.kind, host.lanes_in, host.lanes_out) == ("cuda", 0.31, 0.17)
+    for new in (here.scaled(2), here.with_rates("pinned", 0.5), here.with_link("cpu", "cuda:0", latency_s=1e-6)):
+        assert [getattr(new.devices[-1], name) for name in LANES] == list(LANES.values())
+        way = new.link("cpu", new.devices[-1].name, "pinned")
+        assert [getattr(way, name) for name in WRITTEN] == list(WRITTEN.values())
+
+
+def test_a_file_that_does_not_know_what_lanes_and_written_values_cost_copies() -> None:
+    def forget(data: dict[str, Any]) -> None:
+        for names, rows in ((LANES, data["devices"]), (WRITTEN, data["links"])):
+            for row in rows:
+                for name in names:
+                    del row[name]
+
+    here = Platform.from_dict(_with(forget))
+    assert here == full()
+    assert {getattr(device, name) for device in here.devices for name in LANES} == {0.0}
+    assert {getattr(link, name) for link in here.links for name in WRITTEN} == {0.0}
 
 
 def _with(change: Callable[[dict[str, Any]], object]) -> Any:
