@@ -63,7 +63,8 @@ class SharedResources:
         for queue in self.queues:
             if queue in touched:
                 queue.refresh(now)
-        return self.network.share_memory(self._use.now())
+        changed = [k for k, pool in enumerate(self.pools) if pool in touched]
+        return self.network.share_memory(self._use.now(changed)) if changed else False
 
 
 def _pool(columns: Columns, k: int, timer: Timer) -> Pool | BlockQueue:

@@ -171,12 +171,12 @@ class MemoryUse:
     """How much of the memory rate of each pool's device its kernels use, were there no copies.
 
     Example:
-        >>> rule = Unshared()
-        >>> use = MemoryUse({7: 0.75, 8: 0.5}, [rule], several={0})
-        >>> rule.start(7), use.now()
-        (None, [0.75, 0.0])
-        >>> rule.start(8), use.now()
-        (None, [1.0, 1.0])
+        >>> rules = [Unshared(), Unshared()]
+        >>> use = MemoryUse({7: 0.75, 8: 0.5}, rules, several={0})
+        >>> rules[0].start(7), use.now([0])
+        (None, [0.75, 0.0, 0.0, 0.0])
+        >>> rules[0].start(8), use.now([0])
+        (None, [1.0, 0.0, 1.0, 0.0])
     """
 
     def __init__(
@@ -184,17 +184,22 @@ class MemoryUse:
     ) -> None:
         """`shares`: memory shares by action; `running`: what runs, by pool; `several`: pools of `LANES` and more."""
         self._shares, self._running, self._several = shares, running, several
+        self._uses = [0.0] * len(running) * (2 if several else 1)
 
-    def now(self) -> list[float]:
-        """Shares of the memory rates, by pool, at most 1; behind them 1 for each of `several` with two tasks."""
-        rates = [running.rates() for running in self._running]
-        uses = [min(1.0, sum([self._shares.get(i, 0.0) * rate for i, rate in of])) for of in rates]
-        if not self._several:
-            return uses
-        counts = [
-            r.count() if isinstance(r, BlockQueue) else len(of) for r, of in zip(self._running, rates, strict=True)
-        ]
-        return uses + [float(k in self._several and count > 1) for k, count in enumerate(counts)]
+    def now(self, changed: Iterable[int]) -> Sequence[float]:
+        """Shares of the memory rates, by pool, at most 1; behind them 1 for each of `several` with two tasks.
+
+        `changed`: pools that tasks have come to or left, or whose rates are others, since this was last asked.
+        """
+        uses = self._uses = list(self._uses)
+        for k in changed:
+            running = self._running[k]
+            rates = running.rates()
+            uses[k] = min(1.0, sum([self._shares.get(i, 0.0) * rate for i, rate in rates]))
+            if k in self._several:
+                count = running.count() if isinstance(running, BlockQueue) else len(rates)
+                uses[len(self._running) + k] = float(count > 1)
+        return uses
 
 
 class BesideTraffic:

@@ -370,7 +370,31 @@ def test_use_that_changes_nothing_sets_no_rates() -> None:
     for action in range(3):
         rules[0].start(action)
         rules[1].start(action)
-        found.append(use.now())
+        found.append(use.now([0, 1]))
     assert found == [[0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 1.0, 0.0]]
     network = Network({}, [], lambda *_: None)
     assert [network.share_memory(uses) for uses in found] == [False] * 3
+
+
+def test_only_pools_whose_tasks_changed_are_looked_at() -> None:
+    rules = [Unshared(), Unshared()]
+    use = MemoryUse({7: 0.25, 8: 0.5}, rules, several={0, 1})
+    rules[0].start(7)
+    rules[1].start(8)
+    assert [use.now(changed) for changed in ([0], [], [1])] == [[0.25, 0, 0, 0], [0.25, 0, 0, 0], [0.25, 0.5, 0, 0]]
+
+
+def test_a_copy_that_comes_or_goes_has_no_pool_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels of 9 s on three lanes; two copies begin meanwhile, and one ends."""
+    asked: list[list[int]] = []
+    now = MemoryUse.now
+
+    def noted(self: MemoryUse, changed: Sequence[int]) -> Sequence[float]:
+        asked.append(list(changed))
+        return now(self, changed)
+
+    monkeypatch.setattr(MemoryUse, "now", noted)
+    found = ends(beside([9.0] * 3, {"c": (*IN, 100), "d": (*IN, 500)}))
+    assert (found["c"], found["d"]) == pytest.approx((4.0, 9.0 + (500 - 125) / 50))
+    assert [0] in asked
+    assert {tuple(changed) for changed in asked} == {(0,)}
