@@ -12,7 +12,7 @@ from graphsched.simulator.host_memory import CACHED_BYTES, memory_bytes_per_s, m
 from graphsched.simulator.kinds import Kinds
 from graphsched.simulator.lane_costs import CPU
 from graphsched.simulator.model import Model
-from graphsched.simulator.traffic import LANES, couplings, memory_shares
+from graphsched.simulator.traffic import LANES, Coupling, couplings, memory_shares
 
 
 def share_devices(columns: Columns, costs: dict[int, TaskCost], plan: Plan, model: Model) -> None:
@@ -41,9 +41,7 @@ def share_devices(columns: Columns, costs: dict[int, TaskCost], plan: Plan, mode
     columns.pairs = {(a, b): pair for key, pair in pairs.items() for a, b in kinds.places(*key)}
 
 
-def share_memory(
-    columns: Columns, costs: dict[int, TaskCost], durations: Durations, plan: Plan, *, lanes: bool
-) -> None:
+def share_memory(columns: Columns, costs: dict[int, TaskCost], durations: Durations, plan: Plan, model: Model) -> None:
     """Put tasks that copies slow, or that slow copies, into pools, alone there as they may be; say who slows whom.
 
     Args:
@@ -51,9 +49,11 @@ def share_memory(
         costs: Of tasks on GPUs; the others have their times in `columns`.
         durations: Of `plan`.
         plan: What is simulated.
-        lanes: Several lanes slow copies as such.
+        model: Says whether tasks by what they move, several lanes as such, or both slow copies.
     """
     found = couplings(plan, durations.link)
+    if not model.traffic:
+        found = {i: Coupling((), (), both.lanes) for i, both in found.items()}
     if not found:
         return
     by_block = _placed_by_block(columns, costs)
@@ -62,7 +62,9 @@ def share_memory(
     moved = {i: cost for i, cost in every.items() if columns.resource[i] not in by_block}
     columns.shares = memory_shares(plan, moved, pressed) | memory_shares(plan, every, slowing)
     pools = _memory_pools(columns, plan)
-    several = _several(columns, costs, plan, {k for both in found.values() for k, _ in both.lanes}) if lanes else {}
+    several = (
+        _several(columns, costs, plan, {k for both in found.values() for k, _ in both.lanes}) if model.lanes else {}
+    )
     columns.several = frozenset(several.values())
     pools |= _cores_pools(columns, plan)
     for i, (presses, slowed, beside) in found.items():

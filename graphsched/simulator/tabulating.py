@@ -61,8 +61,8 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
     costs = _fill_runs(columns, durations, plan, model)
     if model.sharing:
         share_devices(columns, costs, plan, model)
-    if model.traffic:
-        share_memory(columns, costs, durations, plan, lanes=model.lanes)
+    if model.traffic or model.lanes:
+        share_memory(columns, costs, durations, plan, model)
     fill_copies(columns, durations, plan, model)
     if model.sharing:
         share_cores(columns, plan, model)

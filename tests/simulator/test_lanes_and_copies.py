@@ -197,6 +197,25 @@ def test_kernels_that_copies_slow_count_as_long_as_they_last() -> None:
     assert (found["g0k0"], found["c"]) == pytest.approx((1.125, 1.125 + (100 - 28.125) / 50))
 
 
+@pytest.mark.parametrize(
+    ("model", "longer"),
+    [
+        (Model(), 0.6 + 0.5),
+        (Model(traffic=False), 0.5),
+        (Model(lanes=False), 0.6),
+        (Model(traffic=False, lanes=False), 0.0),
+    ],
+    ids=["both", "lanes", "memory", "neither"],
+)
+def test_each_of_the_two_has_a_switch_of_its_own(model: Model, longer: float) -> None:
+    """As in the test before; where c slows kernels, it does not without memory."""
+    where = host({"slowed_in": 1.0, "lanes_in": 0.5})
+    plan = plan_of(on_lanes(1.0, 1.0, 1.0, nbytes=20), {"c": (*IN, 100)}, where, like=FREELY)
+    assert ends(plan, model)["c"] == pytest.approx(1.0 + (100 - 50 / (1 + longer)) / 50)
+    pressed = replace(plan, platform=host({"traffic_in": 1.0, "lanes_in": 0.5}))
+    assert (ends(pressed, model)["g0k0"] == 1.0) is not model.traffic
+
+
 @pytest.mark.parametrize(("bus", "end_s"), [(50.0, 1.0 + 75 / 50), (30.0, 1.0 + 75 / 30), (25.0, 4.0), (20.0, 5.0)])
 def test_who_is_throttled_by_a_capacity_is_not_slowed_again(bus: float, end_s: float) -> None:
     """c of 100 bytes may take 25 a second for 1 s; at 25 or less it does not notice."""
