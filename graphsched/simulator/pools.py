@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from graphsched.costs import TaskCost
 from graphsched.plan import Plan
@@ -175,6 +175,19 @@ def watch_cores(columns: Columns) -> None:
     for i, kind in enumerate(columns.kind):
         if kind == CPU and columns.resource[i] == ALONE:
             columns.threads_of[i], columns.resource[i] = 0, columns.pools - 1  # as many cores as they want
+
+
+def watch_lanes(columns: Columns, before: Sequence[int]) -> None:
+    """Put tasks that share nothing back where they were: that several lanes are busy matters to copies.
+
+    They share nothing there either: their times are known. `before`: the pool that each was in.
+    """
+    there = {i: pool for i, pool in enumerate(before) if pool in columns.several}
+    for i, pool in there.items():
+        columns.resource[i] = pool
+    columns.curve_of = {i: curve for i, curve in columns.curve_of.items() if i not in there}
+    columns.shares = {i: share for i, share in columns.shares.items() if i not in there}
+    columns.spacing_s = {k: seconds for k, seconds in columns.spacing_s.items() if k not in columns.several}
 
 
 def _share_host_memory(columns: Columns, plan: Plan) -> None:

@@ -70,7 +70,7 @@ class SharedResources:
 def _pool(columns: Columns, k: int, timer: Timer) -> Pool | BlockQueue:
     """What the tasks of a GPU share that has several busy lanes, or where copies and they slow each other."""
     work_s = _work(columns, k)
-    if k >= columns.pools - 1 - columns.lone:
+    if k >= columns.pools - 1 - columns.lone or columns.curve_of.keys().isdisjoint(work_s):
         return Pool(Unshared(), work_s, timer)
     kinds = (columns.curves, columns.curve_of, columns.pairs)
     fetches = {i: columns.fetches[i] for i in work_s if i in columns.fetches}

@@ -11,8 +11,8 @@ dispatch   the thread's time for each action and between two; where a result, a 
 waits      from the last thing that an action waited for to its start; the thread's return from waits
 ========== =====================================================================================
 
-Not modelled: what measured tasks and copies cost modelled ones beside them; steps of a repeated program; see also
-`simulator.readings`.
+Not modelled: what measured tasks and copies cost modelled ones beside them, but that copies feel whether CPU lanes
+compute and several lanes of a GPU are busy; steps of a repeated program; see also `simulator.readings`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from graphsched.simulator.lane_costs import CUDA
 from graphsched.simulator.loaded_edges import with_loads
 from graphsched.simulator.locked_engine import engine_of
 from graphsched.simulator.model import EVERYTHING, Model
-from graphsched.simulator.pools import watch_cores
+from graphsched.simulator.pools import watch_cores, watch_lanes
 from graphsched.simulator.readings import Readings
 from graphsched.simulator.returns import finished_s
 from graphsched.simulator.tabulating import finish, tabulate
@@ -130,7 +130,8 @@ class Substitution:
 
 
 def _with_work(columns: Columns, found: Readings, terms: Collection[Term]) -> Columns:
-    work_s, resource, known = list(columns.work_s), list(columns.resource), set(columns.events_known)
+    before = columns.resource
+    work_s, resource, known = list(columns.work_s), list(before), set(columns.events_known)
     for term, actions in (("compute", found.runs), ("transfers", found.copies)):
         for i in actions if term in terms else ():
             work_s[i], resource[i] = found.work_s[i], ALONE
@@ -142,6 +143,8 @@ def _with_work(columns: Columns, found: Readings, terms: Collection[Term]) -> Co
         columns.shares = {i: share for i, share in columns.shares.items() if i not in known}
         columns.threads_of = dict(columns.threads_of)
         watch_cores(columns)  # copies still feel that lanes compute
+    if columns.several and "compute" in terms and "transfers" not in terms:
+        watch_lanes(columns, before)  # and that several of a GPU do
     return columns
 
 

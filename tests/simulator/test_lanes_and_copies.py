@@ -16,7 +16,7 @@ from graphsched.simulator import Model, predict
 from graphsched.simulator.columns import ALONE, NETWORK
 from graphsched.simulator.network import Network
 from graphsched.simulator.predict import tabulated
-from graphsched.simulator.substitution import Substitution
+from graphsched.simulator.substitution import TERMS, Substitution
 from graphsched.simulator.traffic import LANES, Coupling, MemoryUse, Unshared, coupling
 from graphsched.workload import TensorSpec, Workload
 from tests.builders import kernel, planned
@@ -343,6 +343,46 @@ def test_a_copy_beside_lanes_counts_as_slowed_by_others() -> None:
     swap = Substitution(as_measured(predicted, plan))
     assert swap.loaded(predicted) == {plan.index_of["in"]}
     assert [swap.makespan_s(terms) for terms in ((), ("transfers",))] == pytest.approx([9.0, 9.0])
+
+
+@pytest.mark.parametrize("mode", ["eager", "graph"])
+@pytest.mark.parametrize("like", [FREELY, KNOWN, FULL, TaskCost(0.0)], ids=["freely", "blocks", "in turn", "curves"])
+def test_measured_tasks_on_several_lanes_slow_copies_as_modelled_ones_do(like: TaskCost, mode: str) -> None:
+    """c outlasts all kernels; with figures in the place of any that are as predicted nothing changes."""
+    plan = replace(beside([1.0, 3.0, 0.5], {"c": (*IN, 1000)}, like=like), mode=mode)
+    line = predict(plan)
+    swap = Substitution(as_measured(line, plan))
+    terms = [(), ("compute",), ("compute", "waits"), ("compute", "dispatch"), ("compute", "transfers"), TERMS]
+    assert line.timed_makespan_s > 20.4
+    assert [swap.makespan_s(of) for of in terms] == pytest.approx([line.timed_makespan_s] * len(terms))
+
+
+@pytest.mark.parametrize(("mode", "longer_s"), [("eager", 0.0), ("graph", 0.125)])
+def test_what_a_measured_task_took_holds_what_others_cost_it(mode: str, longer_s: float) -> None:
+    """Copies slow the kernels, whose nodes start 0.25 s after one another in a graph: both are in their spans.
+
+    These begin before a node may start, so that the second one counts for 0.25 s more, in which c is half as fast.
+    """
+    where = host({"traffic_in": 1.0, "lanes_in": 1.0})
+    where = replace(where, dispatch=replace(where.dispatch, graph_rates=((2, 0.25),)))
+    kernels = on_lanes(1.0, 3.0, 0.5, nbytes=50)
+    plan = replace(plan_of(kernels, {"c": (*IN, 1000)}, where, like=FREELY), mode=mode)
+    assert bool(tabulated(plan, 1, Model())[0].spacing_s.get(0)) == (mode == "graph")
+    line = predict(plan)
+    swap = Substitution(as_measured(line, plan))
+    assert swap.makespan_s(("compute",)) == pytest.approx(line.timed_makespan_s + longer_s)
+
+
+def test_measured_tasks_that_take_longer_slow_copies_for_longer() -> None:
+    """Kernels of 2 s in the place of those of 1 s, which slow each other to a third, so that they take 3 s."""
+    plan = plan_of(on_lanes(1.0, 1.0, 1.0), {"c": (*IN, 1000)}, host())
+    line = predict(plan)
+    kernels = [plan.index_of[f"g0k{n}"] for n in range(3)]
+    end_s = line.end_s.copy()
+    end_s[kernels] = 2.0
+    swap = Substitution(as_measured(replace(line, end_s=end_s), plan))
+    assert swap.makespan_s(()) == pytest.approx(3.0 + (1000 - 75) / 50)
+    assert swap.makespan_s(("compute",)) == pytest.approx(2.0 + (1000 - 50) / 50)
 
 
 def test_an_interval_lies_around_what_is_predicted_beside_lanes() -> None:
