@@ -79,11 +79,12 @@ class Beside:
         return replace(link, written_busy=self.busy, busy_fades_s=self.busy_fades_s, written_back=self.back)
 
 
-def figures(sample: Callable[[Situation], Sample]) -> Beside:
+def figures(sample: Callable[[Situation], Sample], back_s: float) -> Beside:
     """What `sample` shows, in `ROUNDS` rounds after a first one; nothing where what is written takes no longer.
 
     Args:
         sample: Makes the copies of a situation.
+        back_s: Seconds of the copy back alone.
     """
     both, rest = [Situation(w, back=True) for w in (False, True)], [Situation(w) for w in (False, True)]
     busy = [Situation(w, True, False, pause_s) for pause_s in PAUSES_S for w in (False, True)]
@@ -98,7 +99,8 @@ def figures(sample: Callable[[Situation], Sample]) -> Beside:
     busy_kept, busy_written = ([s for situation in busy[k::2] for s in found[situation][1:]] for k in (0, 1))
     at_once_s, fades_s = decay(_later(busy_written, in_a_row_s([sample.seconds for sample in busy_kept])))
     share = min(1.0, at_once_s / longer_s)
-    return Beside(share, fades_s if share else 0.0, _back(*beside))
+    back = _back(*(both.back_s / back_s for both in beside)) / (longer_s / kept.seconds)
+    return Beside(share, fades_s if share else 0.0, back)
 
 
 def _in_a_row(samples: Sequence[Sample]) -> Sample:
@@ -112,10 +114,12 @@ def _later(written: Sequence[Sample], kept_s: float) -> list[tuple[float, float]
     return [(median(s.after_s for s in row), median(s.seconds for s in row) - kept_s) for row in rows]
 
 
-def _back(kept: Sample, written: Sample) -> float:
-    """How much longer the copy back takes, over how much longer the other does; not below 0."""
-    longer = written.seconds / kept.seconds - 1.0
-    return max(0.0, written.back_s / kept.back_s - 1.0) / longer if longer > LEAST_WRITTEN else 0.0
+def _back(kept: float, written: float) -> float:
+    """How much longer the copy back takes beside what was written, both ways' own cost with it; times its time alone.
+
+    That cost hides what is less (`simulator.network`), so it counts in full where there is more than that.
+    """
+    return written - 1.0 if written > kept else 0.0
 
 
 def decay(later: Sequence[tuple[float, float]]) -> tuple[float, float]:

@@ -53,14 +53,23 @@ def with_written(bench: Bench, links: list[Link], threads: int) -> list[Link]:
     """`links`, those from pinned memory to a GPU with `Link.written_s`, for CPU lanes of so many threads."""
     end_own_team()
     with ThreadPoolExecutor(1) as lane:
-        return [_with_written(bench, link, lane, threads) if _from_host(link) else link for link in links]
+        return [
+            _with_written(bench, link, _back(link, links), lane, threads) if _from_host(link) else link
+            for link in links
+        ]
 
 
 def _from_host(link: Link) -> bool:
     return link.source == "cpu" and link.memory == "pinned" and link.target.startswith("cuda:")
 
 
-def _with_written(bench: Bench, link: Link, lane: ThreadPoolExecutor, threads: int) -> Link:
+def _back(link: Link, links: Sequence[Link]) -> Link:
+    """The link the other way, or `link` where there is none."""
+    way = link.target, link.source, link.memory
+    return next((other for other in links if (other.source, other.target, other.memory) == way), link)
+
+
+def _with_written(bench: Bench, link: Link, back: Link, lane: ThreadPoolExecutor, threads: int) -> Link:
     gpu = int(link.target.partition(":")[2])
     way = host_way(bench, gpu, to_gpu=True)
     copies = WrittenCopies(way, min(LARGEST_BYTES, bench.largest), threads)
@@ -69,7 +78,7 @@ def _with_written(bench: Bench, link: Link, lane: ThreadPoolExecutor, threads: i
     fading = min(WRITTEN_BYTES, copies.largest)
     later = lane.submit(lambda: copies.later(fading)).result()
     written_s = tuple(longer_s + longer_s[-1:] * (len(link.sizes_bytes) - len(known)))
-    beside = figures(LaneAndCopies(bench, gpu, lane, threads))
+    beside = figures(LaneAndCopies(bench, gpu, lane, threads), back.duration_s(fading))
     return beside.of(replace(link, written_s=written_s, fades_s=fades_s(later)))
 
 

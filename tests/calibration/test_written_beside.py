@@ -49,12 +49,13 @@ class Host:
         longer_s = self.longer_s * situation.written
         if situation.goes_on:
             longer_s *= self.busy * math.exp(-after_s / self.fades_s)
-        back_s = alone_s * (1 + self.back * longer_s / alone_s) if situation.back else 0.0
+        slowed = 1 + self.back * longer_s / ALONE_S
+        back_s = ALONE_S * max(1.1, slowed) if situation.back else 0.0
         return Sample(alone_s + longer_s, back_s, after_s)
 
 
 def test_what_is_left_beside_a_lane_that_goes_on_and_what_it_costs_copies_back_are_found_again() -> None:
-    found = figures(Host())
+    found = figures(Host(), ALONE_S)
     assert found.busy == pytest.approx(0.4, rel=0.02)
     assert found.busy_fades_s == pytest.approx(1e-3, rel=0.05)
     assert found.back == pytest.approx(0.45)
@@ -63,7 +64,7 @@ def test_what_is_left_beside_a_lane_that_goes_on_and_what_it_costs_copies_back_a
 def test_situations_take_turns_and_the_first_round_does_not_count() -> None:
     """Both kinds of copies alternate, so that the one that was not written comes from other parts of the buffer."""
     host = Host()
-    figures(host)
+    figures(host, ALONE_S)
     assert len(host.asked) == (ROUNDS + 1) * (4 + 2 * len(PAUSES_S))
     assert [s.written for s in host.asked] == [False, True] * (len(host.asked) // 2)
 
@@ -72,11 +73,11 @@ def test_situations_take_turns_and_the_first_round_does_not_count() -> None:
             sample = super().__call__(situation)
             return sample._replace(seconds=1.0) if len(self.asked) <= 10 else sample
 
-    assert figures(Late()) == figures(Host())
+    assert figures(Late(), ALONE_S) == figures(Host(), ALONE_S)
 
 
 def test_where_what_was_written_takes_no_longer_there_is_nothing_to_share() -> None:
-    assert figures(Host(longer_s=0.0)) == figures(Host(longer_s=1e-6)) == Beside(0.0, 0.0, 0.0)
+    assert figures(Host(longer_s=0.0), ALONE_S) == figures(Host(longer_s=1e-6), ALONE_S) == Beside(0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_where_what_was_written_takes_no_longer_there_is_nothing_to_share() -> N
 )
 def test_figures_stay_within_bounds(host: Host, beside: Sequence[float]) -> None:
     """No less than nothing, no more than at rest; what does not fade is said to within a second."""
-    found = figures(host)
+    found = figures(host, ALONE_S)
     assert (found.busy, found.busy_fades_s, found.back) == pytest.approx(beside, rel=0.05)
 
 
@@ -236,7 +237,7 @@ def test_on_a_gpu() -> None:
     try:
         link = next(m.link for m in host_links(bench, 0, 2**24, (0.0, 0.0)) if m.link.memory == "pinned")
         with ThreadPoolExecutor(1) as lane:
-            found = figures(LaneAndCopies(bench, 0, lane, torch.get_num_threads())).of(link)
+            found = figures(LaneAndCopies(bench, 0, lane, torch.get_num_threads()), 3.1e-4).of(link)
     finally:
         bench.close()
     assert 0.0 <= found.written_busy <= 1.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -31,7 +32,7 @@ from graphsched.platform.links import SHORTEST_S
 
 RATE, FADES_S, LARGEST = 1e9, 1e-3, 2**18
 SIZES = tuple(transfer_sizes(2**20))
-FIGURES = {(gpu, threads): (0.1 * gpu, 1e-3 * threads, 0.5) for gpu in (0, 1) for threads in (1, 3)}
+FIGURES = {(gpu, threads): (0.1 * gpu, 1e-3 * threads) for gpu in (0, 1) for threads in (1, 3)}
 """What becomes of such copies beside others, by GPU and threads of the lane."""
 
 
@@ -78,7 +79,7 @@ class Host:
         monkeypatch.setattr(cpu_links, "time", module.time)
         monkeypatch.setattr(module, "host_way", self._way)
         monkeypatch.setattr(module, "LaneAndCopies", lambda bench, gpu, lane, threads: (gpu, threads))
-        monkeypatch.setattr(module, "figures", lambda beside: Beside(*FIGURES[beside]))
+        monkeypatch.setattr(module, "figures", lambda beside, back_s: Beside(*FIGURES[beside], back_s))
         monkeypatch.setattr(module, "new_event", self._event)
         monkeypatch.setattr(module, "elapsed_s", lambda start, end: end.at_s - start.at_s)
         monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
@@ -113,7 +114,8 @@ def pinned(target: str = "cuda:0", source: str = "cpu", memory: Any = "pinned") 
 
 def test_each_gpu_has_what_copies_take_longer_by_size_and_how_it_fades(monkeypatch: pytest.MonkeyPatch) -> None:
     host = Host(monkeypatch)
-    others = [pinned("cpu", "cuda:0"), pinned(memory="pageable"), pinned("cpu", "cpu")]
+    back = replace(pinned("cpu", "cuda:0"), seconds=tuple(n / RATE / 2 for n in SIZES))
+    others = [back, pinned(memory="pageable"), pinned("cpu", "cpu")]
     found = with_written(host, [pinned(), *others, pinned("cuda:1")], threads=1)  # type: ignore[arg-type]
     assert host.gpus == [0, 1]
     assert found[1:4] == others
@@ -122,7 +124,8 @@ def test_each_gpu_has_what_copies_take_longer_by_size_and_how_it_fades(monkeypat
         assert link.written_s == pytest.approx(measured)
         assert link.fades_s == pytest.approx(FADES_S)
     beside = [(link.written_busy, link.busy_fades_s, link.written_back) for link in (found[0], found[4])]
-    assert beside == [FIGURES[0, 1], FIGURES[1, 1]]
+    back_s = LARGEST / RATE / 2, LARGEST / RATE  # the first GPU has a link back, which is twice as fast
+    assert beside == [(*FIGURES[0, 1], back_s[0]), (*FIGURES[1, 1], back_s[1])]
 
 
 def test_what_is_not_written_comes_from_another_part(monkeypatch: pytest.MonkeyPatch) -> None:
