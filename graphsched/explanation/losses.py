@@ -8,7 +8,7 @@ from itertools import groupby, pairwise
 from typing import Literal
 
 from graphsched.explanation.facts import Facts
-from graphsched.explanation.parts import Part, rivals, served_before
+from graphsched.explanation.parts import Part, in_the_way, served_before
 from graphsched.explanation.path import Step
 from graphsched.quantities import seconds_text
 from graphsched.simulator.graph_mode import inside
@@ -72,7 +72,7 @@ def _beside(facts: Facts, step: Step) -> str:
     first = served_before(facts, i, step.start_s) if facts.plan.kinds[i] == "copy" else -1
     if first >= 0 and facts.start_s[i] - step.start_s > step.parts.get("contention", 0.0) / 2:
         return f"which waited for the engine behind {facts.plan.names[first]}"
-    found = rivals(facts, i, step.start_s, step.end_s)
+    found = in_the_way(facts, i, step.start_s, step.end_s)
     more = f" and {len(found) - 1} more" if len(found) > 1 else ""
     return f"beside {facts.plan.names[found[0]]}{more}"
 

@@ -28,7 +28,8 @@ def divide(facts: Facts, i: int, begin_s: float, end_s: float, *, launch_s: floa
     excess_s -= latency_s
     if excess_s <= noise_s(facts, i):
         own_s, excess_s = own_s + excess_s, 0.0
-    shared_s = min(excess_s, total(beside(facts, i, begin_s, end_s))) if excess_s else 0.0
+    busy = _during(facts, in_the_way(facts, i, begin_s, end_s), begin_s, end_s) if excess_s else []
+    shared_s = min(excess_s, total(busy))
     return {
         "compute" if is_run else "copy": own_s,
         "sharing" if is_run else "contention": shared_s,
@@ -76,9 +77,29 @@ def noise_s(facts: Facts, i: int) -> float:
 
 def beside(facts: Facts, i: int, begin_s: float, end_s: float) -> list[Interval]:
     """When, in that time, rivals of action `i` ran: intervals apart from each other, in order."""
-    return merge(
-        (max(begin_s, facts.work_from_s(j)), min(end_s, facts.end_s[j])) for j in rivals(facts, i, begin_s, end_s)
-    )
+    return _during(facts, rivals(facts, i, begin_s, end_s), begin_s, end_s)
+
+
+def _during(facts: Facts, actions: Sequence[int], begin_s: float, end_s: float) -> list[Interval]:
+    return merge((max(begin_s, facts.work_from_s(j)), min(end_s, facts.end_s[j])) for j in actions)
+
+
+def in_the_way(facts: Facts, i: int, begin_s: float, end_s: float) -> list[int]:
+    """What slows action `i` in that time: its rivals, and of a copy the tasks that cost such copies something.
+
+    By its figures: those that use the memory at its ends, and those on several lanes of a GPU (`simulator.traffic`).
+    """
+    return [j for j in others(facts, i, begin_s, end_s) if _rival(facts, i, j) or _slows(facts, i, j)]
+
+
+def _slows(facts: Facts, i: int, j: int) -> bool:
+    """Whether task `j` is in a pool where what runs slows copy `i`."""
+    columns = facts.columns
+    pool, pools = columns.resource[j], columns.pools
+    if pool < 0 or facts.plan.kinds[j] != "run":
+        return False
+    slowed = {k for k, _ in columns.slowed.get(i, ())}
+    return (pool in slowed and j in columns.shares) or pools + pool in slowed
 
 
 def rivals(facts: Facts, i: int, begin_s: float, end_s: float) -> list[int]:

@@ -8,13 +8,14 @@ import pytest
 
 from graphsched.costs import Costs, TaskCost
 from graphsched.explanation.facts import gather
-from graphsched.explanation.parts import divide, divide_gap, lost_s, others, rivals, served_before
+from graphsched.explanation.parts import divide, divide_gap, in_the_way, lost_s, others, rivals, served_before
 from graphsched.platform import Dispatch
 from graphsched.simulator import predict
 from graphsched.timeline import Timeline
 from graphsched.workload import TensorSpec, Workload
 from tests.builders import operations, planned, platform
 from tests.explanation.hand import charged, parts_of, predicted, served_in_turn
+from tests.simulator.beside import gpus, plan_of
 from tests.timelines import overlap, timeline
 
 US = 1e-6
@@ -107,3 +108,29 @@ def test_work_begins_when_it_has_been_launched() -> None:
     assert facts.work_from_s(0) == pytest.approx(
         line.end_s[0] - 1.0 - line.plan.platform.dispatch.timed_gap_s, abs=1e-5
     )
+
+
+@pytest.mark.parametrize("lanes", [2, 4])
+def test_a_copy_that_kernels_slow_lost_that_to_them(lanes: int) -> None:
+    """c (10 s alone, out of the GPU) beside kernels on lanes of it: a half longer beside those on three and more."""
+    kernels = {f"k{k}": (60.0, 0, f"cuda:0/s{k}") for k in range(lanes)}
+    plan = plan_of(kernels, {"c": ("cuda:0", "cpu", 500)}, gpus({"lanes_out": 0.5}))
+    line = predict(plan)
+    facts, c = gather(line), plan.index_of["c"]
+    parts = divide(facts, c, facts.start_s[c], facts.end_s[c])
+    assert parts["copy"] == pytest.approx(10.0)
+    assert parts["contention"] == pytest.approx(5.0 if lanes > 2 else 0.0)
+    assert parts["slower"] == pytest.approx(0.0)
+    slows = [plan.index_of[name] for name in kernels] if lanes > 2 else []
+    assert in_the_way(facts, c, facts.start_s[c], facts.end_s[c]) == slows
+    assert rivals(facts, c, facts.start_s[c], facts.end_s[c]) == []
+
+
+def test_a_kernel_that_uses_the_memory_slows_a_copy_and_one_that_does_not_is_not_named() -> None:
+    """c (10 s alone) beside k, which fills the memory's rate alone, and i, which has no use of it and halves k's speed."""
+    kernels = {"k": (60.0, 6000, "cuda:0/s0"), "i": (60.0, 0, "cuda:0/s1")}
+    plan = plan_of(kernels, {"c": ("cuda:0", "cpu", 500)}, gpus({"slowed_out": 0.5}))
+    facts, c = gather(predict(plan)), plan.index_of["c"]
+    parts = divide(facts, c, facts.start_s[c], facts.end_s[c])
+    assert (parts["contention"], parts["slower"]) == pytest.approx((2.5, 0.0))
+    assert in_the_way(facts, c, facts.start_s[c], facts.end_s[c]) == [plan.index_of["k"]]
