@@ -127,7 +127,7 @@ def test_a_copy_that_kernels_slow_lost_that_to_them(lanes: int) -> None:
 
 
 def test_a_kernel_that_uses_the_memory_slows_a_copy_and_one_that_does_not_is_not_named() -> None:
-    """c (10 s alone) beside k, which fills the memory's rate alone, and i, which has no use of it and halves k's speed."""
+    """c (10 s alone) beside k, which fills the memory rate alone, and i, which does not use it and halves its speed."""
     kernels = {"k": (60.0, 6000, "cuda:0/s0"), "i": (60.0, 0, "cuda:0/s1")}
     plan = plan_of(kernels, {"c": ("cuda:0", "cpu", 500)}, gpus({"slowed_out": 0.5}))
     facts, c = gather(predict(plan)), plan.index_of["c"]
