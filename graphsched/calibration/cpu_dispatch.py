@@ -115,7 +115,7 @@ def _hand_over(lane: object) -> tuple[float, float, float]:
 
 
 def waiting_figures(repeats: int = 200) -> dict[str, float]:
-    """``result_s`` and ``yield_s`` in seconds, medians: how late a thread goes on that waits where CPU lanes compute.
+    """``result_s`` and ``look_s`` in seconds, medians: how late a thread goes on that waits where CPU lanes compute.
 
     After an operation the other threads of a lane look for work for a while: what waits for its result has to get
     a core back from them.
@@ -133,8 +133,8 @@ def waiting_figures(repeats: int = 200) -> dict[str, float]:
         lane.close()
         torch.set_num_threads(threads)
     with short_sleeps():
-        yields = [_yield_s() for _ in range(repeats)]
-    return {"result_s": max(0.0, median(results)), "yield_s": median(yields)}
+        looks = [_look_s() for _ in range(repeats)]
+    return {"result_s": max(0.0, median(results)), "look_s": median(looks)}
 
 
 def _result_s(lane: object, tensor: Any) -> float:
@@ -150,7 +150,7 @@ def _result_s(lane: object, tensor: Any) -> float:
     return time.perf_counter() - over_s[0]
 
 
-def _yield_s() -> float:
+def _look_s() -> float:
     """Of letting other threads run between two questions whether a device is done, see `executors.watch`."""
     began = time.perf_counter()
     give_way()

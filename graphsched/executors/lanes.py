@@ -22,6 +22,10 @@ class CpuLane:
     """A thread that runs what it is given, in order, with its own number of intra-op threads.
 
     With `core` it stays on that hardware thread.
+
+    Attributes:
+        name: Of the lane.
+        thread: Its thread.
     """
 
     def __init__(self, name: str, threads: int, core: int | None = None) -> None:
@@ -29,7 +33,7 @@ class CpuLane:
         self._threads = threads
         self._core = core
         self._queue: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
-        self.put = self._queue.put
+        self._given = self._over = 0  # jobs
         self.thread = threading.Thread(target=self._work, name=f"graphsched {name}", daemon=True)
         self.thread.start()
 
@@ -43,6 +47,17 @@ class CpuLane:
         with torch.no_grad(), contextlib.suppress(SystemExit):
             while (job := self._queue.get()) is not None:
                 job()
+                self._over += 1
+
+    def put(self, job: Callable[[], object] | None) -> None:
+        """Run `job` after all that was put before; None ends the thread."""
+        self._given += 1
+        self._queue.put(job)
+
+    @property
+    def at_work(self) -> bool:
+        """Whether something that was put is not done yet."""
+        return self._given != self._over
 
     def drain(self, timeout_s: float) -> bool:
         """Wait until all that was put before is done; False if it lasts too long."""

@@ -86,7 +86,7 @@ class Program(ForOneThread):
     def _start(self) -> None:
         """Make the CPU lanes and the calls that hand work to them."""
         self._cpu.update(cpu_lanes(self.plan))
-        self.watch = Watch(self._timeout_s, yields=bool(self._cpu))
+        self.watch = Watch(self._timeout_s, tuple(self._cpu.values()))
         self._watches[:] = [self.watch]
         self._compiler = self._new_compiler(self.buffers)
         try:

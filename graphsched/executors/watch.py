@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from graphsched.errors import StuckError
 from graphsched.executors.giving_way import give_way, short_sleeps
+
+if TYPE_CHECKING:
+    from graphsched.executors.lanes import CpuLane
 
 
 @dataclass
@@ -21,7 +25,7 @@ class Watch:
     """
 
     timeout_s: float
-    yields: bool = False
+    lanes: Sequence[CpuLane] = ()
     deadline: float = 0.0
     failure: BaseException | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -44,14 +48,16 @@ class Watch:
     def poll(self, done: Callable[[], bool], what: str) -> None:
         """Wait until `done()`; polling sees the end of device work sooner than a blocking wait.
 
+        While one of `lanes` is at work it has the core, and the interpreter's lock, between two questions.
+
         Raises:
             StuckError: It lasted beyond the deadline.
         """
         if done():
             return
-        with short_sleeps() if self.yields else nullcontext():
+        with short_sleeps() if self.lanes else nullcontext():
             while True:
-                if self.yields:
+                if any(lane.at_work for lane in self.lanes):
                     give_way()
                 if self.failure is not None:
                     raise self.failure

@@ -13,7 +13,7 @@ from __future__ import annotations
 from graphsched.explanation.facts import Facts, is_wait
 from graphsched.explanation.starts import possible_causes
 from graphsched.simulator.lane_costs import CPU, CUDA
-from graphsched.simulator.returns import return_s
+from graphsched.simulator.returns import given_way_s, return_s
 
 
 def slacks(facts: Facts) -> list[float]:
@@ -39,7 +39,9 @@ def _through_wait(facts: Facts, i: int, slack: list[float], thread: float) -> fl
     slack[i] = thread
     over_s = facts.issue_start_s[i]
     for j in facts.columns.waits[i]:
-        slack[j] = min(slack[j], thread + max(0.0, facts.end_s[i] - return_s(facts.columns, j) - facts.end_s[j]))
+        given_s = given_way_s(facts.columns, facts.end_s, facts.end_s[j], i)
+        back_s = return_s(facts.columns, j, given_s)
+        slack[j] = min(slack[j], thread + max(0.0, facts.end_s[i] - back_s - facts.end_s[j]))
         over_s = max(over_s, facts.end_s[j])
     return thread + over_s - facts.issue_start_s[i]
 

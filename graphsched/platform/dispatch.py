@@ -46,7 +46,8 @@ class Dispatch(GraphCosts):
         sync_s: The thread's return from waiting for one finished device.
         result_s: The thread's return from waiting for a CPU lane, as for a result that a GPU needs; 0: unknown, at the
             end of a run or a wait it is `sync_s` then.
-        yield_s: Letting CPU lanes run between two questions whether a device is done.
+        look_s: Letting CPU lanes run between two questions whether a device is done, while one of them is at work.
+        yield_s: The same of programs that did so whether or not one was, as platforms were measured before.
         handoff_s: Giving a task to a worker lane that sleeps (host).
         put_s: Giving one to a worker lane that is busy or has been given others; 0: unknown, as `handoff_s`.
         lock_signal_s: What a CPU lane's operation takes longer where another thread waits for the interpreter's
@@ -111,6 +112,7 @@ class Dispatch(GraphCosts):
     timed_beside_s: float = 0.0
     sync_s: float = 1e-5
     result_s: float = 0.0
+    look_s: float = 0.0
     yield_s: float = 0.0
     handoff_s: float = 1e-5
     put_s: float = 0.0

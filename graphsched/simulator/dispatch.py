@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from graphsched.plan import OUTSIDE
 from graphsched.simulator.columns import BLOCKS, NEEDS_CPU, SEVERAL, Columns
 from graphsched.simulator.lane_costs import CPU, CUDA
-from graphsched.simulator.returns import NOTHING, return_s
+from graphsched.simulator.returns import NOTHING, given_way_s, return_s
 from graphsched.simulator.straight import Straight
 from graphsched.timeline import Interval
 
@@ -236,7 +236,8 @@ class Thread:
         self.issue_start_s[i] = self.time
         self.waited_s, self.cold_s = time - self.time, 0.0
         self.slept_s = self.waited_s if last >= 0 and self._columns.kind[last] == CPU else 0.0
-        self.time = self.issue_end_s[i] = time + return_s(self._columns, last)
+        given_s = given_way_s(self._columns, self._end_s, time, i) if last != NOTHING else 0.0
+        self.time = self.issue_end_s[i] = time + return_s(self._columns, last, given_s)
         return True
 
     def _replay(self, i: int) -> bool:

@@ -145,7 +145,7 @@ def add_changes(columns: Columns) -> None:
 def with_cpu_lanes(costs: Dispatch, kinds: Sequence[int]) -> Dispatch:
     """Costs of dispatch of a plan with lanes of these kinds: without CPU lanes the thread that waits for a GPU lets
     nothing else run, see `simulator.returns`."""
-    return costs if CPU in kinds and CUDA in kinds else replace(costs, yield_s=0.0)
+    return costs if CPU in kinds and CUDA in kinds else replace(costs, look_s=0.0, yield_s=0.0)
 
 
 def queries_s(columns: Columns, end_s: Sequence[float]) -> float:

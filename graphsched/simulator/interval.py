@@ -75,7 +75,8 @@ LINKS = {
 SIDE_BY_SIDE, BY_CURVES, UNDER_LOAD = 0.047, 0.086, 0.02
 HANDOVER_S = 1.2e-6
 ESTIMATED = 0.5  # an estimate is good to a factor of about 1.6: chosen, as that of networks, and not measured
-RETURNS = ("sync_s", "result_s", "yield_s", "launch_s", "first_message_s", "meeting_s")  # a thread's, and in no column
+RETURNS = ("sync_s", "result_s", "look_s", "yield_s", "launch_s", "first_message_s", "meeting_s")
+"""Of the dispatching thread, and in no column."""
 
 
 class Figure(NamedTuple):

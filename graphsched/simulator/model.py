@@ -94,8 +94,8 @@ def switched(costs: Dispatch, model: Model) -> Dispatch:
     if not model.dispatch:
         off += ("run_s", "copy_s", "peer_copy_s", "record_s", "wait_s", "device_wait_s", "switch_s", "device_switch_s")
         off += ("timed_record_s", "sync_s", "handoff_s", "change_s", "free_s", "cold_s", "query_s", "copy_out_s")
-        off += ("start_s", "first_s", "first_in_s", "first_out_s", "first_peer_s", "result_s", "yield_s", "launch_s")
-        off += ("job_s", "put_s", "blocking_in_s", "blocking_out_s", "fresh_out_s", "asked_s")
+        off += ("start_s", "first_s", "first_in_s", "first_out_s", "first_peer_s", "result_s", "look_s", "launch_s")
+        off += ("yield_s", "job_s", "put_s", "blocking_in_s", "blocking_out_s", "fresh_out_s", "asked_s")
         off += ("copy_company_s", "copy_out_company_s", "peer_company_s", "message_s", "first_message_s", "meeting_s")
         off += ("graph_launch_s", "graph_launch_node_s", "graph_lane_s", "graph_across_s", "graph_across_start_s")
         off += ("step_s", "step_gpu_s", "graph_step_s", "graph_root_s", "graph_launch_event_s")

@@ -22,7 +22,7 @@ from graphsched.simulator.graph_mode import held, inside, latencies_s
 from graphsched.simulator.half_readings import HalfReadings
 from graphsched.simulator.host_calls import queries_s
 from graphsched.simulator.lane_costs import CPU, CUDA, WAIT
-from graphsched.simulator.returns import NOTHING, last_over, return_s
+from graphsched.simulator.returns import NOTHING, given_way_s, last_over, return_s
 from graphsched.timeline import Timeline
 
 
@@ -141,14 +141,16 @@ class Readings:
         last = next((j for j in waits if self._end_s[j] == over_s > begun_s), NOTHING)
         self._waited_s = over_s - begun_s
         self._slept_s = self._waited_s if last >= 0 and self._columns.kind[last] == CPU else 0.0
-        return max(begun_s, over_s) + return_s(self._columns, last)
+        given_s = given_way_s(self._columns, self._end_s, over_s, i) if last != NOTHING else 0.0
+        return max(begun_s, over_s) + return_s(self._columns, last, given_s)
 
     def _read_return(self, makespan_s: float) -> None:
         """The last return: the thread knows that all lanes are done."""
         issued_s, c = max(self._free_s), self._columns
         ends = [0.0 if c.kind[i] == WAIT and not inside(c, i) else end for i, end in enumerate(self._end_s)]
         known_s, last = max(max(ends, default=0.0), issued_s), last_over(ends, issued_s)
-        self.return_s = makespan_s - known_s - return_s(c, last) - queries_s(c, self._end_s)
+        back_s = return_s(c, last, given_way_s(c, ends, known_s) if last != NOTHING else 0.0)
+        self.return_s = makespan_s - known_s - back_s - queries_s(c, self._end_s)
 
     # -- worker lanes --------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ def test_figures_are_fields_of_dispatch_and_leave_the_threads_as_they_were() -> 
     threads, alive = torch.get_num_threads(), threading.active_count()
     found = waiting_figures(repeats=5)
     Dispatch(**found)
-    assert set(found) == {"result_s", "yield_s"}
+    assert set(found) == {"result_s", "look_s"}
     assert all(0.0 < seconds < 0.1 for seconds in found.values())
     assert (torch.get_num_threads(), threading.active_count()) <= (threads, alive + 1)
 
@@ -33,7 +33,7 @@ def test_a_yield_is_what_the_watch_does_between_two_questions(monkeypatch: pytes
 
     monkeypatch.setattr(time, "sleep", sleep)
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
-    assert module._yield_s() == 0.25
+    assert module._look_s() == 0.25
     assert slept == [APART_S]
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -56,6 +58,26 @@ def test_without_such_a_function_sleeps_are_as_ever(monkeypatch: pytest.MonkeyPa
     assert slept == [module.APART_S]
 
 
+def lane(*, at_work: bool) -> Any:
+    return SimpleNamespace(at_work=at_work)
+
+
+def test_a_watch_does_not_give_way_once_lanes_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lane that is at work until the second question, and a device that is done at the fourth."""
+    order, here, answers = list[str](), lane(at_work=True), iter([False, False, False, True])
+
+    def done() -> bool:
+        order.append("asks")
+        here.at_work = order.count("asks") < 2
+        return next(answers)
+
+    monkeypatch.setattr(watching, "give_way", lambda: order.append("gives way"))
+    watch = Watch(60.0, lanes=[here])
+    watch.begin()
+    watch.poll(done, "a device")
+    assert order == ["asks", "gives way", "asks", "asks", "asks"]
+
+
 @needs_prctl
 @pytest.mark.parametrize("yields", [True, False])
 def test_a_watch_gives_way_between_two_questions(monkeypatch: pytest.MonkeyPatch, yields: bool) -> None:
@@ -69,7 +91,7 @@ def test_a_watch_gives_way_between_two_questions(monkeypatch: pytest.MonkeyPatch
         return next(answers)
 
     monkeypatch.setattr(watching, "give_way", lambda: order.append("gives way"))
-    watch = Watch(60.0, yields=yields)
+    watch = Watch(60.0, lanes=[lane(at_work=False), lane(at_work=True)] if yields else [])
     watch.begin()
     watch.poll(done, "a device")
     between = ["gives way"] if yields else []
@@ -86,7 +108,7 @@ def test_a_watch_gives_way_between_two_questions(monkeypatch: pytest.MonkeyPatch
 
 def test_a_wait_for_a_lane_ends_with_what_fails_and_at_the_deadline() -> None:
     """Of a lane that fails, which says that it is done all the same, and of one that does not."""
-    watch, result = Watch(0.01, yields=True), threading.Event()
+    watch, result = Watch(0.01, lanes=[lane(at_work=True)]), threading.Event()
     watch.begin()
     with pytest.raises(StuckError, match="a result"):
         watch.wait(result, "a result")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 
 import pytest
 import torch
 
 from graphsched.executors import Program
-from graphsched.executors.lanes import lane_cores
+from graphsched.executors.lanes import CpuLane, lane_cores
 from graphsched.plan import Placement, build_plan
 from graphsched.platform import Device, Link, Platform
 from graphsched.workload import TensorSpec, Workload
@@ -57,3 +59,23 @@ def test_lanes_are_bound_where_each_has_a_core_of_its_own(
     plan = build_plan(work, HERE, None, Placement(list(lanes), lanes), scheduler="by hand")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(cores))
     assert list(lane_cores(plan).values()) == bound
+
+
+def test_a_lane_is_at_work_until_all_that_it_was_given_is_done() -> None:
+    lane, go = CpuLane("lane", 1), threading.Event()
+    assert lane.drain(10.0)
+    rests(lane)
+    lane.put(go.wait)
+    lane.put(lambda: None)
+    assert lane.at_work
+    go.set()
+    rests(lane)
+    lane.close()
+
+
+def rests(lane: CpuLane) -> None:
+    """Soon: a lane says that a job is done, and then counts it."""
+    until = time.perf_counter() + 10.0
+    while lane.at_work and time.perf_counter() < until:
+        time.sleep(1e-3)
+    assert not lane.at_work

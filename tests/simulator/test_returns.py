@@ -37,6 +37,29 @@ def test_the_end_of_a_run_is_seen_as_what_ends_last_is_waited_for(gpu_s: float, 
     assert predict(two(gpu_s, cpu_s)).makespan_s == makespan_s
 
 
+@pytest.mark.parametrize(("cpu_s", "late_s"), [(1.0, 0.0), (2.5, 0.0625), (3.5, 0.5625)])
+def test_lanes_that_rest_are_not_let_run(cpu_s: float, late_s: float):
+    """g ends at 4 s, c before: of 2 s that began while c was at work, what is left on average (1.5²/4 after 0.5 s)."""
+    plan = two(4.0, cpu_s)
+    dispatch = replace(COSTS, yield_s=0.0, look_s=2.0)
+    plan = replace(plan, platform=replace(plan.platform, dispatch=dispatch))
+    assert predict(plan).makespan_s == pytest.approx(4.5 + late_s)
+    assert predict(plan, model=Model(dispatch=False)).makespan_s == pytest.approx(4.0)
+
+
+def test_a_lane_at_work_has_the_core_between_two_questions_about_a_gpu():
+    """c (8 s) and g (4 s), a wait for g alone, then h: the thread goes on half of 2 s and a question after g."""
+    work = workload({"c": 8.0, "g": 4.0, "h": 1.0})
+    costs = replace(COSTS, yield_s=0.0, look_s=2.0)
+    lanes = {"c": "cpu/w0", "g": "cuda:0/s0", "h": "cuda:0/s0"}
+    plan = planned(work, platform(dispatch=costs), lanes, wait_after=["g"])
+    waits = next(i for i, kind in enumerate(plan.kinds) if kind == "wait")
+    alone = replace(plan, waits=[(plan.index_of["g"],) if i == waits else row for i, row in enumerate(plan.waits)])
+    line = predict(alone, model=UNTIMED)
+    assert line.start_s[plan.index_of["h"]] == pytest.approx(5.5)
+    assert line.makespan_s == pytest.approx(8.25)
+
+
 def test_a_wait_for_a_cpu_lane_returns_as_one_for_its_results():
     """c outlasts g: the wait is over 0.25 s after c, and the run 0.5 s (a question) later; g last: half a yield."""
     line = predict(two(1.0, 4.0, wait=True), model=UNTIMED)
@@ -72,11 +95,13 @@ def test_without_cpu_lanes_or_without_gpus_nothing_is_yielded():
     assert predict(planned(work, here, {"a": "cpu/w0", "b": "cpu/w1"})).makespan_s == 1.25
 
 
-@pytest.mark.parametrize("gpu_s", [0.0, 1.0, 4.0])
+@pytest.mark.parametrize("gpu_s", [0.0, 1.0, 2.5, 4.0])
 @pytest.mark.parametrize("wait", [False, True])
-def test_chains_of_causes_and_readings_count_the_same(gpu_s: float, wait: bool):
+@pytest.mark.parametrize("figures", [{}, {"yield_s": 0.0, "look_s": 2.0}])
+def test_chains_of_causes_and_readings_count_the_same(gpu_s: float, wait: bool, figures: dict[str, float]):
     """The chain adds up to the makespan; of a perfect prediction nothing is left for the thread's returns."""
     plan = two(gpu_s, 2.0, wait=wait)
+    plan = replace(plan, platform=replace(plan.platform, dispatch=replace(plan.platform.dispatch, **figures)))
     columns, _ = tabulated(plan, 1, UNTIMED)
     _, engine, makespan_s = run_with_events(columns, plan)
     assert sum(stretch.seconds for stretch in chain(columns, engine)) == pytest.approx(makespan_s)

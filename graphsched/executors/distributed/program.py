@@ -69,7 +69,7 @@ class RankProgram(ForOneThread):
         self._cpu: dict[int, CpuLane] = threads_of_lanes(self.plan, self.whole)
         self._end = weakref.finalize(self, close_lanes, self._cpu)
         self._initial = self.buffers.states()
-        self.watch = RankWatch(self._timeout_s, yields=bool(self._cpu))
+        self.watch = RankWatch(self._timeout_s, tuple(self._cpu.values()))
         messages = Messages(self.world, self.lists, self._local, self.buffers, self.watch)
         with streams_as_they_were(self._devices()):
             self._compiler = RankCompiler(self.plan, self.buffers, self._cpu, self._cuda, self.watch, messages)

@@ -143,7 +143,7 @@ def test_a_barrier_names_the_rank_that_took_no_message(monkeypatch: pytest.Monke
 
 def test_what_a_lane_says_of_a_message_just_behind_the_deadline_is_told() -> None:
     """And not that the run waited too long for that lane."""
-    watch, done = RankWatch(0.05, yields=True), threading.Event()
+    watch, done = RankWatch(0.05), threading.Event()
 
     def fail() -> None:
         watch.fail(ValueError("message 'm' did not pass"))
