@@ -32,15 +32,19 @@ class Origin:
 
 @dataclass(eq=False, slots=True)
 class Memory:
-    """Memory of one tensor: what it holds now (an origin, or a view of one), and the fake tensor that owns it."""
+    """Memory of one tensor: what it holds now (an origin, or a view of one), and the fake tensor that owns it.
+
+    Memory that is fresh is made anew in every run, even where it begins with what a state holds.
+    """
 
     now: Any
     owner: Any
+    is_fresh: bool = False
 
     @property
     def is_state(self) -> bool:
         """Whether it lives across runs."""
-        return isinstance(self.now, Origin) and self.now.is_state
+        return isinstance(self.now, Origin) and self.now.is_state and not self.is_fresh
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,10 @@ class Aliases:
     def same(self, tensor: Any, other: Sight) -> None:
         """`tensor` looks as `other` does."""
         self._see(tensor, other)
+
+    def fresh(self, tensor: Any, other: Sight) -> None:
+        """`tensor` begins in every run with what `other` looks at, in memory of its own."""
+        self._see(tensor, Sight(Memory(other.argument(), tensor, is_fresh=True)))
 
     def view(self, tensor: Any, of: Sight, step: Step) -> None:
         """`tensor` is a view of what is seen by `of`."""

@@ -22,8 +22,9 @@ from graphsched.tracing.changes import change, turn
 from graphsched.tracing.outs import written_out
 from graphsched.workload import like, written_tensors
 
-_SAME = ("aten::detach", "aten::alias", "aten::lift_fresh", "aten::lift")
-_VIEWS = (*_SAME, "aten::_unsafe_view")  # beside those whose schema says so
+_SAME = ("aten::detach", "aten::alias", "aten::lift")
+_FRESH = "aten::lift_fresh"  # of a tensor that was just made of numbers, ``torch.tensor(0.0)``
+_VIEWS = (*_SAME, _FRESH, "aten::_unsafe_view")  # beside those whose schema says so
 _SILENT = ("prim::", "profiler::")
 
 
@@ -129,6 +130,8 @@ class Recorder:
             self.own_results(call, result)
         elif name in _SAME:
             self.aliases.same(result, sight)
+        elif name == _FRESH:
+            self.aliases.fresh(result, sight)
         else:
             self._view(function, args, kwargs, result, sight)
         return result

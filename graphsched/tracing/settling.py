@@ -117,7 +117,7 @@ def one_sequence(recorder: Recorder) -> Iterator[None]:
 
 
 def check_apart(tensors: Mapping[str, Any], changed: set[str]) -> None:
-    """Check that none of `tensors` that are `changed` shares memory with another.
+    """Check that none of `tensors`, states and constants by name, that is `changed` shares memory with another.
 
     Raises:
         TraceError: Two do.
@@ -133,5 +133,6 @@ def check_apart(tensors: Mapping[str, Any], changed: set[str]) -> None:
         for (_, end, one), (start, _, other) in itertools.combinations(sorted(places), 2):
             if start < end and tensors[one] is not tensors[other] and changed & {one, other}:
                 raise TraceError(
-                    f"{one!r} and {other!r} share memory and change: make them one parameter, or clone one"
+                    f"{one!r} and {other!r} share memory and change: make them one parameter, or clone one (a constant "
+                    "is a tensor from outside of the modules: take the view within the function)"
                 )

@@ -76,7 +76,7 @@ def trace(
     modules, optimizers = _used(function, target, loss, optimizer, module)
     arguments = _arguments(function, inputs)
     nested = {name: _names(name, thing) for name, thing in arguments.items()}
-    inputs_by_name = {key: tensor for name, thing in arguments.items() for key, tensor in _leaves(name, thing)}
+    inputs_by_name = _by_place(arguments)
     whole = () if list(nested.values()) == list(inputs_by_name) else tuple(nested.values())
     if target is not None:
         if "target" in inputs_by_name:
@@ -156,6 +156,20 @@ def _arguments(function: Any, inputs: tuple[Any, ...]) -> dict[str, Any]:
         several = takes.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
         named |= {f"{name}.{i}": part for i, part in enumerate(thing)} if several else {name: thing}
     return named
+
+
+def _by_place(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """What is in `arguments`, by name.
+
+    Raises:
+        TraceError: Two bear the same name: keys that hold dots, or are alike as text.
+    """
+    found: dict[str, Any] = {}
+    for name, tensor in (leaf for argument in arguments.items() for leaf in _leaves(*argument)):
+        if name in found:
+            raise TraceError(f"two inputs bear the name {name!r}: change a key of the dicts that they are given in")
+        found[name] = tensor
+    return found
 
 
 def _parts(thing: Any) -> Iterable[tuple[Any, Any]]:

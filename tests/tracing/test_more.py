@@ -116,6 +116,19 @@ def test_constants_in_bfloat16() -> None:
     assert worst(states, dict(stepped.named_parameters())) == 0.0
 
 
+@pytest.mark.parametrize("grain", ["operator", "module"])
+def test_a_tensor_made_of_numbers_begins_with_them_in_every_run(grain: str) -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        total, table = torch.tensor(1.0, dtype=x.dtype), x.new_tensor([[1.0, 2.0], [3.0, 4.0]])
+        for row in x:
+            total += row.sum()
+        table[0].add_(total)
+        return total, table, table.T.mul_(2)
+
+    found, _ = run(gs.trace(function, X, grain=grain), steps=3)
+    assert all(torch.equal(found[f"output.{i}"], tensor) for i, tensor in enumerate(function(X)))
+
+
 # -- what no operator shows ------------------------------------------------------------------------------
 
 
@@ -186,6 +199,13 @@ def shared() -> nn.Module:
     return net
 
 
+def watched() -> nn.Module:
+    """An attribute that is no buffer looks into the memory of a parameter."""
+    net = nn.Linear(4, 4).double()
+    net.row = net.weight.detach()[1]
+    return net
+
+
 @pytest.mark.parametrize(
     ("make", "function", "message"),
     [
@@ -194,6 +214,7 @@ def shared() -> nn.Module:
         (small, seeded, "draws random numbers and sets them back"),
         (small, recomputed, "draws random numbers and sets them back"),
         (shared, into_one, "'weight' and 'again' share memory and change"),
+        (watched, lambda net, x: into_one(net, x) + net.row, "'weight' and 'constant.0' share .* within the function"),
     ],
 )
 def test_what_a_workload_would_do_otherwise(make: Callable[[], Any], function: Any, message: str) -> None:

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import graphsched as gs
+from graphsched.errors import TraceError
 from graphsched.partition import data_parallel
 from tests.partition.replicas import of_replica, parameters, run_split, workers
 from tests.tracing.steps import run, worst
@@ -64,6 +65,15 @@ def test_names_are_those_of_the_places() -> None:
         worst(found, {"scores": wanted["scores"], "more.0": wanted["more"][0], "more.2.0": wanted["more"][2][0]}) == 0.0
     )
     assert len(found) == 3
+
+
+@pytest.mark.parametrize(
+    ("batch", "name"), [({"a.b": IMAGE, "a": {"b": IMAGE}}, "batch.a.b"), ({1: IMAGE, "1": IMAGE}, "batch.1")]
+)
+def test_two_inputs_of_one_name_are_refused(batch: dict[Any, Any], name: str) -> None:
+    """One of them would be lost."""
+    with pytest.raises(TraceError, match=f"two inputs bear the name '{name}': change a key"):
+        gs.trace(lambda batch: IMAGE, batch)
 
 
 @pytest.mark.parametrize("k", [1, 2])
