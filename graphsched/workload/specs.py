@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -41,7 +42,7 @@ class TensorSpec:
     def __post_init__(self) -> None:
         object.__setattr__(self, "shape", _sizes("shape", self.shape))
         if self.dtype not in ITEM_BYTES:
-            raise WorkloadError(f"unknown element type {self.dtype!r}: one of {', '.join(ITEM_BYTES)}")
+            raise WorkloadError(f"unknown element type {reprlib.repr(self.dtype)}: one of {', '.join(ITEM_BYTES)}")
         if any(n < 0 for n in self.shape):
             raise WorkloadError(f"negative size in shape {self.shape}")
         if self.stride is not None:

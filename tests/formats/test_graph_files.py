@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import reprlib
 from pathlib import Path
 from typing import Any
 
@@ -174,12 +175,12 @@ def test_names_in_traces_may_be_broken(tmp_path: Path) -> None:
     assert [name for name in read_graph(tmp_path / "g.json") if "\ufffd" in name] == ["\ufffd.2"]
 
 
-@pytest.mark.parametrize("given", [-1.0, {}])
+@pytest.mark.parametrize("given", [-1.0, {}, pytest.param(10**400, id="too large")])
 def test_durations_of_our_own_files_are_checked(given: object, tmp_path: Path) -> None:
     data = workload_of(diamond()).to_dict()
     data["tasks"][1]["duration_s"] = given
     (tmp_path / "g.json").write_text(json.dumps(data))
-    with pytest.raises(FileFormatError, match=rf"g\.json: duration_s of task 'b' is {given}"):
+    with pytest.raises(FileFormatError, match=rf"g\.json: duration_s of task 'b' is {reprlib.repr(given)}: "):
         open_graph(tmp_path / "g.json")
 
 

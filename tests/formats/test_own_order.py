@@ -14,6 +14,8 @@ from tests.schedulers.graphs import workloads
 
 A = {"name": "a", "kind": "run", "outputs": [{"name": "a", "nbytes": 4}], "duration_s": 1.0}
 B = {"name": "b", "kind": "run", "reads": [["a", 0, "a"]], "duration_s": 2.0}
+W = {"name": "w", "kind": "state", "nbytes": 4}
+X = {"name": "x", "kind": "input", "nbytes": 4}
 
 
 def file(*tasks: Any, given: Any = ()) -> dict[str, Any]:
@@ -41,6 +43,17 @@ def test_all_workloads_are_in_order(work: Workload) -> None:
         (file(A, {}), r"tasks\[1\] lacks 'name'"),
         (file(A, given=[{"nbytes": 4}]), r"given\[0\] lacks 'name'"),
         (file(A, B, A), "name 'a' is taken"),
+        (file(A, B | {"reads": [["a", 0, None]]}), "'a' in version 0 of what is there .* is version 0 of task 'a'"),
+        (
+            file(A, B | {"reads": [["w", 1, "a"]]}, given=[W]),
+            "reads 'w' in version 1 of task 'a', and by then",
+        ),
+        (file(A, B | {"reads": [["x", 0, None]], "updates": ["x"]}, given=[X]), "changes 'x', which is no state"),
+        (file(A, B | {"updates": ["w"]}, given=[W]), "task 'b' changes 'w' and does not read it"),
+        (file(A, B | {"devices": "cuda"}), "'devices' of task 'b' is 'cuda': a list is needed"),
+        (file(A, B | {"kind": "copy", "outputs": [{"name": "c", "nbytes": 4}]}), "copy 'b' does not say where to"),
+        (file(A, given=[W | {"shape": [2], "dtype": "float32"}]), "value 'w' has 4 bytes, and its elements 8"),
+        (file(A) | {"kept": ["z"]}, "'kept' of the file has 'z', and there is no such value"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_task(data: dict[str, Any], message: str) -> None:
