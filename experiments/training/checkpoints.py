@@ -10,7 +10,7 @@ import itertools
 import re
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from graphsched.errors import ExperimentError, FileFormatError, OutputError
 from graphsched.files import check_folder, write_bytes
 
 SCHEMA = 4
+FIGURES = {"history": ("loss", "accuracy", "images", "seconds"), "running": ("loss", "correct", "images", "seconds")}
+"""What each epoch that is over has at least, and what one that is not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,9 +133,19 @@ def _wrong_in(found: Checkpoint) -> str | None:
         return "random numbers are of no generator"
     if not 1 <= found.batch <= found.images or found.step >= found.images // found.batch:
         return f"step is {found.step}, of {found.images} images in batches of {found.batch}"
+    for name, epochs in (("history", found.history), ("running", [found.running] if found.running else [])):
+        if not all(_has_figures(epoch, FIGURES[name]) for epoch in epochs):
+            return f"{name} is without figures of an epoch"
     if len(found.history) != found.epoch or bool(found.step) != bool(found.running):
         return f"figures are not those of {found.epoch} epochs and {found.step} steps"
     return None
+
+
+def _has_figures(table: Mapping[Any, Any], needed: Sequence[str]) -> bool:
+    """Whether `table` holds numbers by name, the `needed` ones among them."""
+    return table.keys() >= {*needed} and all(
+        isinstance(name, str) and type(value) in (int, float) for name, value in table.items()
+    )
 
 
 def checksum(*tensors: Tensor) -> int:
@@ -156,10 +168,20 @@ def random_states() -> list[Tensor]:
 
 
 def set_random_states(states: list[Tensor]) -> None:
-    """Set torch's generators to `random_states`, as far as there are such devices."""
-    torch.set_rng_state(states[0])
-    for number, state in enumerate(states[1 : 1 + torch.cuda.device_count()]):
-        torch.cuda.set_rng_state(state, number)
+    """Set torch's generators to `random_states`, as far as there are such devices.
+
+    Raises:
+        FileFormatError: They are none of this torch's generators.
+    """
+    try:
+        torch.set_rng_state(states[0])
+        for number, state in enumerate(states[1 : 1 + torch.cuda.device_count()]):
+            torch.cuda.set_rng_state(state, number)
+    except RuntimeError as error:
+        raise FileFormatError(
+            f"its random numbers are none of torch {torch.__version__} ({error}): begin anew without it, or go on with "
+            "the torch that it was kept by"
+        ) from error
 
 
 def file_for(folder: str | Path, experiment: str, label: str) -> Path:

@@ -29,7 +29,7 @@ from experiments.training.diverging import Diverging, not_finite
 from experiments.training.interrupts import stopping
 from experiments.training.results import reading
 from experiments.training.same_run import check_left, check_same
-from graphsched.errors import ExperimentError
+from graphsched.errors import ExperimentError, FileFormatError
 from models.data import Dataset, batches
 
 Inputs = Callable[[Tensor, Tensor], Mapping[str, Tensor]]
@@ -160,7 +160,7 @@ def train(
         ExperimentError: The loss is not finite: epoch and step are named. A number is wrong, or the checkpoint is of
             another network, batch, seed, images (to test by, too) or number of processes, has come further than
             `epochs`, or to its end at another rate. States are not finite: they are not kept.
-        FileFormatError: The checkpoint is damaged.
+        FileFormatError: The checkpoint is damaged, or has random numbers of another torch.
         KeyboardInterrupt: It was interrupted.
     """
     for name, value in (("epochs", epochs), ("every", every)):
@@ -257,8 +257,11 @@ def _continued(step: Step, kept: Keeping, run: dict[str, int], epochs: int, rate
     check_same(found, kept.path, step.state(), ranks=kept.ranks, **run)
     check_left(found, kept.path, epochs, rate)
     run["tests"] = run["tests"] or found.tests
+    try:
+        kept.set_random_states(found.random)
+    except FileFormatError as error:
+        raise FileFormatError(f"{kept.path} is no checkpoint to go on from: {error}") from error
     step.reset(found.states)
-    kept.set_random_states(found.random)
     return Course(found.epoch, found.step, found.history, found.running, found.epoch + bool(found.step))
 
 

@@ -18,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import graphsched as gs
+from experiments.training.checkpoints import FIGURES
 from experiments.training.evaluating import Evaluation
 from experiments.training.loop import Course, train
 from experiments.training.results import PlainStep, reading
@@ -406,6 +407,9 @@ def test_a_checkpoint_with_a_bit_that_fell_over_is_refused(kept: Path) -> None:
         ("states", {}, "its states are not those of its network"),
         ("random", [[]], "its random numbers are of no generator"),
         ("random", [[torch.zeros(3)]], "its random numbers are of no generator"),
+        ("history", [{"loss": 1.0}], "its history is without figures of an epoch"),
+        ("history", [dict.fromkeys(FIGURES["history"], "x")], "its history is without figures of an epoch"),
+        ("running", {"loss": 1.0}, "its running is without figures of an epoch"),
         ("history", [], "its figures are not those of 1 epochs and 0 steps"),
         ("step", 2, "its figures are not those of 1 epochs and 2 steps"),
         ("step", 5, "its step is 5, of 44 images in batches of 8"),
@@ -417,6 +421,17 @@ def test_a_checkpoint_with_other_content_is_refused(kept: Path, name: str, value
     torch.save(content | {name: value}, kept)
     with pytest.raises(FileFormatError, match=rf"run.pt is no checkpoint of a training: {told}: begin anew"):
         run(plain(), checkpoint=kept)
+
+
+@pytest.mark.parametrize("size", [3, 5056])
+def test_random_numbers_of_another_torch_are_refused(kept: Path, size: int) -> None:
+    """The step is as it was."""
+    torch.save(torch.load(kept, weights_only=True) | {"random": [[torch.zeros(size, dtype=torch.uint8)]]}, kept)
+    step = plain()
+    before = step.state()
+    with pytest.raises(FileFormatError, match=r"run.pt is no checkpoint to go on from: .* are none of torch \d.*: beg"):
+        run(step, checkpoint=kept)
+    assert same(step.state(), before)
 
 
 def test_what_is_over_is_no_result_of_another_run(tmp_path: Path) -> None:
