@@ -19,6 +19,7 @@ from typing import Any
 import networkx as nx
 
 from graphsched.errors import CostError, FileFormatError
+from graphsched.formats.entries import number_of
 
 _DEPENDENCIES = ("data_deps", "ctrl_deps")
 _DURATION = "duration_micros"
@@ -130,7 +131,7 @@ def _number(row: Mapping[str, Any], key: str, of: Mapping[str, Any]) -> int:
 def _seconds(row: Mapping[str, Any]) -> float:
     given = row.get(_DURATION, 0)
     try:
-        micros = float(given)
+        micros = number_of(given) if isinstance(given, str) else float(given)
     except (TypeError, ValueError, OverflowError):
         micros = -1.0
     if isinstance(given, bool) or not 0 <= micros < float("inf"):

@@ -78,7 +78,7 @@ def number(row: Any, key: str, where: object, least: float = -math.inf) -> float
     """
     given = present(row, key, where)
     try:
-        found = math.nan if isinstance(given, bool) else float(given)
+        found = math.nan if isinstance(given, bool) else number_of(given) if isinstance(given, str) else float(given)
     except (TypeError, ValueError, OverflowError):
         found = math.nan
     if not (math.isfinite(found) and found >= least):
@@ -99,7 +99,8 @@ def whole(row: Any, key: str, where: object) -> int:
     """
     given = present(row, key, where)
     try:
-        found = None if isinstance(given, bool) else int(given)
+        is_none = isinstance(given, bool) or (isinstance(given, str) and math.isnan(number_of(given)))
+        found = None if is_none else int(given)
     except (TypeError, ValueError, OverflowError):
         found = None
     if found is None or (isinstance(given, float) and found != given):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import re
+import reprlib
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -88,10 +89,12 @@ def _nested(flow: Mapping[str, Any]) -> Iterator[_Row]:
     """Tasks of versions 1.4 and later."""
     specification = entry(flow, "specification", dict, "workflow")
     execution = entry(flow, "execution", dict, "workflow")  # without it there are no runtimes
-    sizes = {}
+    sizes: dict[str, int] = {}
     for i, row in enumerate(listed(specification, "files", "specification", needed=False)):
         where = f"specification.files[{i}]"
-        sizes[entry(row, "id", str, where)] = whole_bytes(row, _BYTES, where)
+        name, nbytes = entry(row, "id", str, where), whole_bytes(row, _BYTES, where)
+        if sizes.setdefault(name, nbytes) != nbytes:
+            raise FileFormatError(f"{where}: file {name!r} has {nbytes} bytes here, {sizes[name]} above: correct one")
     runs = listed(execution, "tasks", "execution")
     seconds = {entry(row, "id", str, f"execution.tasks[{i}]"): row for i, row in enumerate(runs)}
     tasks = listed(specification, "tasks", "specification")
@@ -126,14 +129,17 @@ def _flat(flow: Mapping[str, Any]) -> Iterator[_Row]:
         made = _Row(name, names, seconds, texts(row, "parents", where), texts(row, "children", where))
         for j, part in enumerate(listed(row, "files", where, needed=False)):
             place = f"{where}.files[{j}]"
-            files = made.reads if entry(part, "link", str, place).lower() == "input" else made.writes
+            link = entry(part, "link", str, place)
+            if link.lower() not in ("input", "output"):
+                raise FileFormatError(f"'link' of {place} is {reprlib.repr(link)}: 'input' or 'output' is needed")
+            files = made.reads if link.lower() == "input" else made.writes
             files[str(part.get("path", "")) + entry(part, "name", str, place)] = whole_bytes(part, _BYTES, place)
         yield made
 
 
 def _add_order(graph: nx.DiGraph, rows: list[_Row]) -> None:
     """Edges for parents and children; either side may name the other."""
-    ids = {name: row.task for row in rows for name in reversed(row.names)}
+    ids = {name: row.task for row in rows for name in row.names} | {row.task: row.task for row in rows}
     for row in rows:
         for kind, others in (("parents", row.before), ("children", row.after)):
             for other in others:
@@ -156,8 +162,11 @@ def _add_files(graph: nx.DiGraph, rows: list[_Row]) -> None:
         for name in row.writes:
             writers.setdefault(name, []).append(row.task)
 
-    def made_later(task: str, reader: str) -> bool:
-        return task == reader or (place[task] > place[reader] and nx.has_path(order, reader, task))
+    def made_before(reader: str, writers: list[str]) -> list[str]:
+        if all(place[task] < place[reader] for task in writers):
+            return writers
+        later = nx.descendants(order, reader) | {reader}
+        return [task for task in writers if task not in later]
 
     def overwritten(task: str, writers: list[str]) -> bool:
         return any(task != other and nx.has_path(order, task, other) for other in writers)
@@ -165,7 +174,7 @@ def _add_files(graph: nx.DiGraph, rows: list[_Row]) -> None:
     for row in rows:
         inputs = {}
         for name, nbytes in row.reads.items():
-            made = [task for task in writers.get(name, ()) if not made_later(task, row.task)]
+            made = made_before(row.task, writers.get(name, []))
             sources = [task for task in made if graph.has_edge(task, row.task)]
             for source in sources or [task for task in made if not overwritten(task, made)]:
                 graph.add_edge(source, row.task)

@@ -67,6 +67,7 @@ def test_a_trace_without_any_duration_says_what_to_do() -> None:
         ({"id": "-1", "name": "x"}, "id of .* is '-1'"),
         ({"id": "9", "name": "x", "ctrlDeps": ["one"]}, "ctrl_deps of .* is 'one'"),
         ({"id": "9", "name": "x", "durationMicros": "-5"}, "duration_micros of node 9 is '-5'"),
+        ({"id": "9", "name": "x", "durationMicros": "1_0"}, "duration_micros of node 9 is '1_0'"),
         ({"id": "9", "name": "x", "durationMicros": "nan"}, "duration_micros of node 9 is 'nan'"),
         ({"id": "9", "name": "x", "durationMicros": 10**400}, r"duration_micros of node 9 is 10+\.\.\.0+: a number"),
         ({"id": "9", "name": "x", "dataDeps": ["9"]}, "circle"),

@@ -68,7 +68,7 @@ def test_what_is_no_trace_is_refused(data: Any, message: str) -> None:
         read_trace(data)
 
 
-@pytest.mark.parametrize("value", [-5, -1e-9, float("nan"), float("inf"), 10**400, "abc", "-5", None, True, []])
+@pytest.mark.parametrize("value", [-5, -1e-9, float("nan"), float("inf"), 10**400, "abc", "-5", "1_0", None, True, []])
 def test_durations_that_are_none_are_named_with_their_event(value: object) -> None:
     """Of kernels and of what the host did."""
     for wrong in (kernel("gemm", 8, 1, 5), call("cudaLaunchKernel", 2, 1, 5), span("graphsched/a", 0, 9)):
@@ -98,7 +98,7 @@ def test_what_lacks_or_is_wrong_in_the_arguments_of_an_event_is_named_with_it(ke
     args = {k: v for k, v in event["args"].items() if k != key}
     with pytest.raises(FileFormatError, match=rf"traceEvents\[0\] \(kernel 'gemm'\) lacks '{key}'"):
         read_trace({"traceEvents": [event | {"args": args}]})
-    for value in (None, "x", 7.5, float("inf"), True):
+    for value in (None, "x", "1_0", 7.5, float("inf"), True):
         with pytest.raises(FileFormatError, match=rf"'{key}' of traceEvents\[0\] .* is .*: a whole number is needed"):
             read_trace({"traceEvents": [event | {"args": args | {key: value}}]})
 

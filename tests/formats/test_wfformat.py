@@ -77,6 +77,20 @@ def test_jobs_are_tasks_in_the_oldest_versions() -> None:
     assert len(wfformat_graph(data)) == 4
 
 
+def test_jobs_refer_to_each_other_by_name_whatever_ids_there_are() -> None:
+    data = flat()
+    for task, other in zip(data["workflow"]["tasks"], ("merge", "right", "left", "split"), strict=True):
+        task["id"] = other
+    assert nx.utils.graphs_equal(nx.DiGraph(wfformat_graph(data).edges), nx.DiGraph(wfformat_graph(flat()).edges))
+
+
+def test_a_file_of_a_job_is_read_or_written() -> None:
+    data = flat()
+    data["workflow"]["tasks"][0]["files"][0]["link"] = "both"
+    with pytest.raises(FileFormatError, match=r"'link' of .*files\[0\] is 'both': 'input' or 'output' is needed"):
+        wfformat_graph(data)
+
+
 def test_either_side_of_an_edge_is_enough_and_a_file_makes_one_of_its_own() -> None:
     data = nested()
     tasks = data["workflow"]["specification"]["tasks"]
@@ -131,6 +145,10 @@ WRONG = [
     (lambda f: f["specification"]["files"][0].pop("sizeInBytes"), r"'sizeInBytes' of specification.files\[0\] is None"),
     (lambda f: f["specification"]["files"][0].update(sizeInBytes=-1), r"from 0 to 2\*\*53"),
     (lambda f: f["specification"]["files"][0].update(sizeInBytes=2**60), r"'sizeInBytes' of .*files\[0\] is 1152921"),
+    (
+        lambda f: f["specification"]["files"].append(f["specification"]["files"][0] | {"sizeInBytes": 5}),
+        r"specification.files\[.\]: file '.*' has 5 bytes here, .* above: correct one",
+    ),
     (lambda f: f["specification"].update(tasks=3), "'tasks' of specification is 3"),
     (lambda f: f["specification"]["tasks"].append(3), r"tasks\[4\] of specification is 3"),
     (lambda f: f["execution"]["tasks"].pop(), "specification has 4 tasks, execution 3"),
