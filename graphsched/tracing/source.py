@@ -60,13 +60,16 @@ class Source:
         Raises:
             TraceError: It cannot be traced, see `tracing.trace`.
         """
+        import torch
+
         if self.grain not in GRAINS:
             raise TraceError(f"grain is {self.grain!r}: one of {', '.join(GRAINS)} is needed")
         work = Workload(self.name)
-        recorder, results = recorded(self._step(), Bound(self.modules, self.optimizers), self.inputs, by_name)
-        given = {name: tensor for name, (_, tensor) in recorder.given.items()}
         where = devices if callable(devices) else lambda _: devices
-        Emitter(work, given, self.inputs, where).emit(recorder.calls, results, grain=self.grain)
+        with torch.device("cpu"):  # whatever the user's default is: a trace holds for any device
+            recorder, results = recorded(self._step(), Bound(self.modules, self.optimizers), self.inputs, by_name)
+            given = {name: tensor for name, (_, tensor) in recorder.given.items()}
+            Emitter(work, given, self.inputs, where).emit(recorder.calls, results, grain=self.grain)
         work.source, work.returns_unread = self, False
         return work
 

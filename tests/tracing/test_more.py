@@ -129,6 +129,17 @@ def test_a_tensor_made_of_numbers_begins_with_them_in_every_run(grain: str) -> N
     assert all(torch.equal(found[f"output.{i}"], tensor) for i, tensor in enumerate(function(X)))
 
 
+def test_tensors_that_a_step_makes_are_on_the_cpu_whatever_the_default_device_is() -> None:
+    """As after ``torch.set_default_device("cuda")``: a plan says where tasks run."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x * torch.ones(4, dtype=x.dtype) + torch.zeros_like(x).add_(torch.arange(4))
+
+    with torch.device("meta"):
+        work = gs.trace(function, X)
+    assert torch.equal(run(work)[0]["output"], function(X))
+
+
 # -- what no operator shows ------------------------------------------------------------------------------
 
 
