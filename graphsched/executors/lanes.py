@@ -33,7 +33,7 @@ class CpuLane:
         self._threads = threads
         self._core = core
         self._queue: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
-        self._given = self._over = 0  # jobs
+        self._given = self._over = 0  # jobs; one not counted, as two threads put at once, leaves the lane at work
         self.thread = threading.Thread(target=self._work, name=f"graphsched {name}", daemon=True)
         self.thread.start()
 
