@@ -55,7 +55,6 @@ class Lanes:
         whole = host_way(self._bench, self._gpu, to_gpu=to_gpu)
         way = Way(whole.source[:nbytes], whole.target[:nbytes], whole.streams)
         alone, beside = [], []
-        count = 1
         for _ in range(SAMPLES + 1):
             alone.append(self._copies_s(way, 0))
             count = math.ceil(OUTLAST * alone[-1] / (LANES * self._product_s)) + 1

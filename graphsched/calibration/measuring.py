@@ -132,8 +132,6 @@ def _cpu_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
 
 
 def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
-    import torch
-
     from graphsched.calibration.copies_beside_lanes import beside_lanes
     from graphsched.calibration.cpu_traffic import cpu_traffic_readings
     from graphsched.calibration.cuda_dispatch import cuda_dispatch
@@ -141,9 +139,8 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
     from graphsched.calibration.slept_launches import slept_launches_on
     from graphsched.calibration.written_copies import with_written
 
-    memory_bytes = [int(torch.cuda.get_device_properties(i).total_memory) for i in range(len(facts.gpus))]
-    largest = min(QUICK_BYTES if quick else FULL_BYTES, min(memory_bytes) // 8)
-    bench = Bench(len(facts.gpus), largest)
+    memory_bytes = _gpus_memory_bytes(len(facts.gpus))
+    bench = Bench(len(facts.gpus), min(QUICK_BYTES if quick else FULL_BYTES, min(memory_bytes) // 8))
     try:
         say("dispatch")
         dispatch: dict[str, Any] = lane_figures() | waiting_figures() | cuda_dispatch(bench.spinners)
@@ -151,7 +148,7 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
         say("arithmetic")
         threads, cpu_flops = cpu_threads(facts.cores)
         flops = _by_model(facts.gpus, lambda i: cuda_flop_per_s(bench.spinners[i]))
-        links, spread = _cuda_links(bench, largest, calls_s, threads, say)
+        links, spread = _cuda_links(bench, bench.largest, calls_s, threads, say)
         say("graphs behind tasks of the CPU")
         dispatch |= slept_launches_on([spinner.device for spinner in bench.spinners], threads)
         say("shared capacities")
@@ -171,9 +168,14 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
     for i, model in enumerate(facts.gpus):
         rate, engines = memory_rates[f"cuda:{i}"], capacities.peer_engines
         device = Device(f"cuda:{i}", "cuda", model, memory_bytes[i], flop_per_s=flops[model], bytes_per_s=rate)
-        lanes: dict[str, Any] = dict(zip(LANE_FACTORS, beside[model], strict=True))
-        devices.append(_beside_copies(replace(device, peer_engines=engines, **lanes), traffic[model]))
+        devices.append(_beside_copies(replace(device, peer_engines=engines), traffic[model], beside[model]))
     return devices, links, capacities, dispatch | {"run_s": own_time_s()}, _notes(spread | together, traffic)
+
+
+def _gpus_memory_bytes(gpus: int) -> list[int]:
+    import torch
+
+    return [int(torch.cuda.get_device_properties(i).total_memory) for i in range(gpus)]
 
 
 def _notes(spreads: dict[str, float], traffic: Mapping[str, Sequence[Reading]]) -> dict[str, Any]:
@@ -187,12 +189,15 @@ def _cpu_device(facts: HostFacts, threads: int, flop_per_s: float, bytes_per_s: 
     return Device("cpu", "cpu", model, memory, threads, lanes=1, flop_per_s=flop_per_s, bytes_per_s=bytes_per_s)
 
 
-def _beside_copies(device: Device, found: list[Reading]) -> Device:
-    """`device` with what copies cost what fills its memory rate, and this them: see `calibration.cuda_traffic`."""
+def _beside_copies(device: Device, found: list[Reading], lanes: tuple[float, float] = (0.0, 0.0)) -> Device:
+    """`device` with what copies cost what fills its memory rate, and this and several `lanes` them.
+
+    See `calibration.cuda_traffic` and `calibration.copies_beside_lanes`.
+    """
     from graphsched.calibration.cuda_traffic import fit_slowed, fit_traffic
 
-    figures = (*fit_traffic(found), *fit_slowed(device.name, found))
-    factors: dict[str, Any] = dict(zip(MEMORY_FACTORS, figures, strict=True))
+    figures = (*fit_traffic(found), *fit_slowed(device.name, found), *lanes)
+    factors: dict[str, Any] = dict(zip((*MEMORY_FACTORS, *LANE_FACTORS), figures, strict=True))
     return replace(device, **factors)
 
 

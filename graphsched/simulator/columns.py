@@ -64,6 +64,7 @@ class Columns:
         row_s: The same in a row of calls like it, by which it goes how cold they are behind a wait.
         waits, joins: What it waits for, at a cost to the thread; what it waits for at none.
         previous: The action before it on its lane, or -1.
+        on_cpu: Actions of each CPU lane that has any, ascending.
         company: What its call takes longer beside others, where that was measured.
         before_s, after_s: Host time before and after its calls.
         final: Last actions of lanes of GPUs, of those that no other action waits for, in the lanes' order.
@@ -127,6 +128,7 @@ class Columns:
     resource: list[int]
     row_s: list[float] = field(default_factory=list)
     previous: list[int] = field(default_factory=list)
+    on_cpu: list[list[int]] = field(default_factory=list)
     company: dict[int, CallCompany] = field(default_factory=dict)
     before_s: list[float] = field(default_factory=list)
     after_s: list[float] = field(default_factory=list)

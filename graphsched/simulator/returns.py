@@ -13,6 +13,7 @@ Not modelled: a CPU lane that ends while the thread lets others run for a GPU's 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -76,8 +77,9 @@ def left_s(look_s: float, rested_s: float) -> float:
 
 
 def _rested_s(columns: Columns, end_s: Sequence[float], over_s: float, before: int | None) -> float:
-    """For how long no CPU lane has been at work; 0 while one is."""
-    ends = [end for end, kind in zip(end_s[:before], columns.kind, strict=False) if kind == CPU]
+    """For how long no CPU lane has been at work, by the last that each was given; 0 while one is."""
+    stop = len(end_s) if before is None else before
+    ends = [end_s[actions[k - 1]] for actions in columns.on_cpu if (k := bisect_left(actions, stop))]
     if any(not 0.0 <= end <= over_s for end in ends):
         return 0.0
     return over_s - max(ends, default=-math.inf)

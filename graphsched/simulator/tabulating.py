@@ -207,12 +207,22 @@ def finish(columns: Columns, joins: dict[int, tuple[int, ...]], model: Model) ->
         if more_lanes and i in more_lanes:
             _occupy(more_lanes[i], i, last, joins)
     columns.previous = previous
+    columns.on_cpu = _on_cpu(columns)
     if columns.graphs is not None:
         columns.next_copy = {columns.previous[i]: i for i in columns.engine_of if columns.previous[i] >= 0}
     if columns.graphs is None:
         columns.final = [i for i in dict.fromkeys(last) if i >= 0 and kind[i] == CUDA and i not in waited]
     if joins:
         columns.waits = [w + joins.get(i, ()) for i, w in enumerate(waits)]
+
+
+def _on_cpu(columns: Columns) -> list[list[int]]:
+    """Actions of each CPU lane that has any."""
+    found: dict[int, list[int]] = {}
+    for i, kind in enumerate(columns.kind):
+        if kind == CPU:
+            found.setdefault(columns.lane[i], []).append(i)
+    return list(found.values())
 
 
 def _occupy(lanes: Sequence[int], i: int, last: list[int], joins: dict[int, tuple[int, ...]]) -> None:
