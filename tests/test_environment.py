@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from graphsched.environment import WANTED
+from graphsched.environment import WANTED, noted
 
 SHOW = "import graphsched, os; print(os.environ['{}'])"
 
@@ -21,3 +21,12 @@ def test_they_are_set_on_import_unless_the_user_did(name: str) -> None:
             [sys.executable, "-c", SHOW.format(name)], env=environment, capture_output=True, text=True, check=True
         )
         assert shown.stdout.strip() == value
+
+
+def test_what_figures_depend_on_is_noted_set_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How OpenMP's threads wait is the user's to say: nothing sets it."""
+    monkeypatch.setenv("CUDA_DEVICE_MAX_CONNECTIONS", "8")
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    assert noted() == {"cuda_device_max_connections": "8", "omp_wait_policy": None}
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    assert noted()["omp_wait_policy"] == "active"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from graphsched.calibration.cache import cache_folder, keep, load_kept, locked
-from graphsched.calibration.host import changes, freed_memory, installed_driver
+from graphsched.calibration.host import changes, freed_memory, installed_driver, wait_policy
 from graphsched.costs import Costs
 from graphsched.errors import FileFormatError
 from graphsched.platform import Platform
@@ -48,6 +48,7 @@ def settings() -> str:
         "cuda": torch.version.cuda,
         "driver": installed_driver(),
         "freed_memory": freed_memory(),
+        "wait_policy": wait_policy(),
         "precision": torch.get_float32_matmul_precision(),
         "cudnn_tf32": torch.backends.cudnn.allow_tf32,
         "cudnn_benchmark": torch.backends.cudnn.benchmark,

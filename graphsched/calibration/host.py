@@ -24,6 +24,7 @@ class HostFacts:
         gpus: Names of the GPUs, in CUDA's order.
         gpu_count: Number of distinct GPUs by their unique ids.
         freed_memory: What becomes of the host's as tensors end: ``kept`` for others, or ``returned`` to the system.
+        wait_policy: How OpenMP's threads wait for work, ``OMP_WAIT_POLICY``; ``default``: they look for a while.
     """
 
     processor: str
@@ -34,6 +35,7 @@ class HostFacts:
     gpus: tuple[str, ...] = ()
     gpu_count: int = 0
     freed_memory: str = "kept"
+    wait_policy: str = "default"
 
     def fingerprint(self) -> dict[str, Any]:
         """For JSON: what must be the same for a kept platform to be used again."""
@@ -55,12 +57,18 @@ def host_facts() -> HostFacts:
         gpus=tuple(p.name for p in properties),
         gpu_count=len({str(getattr(p, "uuid", i)) for i, p in enumerate(properties)}),
         freed_memory=freed_memory(),
+        wait_policy=wait_policy(),
     )
 
 
 def freed_memory() -> str:
     """``kept`` or ``returned``: what becomes of freed memory in programs and calibration."""
     return "kept" if memory_kept() else "returned"
+
+
+def wait_policy() -> str:
+    """``OMP_WAIT_POLICY``, by which OpenMP's threads wait for work: ``default``, ``passive`` or ``active``."""
+    return "_".join(os.environ.get("OMP_WAIT_POLICY", "").lower().split()) or "default"
 
 
 def host_memory_bytes() -> int:

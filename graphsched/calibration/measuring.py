@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -15,7 +14,7 @@ from graphsched.calibration.cpu_links import copy_points, cpu_links, pinned_link
 from graphsched.calibration.host import HostFacts, cpu_model, host_facts, host_memory_bytes, platform_name
 from graphsched.calibration.own_time import own_time_s
 from graphsched.calibration.rates import cpu_flop_per_s, cpu_threads, cuda_flop_per_s
-from graphsched.environment import WANTED
+from graphsched.environment import noted
 from graphsched.executors.collector import left_alone
 from graphsched.executors.kept_memory import give_memory_back, keep_memory
 from graphsched.platform import Device, Dispatch, Link, Platform
@@ -84,7 +83,7 @@ def _provenance(facts: HostFacts, quick: bool, seconds: float) -> dict[str, Any]
         "fingerprint": facts.fingerprint(),
         "quick": quick,
         "seconds": round(seconds, 1),
-        **{name.lower(): os.environ.get(name) for name in WANTED},
+        **noted(),
     }
 
 

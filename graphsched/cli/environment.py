@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import sys
 from importlib import metadata
 from typing import Any
 
-from graphsched.environment import WANTED
+from graphsched.environment import noted
 
 
 def environment() -> dict[str, Any]:
@@ -27,7 +26,7 @@ def environment() -> dict[str, Any]:
         "cudnn": torch.backends.cudnn.version() if torch.cuda.is_available() else None,  # type: ignore[no-untyped-call]
         "driver": installed_driver(),
         "system": f"{platform.system()} {platform.machine()}",
-        **{name.lower(): os.environ.get(name) for name in WANTED},
+        **noted(),
         "tf32": torch.backends.cuda.matmul.allow_tf32,
     }
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from graphsched import hanging
 from graphsched.errors import ExecutionError, ScheduleError
+from graphsched.executors.own_team import end_own_team
 from graphsched.plan import Plan
 
 STREAMS_PER_DEVICE = 32
@@ -25,12 +26,13 @@ class CpuLane:
 
     Attributes:
         name: Of the lane.
+        threads: Intra-op threads.
         thread: Its thread.
     """
 
     def __init__(self, name: str, threads: int, core: int | None = None) -> None:
         self.name = name
-        self._threads = threads
+        self.threads = threads
         self._core = core
         self._queue: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._given = self._over = 0  # jobs; one not counted, as two threads put at once, leaves the lane at work
@@ -43,7 +45,7 @@ class CpuLane:
         if self._core is not None:
             os.sched_setaffinity(0, {self._core})
         torch.get_num_threads()  # else the first operation sets the number that another thread set last
-        torch.set_num_threads(self._threads)
+        torch.set_num_threads(self.threads)
         with torch.no_grad(), contextlib.suppress(SystemExit):
             while (job := self._queue.get()) is not None:
                 job()
@@ -104,6 +106,19 @@ def cpu_lanes(plan: Plan) -> dict[int, CpuLane]:
         lane.drain(10.0)
     torch.set_num_threads(threads)  # the number that new threads begin with is the last one set
     return lanes
+
+
+def end_teams(lanes: Iterable[CpuLane], timeout_s: float) -> None:
+    """End the OpenMP teams of lanes at rest that have several threads; the next operation of each makes another.
+
+    What computes on the host's cores next has them then: while there are more threads than cores, none looks for work
+    between two parallel parts (`executors.own_team`).
+    """
+    several = [lane for lane in lanes if lane.threads > 1]
+    for lane in several:
+        lane.put(end_own_team)
+    for lane in several:
+        lane.drain(timeout_s)
 
 
 def close_lanes(lanes: dict[int, CpuLane], timeout_s: float = 1.0, until: float = 0.0) -> None:

@@ -18,7 +18,7 @@ from graphsched.executors.collector import no_collector
 from graphsched.executors.lanes import visible_gpus
 from graphsched.executors.obedience import check_obedience
 from graphsched.executors.program import Program
-from graphsched.executors.repeats import on_threads, samples_s, settled_below_s
+from graphsched.executors.repeats import on_threads, samples_s
 from graphsched.executors.timed_runs import TIMED_RUNS, TimedRuns
 from graphsched.plan import Plan
 from graphsched.timeline import Timeline
@@ -76,8 +76,9 @@ def execute(
         for _ in range(warmup):
             run()
         timed = TimedRuns(program, warm=warmup > 0)
-        pause = timed.before(between) if between is not None and on_threads(plan) else between
-        samples = samples_s(run, repeats, at_most_s, pause, below_s=settled_below_s(plan))
+        rest = between and partial(program.at_rest, between)
+        pause = timed.before(rest) if rest is not None and on_threads(plan) else rest
+        samples = samples_s(run, repeats, at_most_s, pause, plan)
         timeline = replace(timed.typical(), makespan_s=statistics.median(samples), samples_s=tuple(samples))
     check_obedience(timeline)
     return timeline
@@ -102,7 +103,7 @@ def _execute_on_ranks(
         warm_up(program, warmup, at_most_s)
         rest = between and partial(program.at_rest, between)
         with program.world.telling():  # of what fails between runs, too
-            samples = samples_s(program.time_once, repeats, at_most_s, rest, below_s=settled_below_s(plan))
+            samples = samples_s(program.time_once, repeats, at_most_s, rest, plan)
         found = [measured_spans(program) for _ in range(TIMED_RUNS)]
     spans = sorted(found, key=lambda spans: spans.makespan_s)[TIMED_RUNS // 2]
     timeline = Timeline(

@@ -16,7 +16,14 @@ from graphsched.executors.eager import EagerCompiler
 from graphsched.executors.failing import come_to_rest, end_lanes, failure_in_run
 from graphsched.executors.flights import Submitted
 from graphsched.executors.kept_memory import give_memory_back, keep_memory
-from graphsched.executors.lanes import CpuLane, cpu_lanes, cuda_lanes, leave_lanes, streams_as_they_were
+from graphsched.executors.lanes import (
+    CpuLane,
+    cpu_lanes,
+    cuda_lanes,
+    end_teams,
+    leave_lanes,
+    streams_as_they_were,
+)
 from graphsched.executors.memory import check_memory
 from graphsched.executors.own_team import end_own_team
 from graphsched.executors.requests import checked
@@ -202,6 +209,13 @@ class Program(ForOneThread):
         seconds = self._go(calls)
         self._compiler.complete(stamps)
         return stamps, self._began, seconds
+
+    @alone
+    def at_rest(self, function: Callable[[], object]) -> None:
+        """Call `function`, which may compute on all of the host's cores: no lane looks for work meanwhile."""
+        self._make_ready()
+        end_teams(self._cpu.values(), self._timeout_s)
+        function()
 
     def _go(self, calls: Calls) -> float:
         import torch

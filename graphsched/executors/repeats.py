@@ -9,6 +9,7 @@ from graphsched.plan import Plan
 ENOUGH = 5  # samples, where more would take too long
 EVERY = 2  # samples, something else may be done: the speed of a core changes from one run to the next
 SETTLED, SETTLED_S = 4, 2e-3  # runs, at most, and their time after something else, whose caches they fill again
+SETTLED_ON_THREADS, SETTLED_ON_THREADS_S = 20, 1e-2  # the same where a CPU lane has several threads
 LONG_S, LONG_ON_THREADS_S = 1e-2, 0.5  # a run of which that is nothing, the latter where a CPU lane has several threads
 
 
@@ -27,7 +28,7 @@ def on_threads(plan: Plan) -> bool:
 
 
 def samples_s(
-    run: Callable[[], float], repeats: int, at_most_s: float, between: Callable[[], object] | None, *, below_s: float
+    run: Callable[[], float], repeats: int, at_most_s: float, between: Callable[[], object] | None, plan: Plan
 ) -> list[float]:
     """Seconds of so many runs, or of `ENOUGH`, if these have taken `at_most_s`.
 
@@ -36,29 +37,37 @@ def samples_s(
         repeats: How many are wanted.
         at_most_s: What they may take in all.
         between: Called before them, after every second of them and at the end; None: nothing is.
-        below_s: Runs that take longer do not mind that.
+        plan: What is run.
     """
     samples: list[float] = []
+    below_s = settled_below_s(plan)
     while len(samples) < repeats and (len(samples) < ENOUGH or sum(samples) < at_most_s):
         if between is not None and len(samples) % EVERY == 0:
             between()
             if not samples or samples[-1] < below_s:
-                settle(run)
+                settle(run, plan)
         samples.append(run())
     if between is not None:
         between()
     return samples
 
 
-def settle(run: Callable[[], float]) -> None:
+def settle(run: Callable[[], float], plan: Plan | None = None) -> None:
     """Runs that do not count, for they follow something else than a run: the first takes up to 10 µs longer, and on a
     thread whose core others use the third still takes 2.
 
+    Threads of a CPU lane have slept meanwhile: beside an H200 the first run of 0.2 ms took 0.7, the fifth a tenth
+    longer than those behind the eighth, and of 0.6 ms one in three up to 1.6 times as long (docs/readings.md).
+
     Args:
         run: Makes one; its seconds.
+        plan: What it runs.
     """
+    most, enough_s = SETTLED, SETTLED_S
+    if plan is not None and on_threads(plan):
+        most, enough_s = SETTLED_ON_THREADS, SETTLED_ON_THREADS_S
     spent_s = 0.0
-    for _ in range(SETTLED):
+    for _ in range(most):
         spent_s += run()
-        if spent_s >= SETTLED_S:
+        if spent_s >= enough_s:
             break

@@ -15,6 +15,7 @@ import numpy as np
 
 from graphsched.executors.clocks import MEETINGS, DeviceClock, StampClock
 from graphsched.executors.program import Program
+from graphsched.executors.repeats import on_threads, settle
 from graphsched.executors.stamp_kernel import Stamp, StampMemory
 from graphsched.executors.stamps import Stamps
 from graphsched.plan import OUTSIDE, segments_of, stamped
@@ -30,7 +31,8 @@ TIMED_S = 0.1  # more than the least number of runs are timed, while all of them
 class TimedRuns:
     """Those of `program`; with `warm` one before them does not count, and in graph mode one before each.
 
-    Else a launch finds the processor's caches as reading the clocks has left them.
+    Else a launch finds the processor's caches as reading the clocks has left them. Where a CPU lane has several
+    threads, which sleep meanwhile, as many as behind any pause do not count (`repeats.settle`).
     """
 
     def __init__(self, program: Program, *, warm: bool) -> None:
@@ -62,9 +64,10 @@ class TimedRuns:
 
     def _take(self) -> None:
         self._make_ready()
-        if self._warm and self._program.mode == "graph":
+        rested = self._warm and on_threads(self._program.plan)
+        if self._warm and not rested and self._program.mode == "graph":
             self._program.time_spans()
-        self._found.append(timed_run(self._program))
+        self._found.append(timed_run(self._program, rested=rested))
 
     def _make_ready(self) -> None:
         if not self._ready:
@@ -72,9 +75,11 @@ class TimedRuns:
             self._ready = True
 
 
-def timed_run(program: Program) -> Timeline:
-    """A run with timing events, whose makespan is its own."""
+def timed_run(program: Program, *, rested: bool = False) -> Timeline:
+    """A run with timing events, whose makespan is its own; behind some that do not count where lanes have `rested`."""
     clocks = Clocks(program)
+    if rested:
+        settle(lambda: program.time_spans()[2], program.plan)
     stamps, began, seconds = program.time_spans()
     clocks.finish()
     start, end = on_host_clock(program, stamps, clocks)

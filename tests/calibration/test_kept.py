@@ -135,3 +135,19 @@ def test_a_broken_cache_of_costs_is_set_aside(text: str) -> None:
         assert len(kept_costs(CPU)) == 0
     keep_costs(Costs({("a", "EPYC"): TaskCost(1.0)}))
     assert len(kept_costs(CPU)) == 1
+
+
+def test_how_threads_wait_is_what_a_platform_and_costs_hold_for(
+    measured: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small operation on a lane of several threads takes several times as long where these sleep at once."""
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    local_platform()
+    keep_costs(Costs({("add", "EPYC"): TaskCost(1e-3)}))
+    monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
+    with pytest.warns(PlatformWarning, match="wait_policy was default, is passive: it is measured anew"):
+        assert local_platform().name == "here2"
+    assert len(kept_costs(CPU)) == 0
+    assert "wait_policy was default, is passive" in str(left_out(CPU))
+    monkeypatch.setenv("OMP_WAIT_POLICY", "")
+    assert len(kept_costs(CPU)) == 1

@@ -67,6 +67,7 @@ def crossing() -> Plan:
         (5, 1.0, 0.0, 1, [0, 3, 6, 8]),
         (5, 0.0, 1.0, 1, [0, 6, 8, 9]),
         (5, 0.0, 0.0, 2, [0, 4, 8, 11]),
+        (5, 0.0, 1.0, 2, [0, 23, 46, 68]),
         (20, 1.0, 1.0, 1, [*range(0, 60, 6), 60]),
     ],
 )
@@ -74,9 +75,11 @@ def test_something_else_may_be_done_between_the_runs(
     monkeypatch: pytest.MonkeyPatch, repeats: int, long_s: float, settled_s: float, threads: int, seen: list[int]
 ) -> None:
     """Before the repeats, after every second and at the end; four short runs that do not count follow, or fewer that
-    take long enough, and none that are long, but where lanes have several threads: there is a timed run each time."""
+    take long enough, and none that are long, but where lanes have several threads: 20 then, and a timed run each time.
+    """
     monkeypatch.setattr(runs, "LONG_S", long_s)
     monkeypatch.setattr(runs, "SETTLED_S", settled_s)
+    monkeypatch.setattr(runs, "SETTLED_ON_THREADS_S", settled_s)
     done: list[int] = []
     counter = Counter()
     plan = single(counter, threads=threads)
@@ -125,7 +128,7 @@ def test_the_spans_are_those_of_the_run_of_the_median_makespan(monkeypatch: pyte
     makespans_s = [9.0, 8.0, 7.0, 1.0, 1.1, 1.2, 1.3, 1.4, 6.0]
     lines = iter([dataclasses.replace(made, makespan_s=seconds) for seconds in makespans_s])
     monkeypatch.setattr(timed_runs, "TIMED_S", 60.0)
-    monkeypatch.setattr(timed_runs, "timed_run", lambda program: next(lines))
+    monkeypatch.setattr(timed_runs, "timed_run", lambda program, **_: next(lines))
     with Program(single(Counter())) as program:
         assert TimedRuns(program, warm=False).typical().makespan_s == 1.4
 
@@ -136,7 +139,7 @@ def test_of_an_even_number_the_shorter_in_the_middle_counts(
 ) -> None:
     made = execute(single(Counter()), repeats=1)
     lines = iter([dataclasses.replace(made, makespan_s=seconds) for seconds in makespans_s])
-    monkeypatch.setattr(timed_runs, "timed_run", lambda program: next(lines))
+    monkeypatch.setattr(timed_runs, "timed_run", lambda program, **_: next(lines))
     with Program(single(Counter())) as program:
         timed = TimedRuns(program, warm=False)
         pause = timed.before(lambda: None)
@@ -176,7 +179,7 @@ def test_beside_lanes_of_several_threads_runs_are_timed_in_between(
     order: list[str] = []
     real = timed_runs.timed_run
     monkeypatch.setattr(timed_runs, "TIMED_S", 0.0)
-    monkeypatch.setattr(timed_runs, "timed_run", lambda program: order.append("timed") or real(program))
+    monkeypatch.setattr(timed_runs, "timed_run", lambda program, **how: order.append("timed") or real(program, **how))
     plan = single(Counter(), threads=threads)
     line = execute(plan, repeats=repeats, warmup=warmup, between=lambda: order.append("between"))
     few = between < TIMED_RUNS
@@ -185,6 +188,20 @@ def test_beside_lanes_of_several_threads_runs_are_timed_in_between(
     assert order == ["between", *pairs] + ["timed"] * TIMED_RUNS * few
     assert len(line.samples_s) == repeats
     assert line.makespan_s == statistics.median(line.samples_s) != line.timed_makespan_s
+
+
+@pytest.mark.parametrize(("threads", "warmup", "calls"), [(1, 1, 4), (2, 0, 3), (2, 1, 3 * 21 + 1)])
+def test_runs_on_several_threads_settle_behind_the_clocks(
+    monkeypatch: pytest.MonkeyPatch, threads: int, warmup: int, calls: int
+) -> None:
+    """x ──▶ y: twenty runs that do not count stand before each of three timed ones, in which the lane has not slept;
+    one in all where it has one thread, and none without runs to warm up."""
+    monkeypatch.setattr(timed_runs, "TIMED_S", 0.0)
+    monkeypatch.setattr(runs, "SETTLED_ON_THREADS_S", 60.0)
+    count = Counter()
+    with Program(single(count, threads=threads)) as program:
+        TimedRuns(program, warm=warmup > 0).typical()
+    assert count.calls == calls
 
 
 def test_callables_are_timed_between_idle_devices() -> None:

@@ -47,6 +47,24 @@ with gs.Program(gs.schedule(work, here, scheduler="one_stream")) as program:
 """
 
 
+RESTS = (
+    LANES[: LANES.index("with gs")]
+    + """
+from graphsched.executors import execute
+from graphsched.executors.program import Program
+run, seen = Program.time_once, []
+def counted(program):
+    seconds = run(program)
+    seen.append(threads())
+    return seconds
+Program.time_once = counted
+plan, beside = gs.schedule(work, here, scheduler="one_stream"), []
+execute(plan, repeats=2, warmup=1, between=lambda: beside.append(threads()))
+print(*beside, *sorted(set(seen)))
+"""
+)
+
+
 def counts(code: str) -> list[int]:
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return [int(word) for word in found.stdout.split()]
@@ -66,6 +84,13 @@ def test_the_thread_that_dispatches_has_none_while_lanes_of_the_cpu_run() -> Non
     before, beside, after = counts(LANES)
     assert beside == before + 3
     assert after == before
+
+
+@pytest.mark.skipif(sys.platform != "linux" or own_team._pause() is None, reason="no OpenMP library that can pause")
+def test_lanes_have_none_while_something_else_is_done_between_their_runs() -> None:
+    """What computes then has the cores, and threads that look for work, to itself; the next run makes others."""
+    *beside, in_runs = counts(RESTS)
+    assert beside == [in_runs - 1] * 2
 
 
 def test_without_such_a_library_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:

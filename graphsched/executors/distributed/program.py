@@ -23,7 +23,7 @@ from graphsched.executors.distributed.termination import stand_by
 from graphsched.executors.distributed.world import ALL_HEARD_S, join
 from graphsched.executors.failing import failure_in_run
 from graphsched.executors.kept_memory import give_memory_back, keep_memory
-from graphsched.executors.lanes import CpuLane, close_lanes, streams_as_they_were
+from graphsched.executors.lanes import CpuLane, close_lanes, end_teams, streams_as_they_were
 from graphsched.executors.own_team import end_own_team
 from graphsched.executors.requests import checked
 from graphsched.executors.segments import GRAPH
@@ -146,6 +146,7 @@ class RankProgram(ForOneThread):
         self.buffers.clear()
         with self.world.heeding():
             self.world.barrier(self._timeout_s, lambda _: "the rest between two runs")
+        end_teams(self._cpu.values(), self._timeout_s)
         function()
 
     @alone
