@@ -230,6 +230,7 @@ def test_rows_without_kernels_are_as_they_always_were() -> None:
         "shares",
         "cache",
         "rests",
+        "near_s",
         "beside",
     } & set(row)
 

@@ -21,7 +21,7 @@ def costs_path() -> Path:
     return cache_folder() / "costs.json"
 
 
-METHOD = 18
+METHOD = 19
 """Of measuring operations: one more for each change that makes other figures. 1: beside a profiler, which made calls
 and nodes take longer. 2: what code costs told by two programs, of which each had times of its own. 3: what others
 lose to an operation counted as its own. 4: calls timed behind functions, however they are called themselves. 5:
@@ -35,7 +35,8 @@ system's again after each call. 11: threads of CPU lanes slept between any two p
 13: what goes with the memory's speed on CPU lanes of several threads went with the cores'. 14: what others on the host
 hold up counted on such lanes only where it was every second task. 15: the middle of samples on such lanes and that of
 sweeps could be of different speeds. 16: what comes right behind another on such a lane was timed as behind 0.3 ms.
-17: collectives on GPUs held the time in which the thread launched them."""
+17: collectives on GPUs held the time in which the thread launched them. 18: what CPU lanes take was not timed where
+caches hold all that they read and write."""
 
 
 def settings() -> str:

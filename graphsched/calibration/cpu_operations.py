@@ -13,6 +13,9 @@ longer. What goes with sweeps counts at the speed of those around it: a median o
 speeds and that of sweeps of the other, and costs of one operation were 0.77 to 0.98 sweeps on three hosts where, with
 its way into pinned memory, it took 1.81 to 1.85 in plans on all of them (docs/readings.md).
 
+Then the same is timed on one set of operands, its results in the memory of those before: what it takes in a plan that
+goes through less memory than caches hold (`TaskCost.near_s`, `simulator.host_cache`).
+
 Not modelled: operands that the lane has just read or written, and on hosts without a GPU those that it has not.
 """
 
@@ -47,6 +50,8 @@ LONGEST_WOKEN_S = 1e-2  # operations that take longer do not mind how deep their
 WARM_S = 1e-3  # operations that take longer do not mind what the caches hold
 ROUNDS = 4  # in which shares of what an operation takes at the middle speed, which they say, settle
 FAR_BYTES, FAR_TIMES = 2**24, 2  # what moves so many goes with the host's memory, and has so many times the samples
+NEAR_BYTES = 2**20  # what moves less is in caches anyway
+NEAR_SAMPLES, NEAR_FIRST = 15, 3  # on one set of operands, the first of which do not count
 
 
 class Sampled(NamedTuple):
@@ -82,7 +87,7 @@ def _measure(calls: Sequence[Sampled], yardsticks: Yardsticks, repeats: int, nby
 
     threads = yardsticks.threads
     with torch_threads(threads), torch.no_grad():
-        lane = _Lane(calls, several=threads > 1)
+        lane = _Lane(calls, held=MOST_SETS if threads > 1 else 0)
         first_s = lane.first_s()
         rest_s = REST_S if threads > 1 else 0.0
         rests_s = (rest_s, *(OTHER_RESTS_S if rest_s and first_s < LONGEST_WOKEN_S else ()))
@@ -100,7 +105,20 @@ def _measure(calls: Sequence[Sampled], yardsticks: Yardsticks, repeats: int, nby
             for each_s in rests_s:
                 if each_s < LONG_REST_S or i % EVERY_LONG == 0:
                     samples.seconds[each_s].append((i, lane.sample_s(batch, each_s)))
-        return samples.cost(row_s, lane.fetch_s, (nbytes, _least_s(rest_s)) if rest_s else None)
+        moved = (nbytes, _least_s(rest_s)) if rest_s else None
+        cost = samples.cost(row_s, lane.fetch_s, moved)
+        if len(rests_s) == 1 or nbytes < NEAR_BYTES:
+            return cost
+        near = _near(calls[0], yardsticks, row_s).cost(row_s, lane.fetch_s, moved)
+        return replace(cost, near_s=min(cost.device_s, near.on_lane_at(cost.product_s, cost.sweep_s)))
+
+
+def _near(sampled: Sampled, yardsticks: Yardsticks, row_s: float) -> _Samples:
+    """Samples in a row on one set of operands behind the usual rest, between two rows of the yardsticks."""
+    lane = _Lane([sampled], held=1)
+    before = yardsticks.row(row_s)
+    seconds = [lane.sample_s(1, REST_S) for _ in range(NEAR_FIRST + NEAR_SAMPLES)][NEAR_FIRST:]
+    return _Samples(1, {REST_S: [(0, each_s) for each_s in seconds]}, [before, yardsticks.row(row_s)])
 
 
 class _Samples(NamedTuple):
@@ -157,21 +175,21 @@ def _least_s(rest_s: float) -> float:
     """What an operation on one number takes behind a rest."""
     import torch
 
-    lane = _Lane([Sampled(partial(torch.neg, torch.zeros(1)))], several=False)
+    lane = _Lane([Sampled(partial(torch.neg, torch.zeros(1)))], held=0)
     return median([lane.sample_s(1, rest_s) for _ in range(LEAST_SAMPLES)])
 
 
 class _Lane:
     """Takes samples of `calls` in turn.
 
-    Results of a lane of `several` threads are kept for a while, as those of a plan are, so that the next are written
-    to memory that no cache holds.
+    At most `held` results are kept for a while, as those of a plan are, so that the next are written to memory that no
+    cache holds.
     """
 
-    def __init__(self, calls: Sequence[Sampled], *, several: bool) -> None:
+    def __init__(self, calls: Sequence[Sampled], *, held: int) -> None:
         self.fetch_s = max(sampled.fetch_s for sampled in calls)
         made = returned_tensors(calls[0].call())
-        held = sets_on_cpu(sum(t.nbytes for t in made)) if several else 0
+        held = min(held, sets_on_cpu(sum(t.nbytes for t in made)))
         self._calls, self._kept = itertools.cycle(calls), deque[Any](maxlen=held)
         self._sets = max(len(calls), held)
 

@@ -10,23 +10,30 @@ Not modelled: operations whose operands lie in a cache, though they read many by
 from __future__ import annotations
 
 import itertools
+import time
+from concurrent.futures import ThreadPoolExecutor
+from statistics import median
 from typing import Any
+
+from graphsched.calibration.cpu_links import torch_threads
+from graphsched.executors.own_team import end_own_team
 
 OPERANDS, ELEMENTS = 3, 2**22  # of a sweep: two are read, one is written
 SWEPT_BYTES = OPERANDS * 4 * ELEMENTS
 SETS = 5  # that it goes round
+TURNS, ROUNDS = 7, 2  # of sweeps that go round fewer
 ROW_S = 0.01  # of a row of sweeps, wherever one is taken: those of one sweep were a tenth longer (docs/readings.md)
 
 
 class Sweep:
-    """Goes through memory, several times what the cores' own caches hold."""
+    """Goes through memory, several times what the cores' own caches hold; round `sets` of operands."""
 
-    def __init__(self) -> None:
+    def __init__(self, sets: int = SETS) -> None:
         import torch
 
         place: Any = {"dtype": torch.float32, "device": "cpu"}
         self._weight = 0.5
-        self._sets = itertools.cycle([[torch.ones(ELEMENTS, **place) for _ in range(OPERANDS)] for _ in range(SETS)])
+        self._sets = itertools.cycle([[torch.ones(ELEMENTS, **place) for _ in range(OPERANDS)] for _ in range(sets)])
 
     def __call__(self) -> Any:
         """Once through `SWEPT_BYTES`."""
@@ -34,6 +41,40 @@ class Sweep:
 
         first, second, made = next(self._sets)
         return torch.lerp(first, second, self._weight, out=made)
+
+
+def sweeps_by_bytes(threads: int) -> tuple[tuple[int, float], ...]:
+    """`Dispatch.sweeps`: (bytes, seconds) of sweeps that go round 1 to `SETS` sets of operands on a lane.
+
+    They take turns, for others change how fast it is; none that go round more take less. Empty for one thread.
+    """
+    if threads == 1:
+        return ()
+    end_own_team()
+    with ThreadPoolExecutor(1) as lane:
+        return lane.submit(_by_bytes, threads).result()
+
+
+def _by_bytes(threads: int) -> tuple[tuple[int, float], ...]:
+    rings = {sets: Sweep(sets) for sets in range(1, SETS + 1)}
+    found: dict[int, list[float]] = {sets: [] for sets in rings}
+    with torch_threads(threads):
+        for _ in range(TURNS + 1):
+            for sets, sweep in rings.items():
+                found[sets].append(_round_s(sweep, sets))
+    seconds = itertools.accumulate([median(samples[1:]) for samples in found.values()], max)
+    return tuple((sets * SWEPT_BYTES, each_s) for sets, each_s in zip(rings, seconds, strict=True))
+
+
+def _round_s(sweep: Sweep, sets: int) -> float:
+    """Seconds of a sweep that goes round so many, behind a round that does not count."""
+    for _ in range(sets):
+        sweep()
+    count = ROUNDS * sets
+    began = time.perf_counter()
+    for _ in range(count):
+        sweep()
+    return (time.perf_counter() - began) / count
 
 
 def shares_of(device_s: float, nbytes: int, sweep_s: float, least_s: float) -> tuple[float, float]:

@@ -135,6 +135,7 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
     from graphsched.calibration.cpu_traffic import cpu_traffic_readings
     from graphsched.calibration.cuda_dispatch import cuda_dispatch
     from graphsched.calibration.cuda_ways import Bench
+    from graphsched.calibration.lane_sweep import sweeps_by_bytes
     from graphsched.calibration.slept_launches import slept_launches_on
     from graphsched.calibration.written_copies import with_written
 
@@ -146,6 +147,7 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
         calls_s = tuple(dispatch[name] + dispatch["launch_s"] for name in ("copy_s", "copy_out_s"))
         say("arithmetic")
         threads, cpu_flops = cpu_threads(facts.cores)
+        dispatch["sweeps"] = sweeps_by_bytes(threads)
         flops = _by_model(facts.gpus, lambda i: cuda_flop_per_s(bench.spinners[i]))
         links, spread = _cuda_links(bench, bench.largest, calls_s, threads, say)
         say("graphs behind tasks of the CPU")

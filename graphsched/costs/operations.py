@@ -80,6 +80,8 @@ class TaskCost:
         cache: What it takes longer inside a CUDA graph by what caches hold; None: not measured.
         rests: (seconds of rest, seconds) pairs: `device_s` on a CPU lane by how long its threads have rested before;
             empty: not measured.
+        near_s: `device_s` on a CPU lane of several threads where all that it reads and writes lies in the caches of the
+            host; None: not measured.
     """
 
     device_s: float
@@ -108,11 +110,12 @@ class TaskCost:
     rests: tuple[tuple[float, float], ...] = ()
     sweep_s: float = 0.0
     shares: tuple[float, float] = (1.0, 0.0)
+    near_s: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("device_s", "dispatch_s", "switching_s", "call_s", "product_s", "sweep_s"):
             check_figure(getattr(self, name), name)
-        for name in ("company_s", "recent_s", "cold_s", "graph_s"):
+        for name in ("company_s", "recent_s", "cold_s", "graph_s", "near_s"):
             if getattr(self, name) is not None:
                 check_figure(getattr(self, name), name)
         for name in ("launches", "workspace_bytes", "samples", "graph_nodes"):
@@ -229,6 +232,23 @@ class TaskCost:
         if self.cold_s is None or not (call_s and self.call_s):
             return self.pace_at(call_s)
         return (call_s + cold_s) / (self.call_s + self.cold_s)
+
+    def among(self, uncached: float) -> TaskCost:
+        """This cost on a CPU lane whose plan goes through as much of the host's memory as caches do not hold.
+
+        Args:
+            uncached: The part of the way from `near_s` to `device_s`: 0: caches hold all of it, 1: as measured.
+
+        Example:
+            >>> cost = TaskCost(4.0, rests=((1e-3, 2.0), (2e-3, 4.0)), near_s=3.0)
+            >>> cost.among(0.5).device_s, cost.among(0.0).rests, TaskCost(4.0).among(0.0).device_s
+            (3.5, ((0.001, 1.5), (0.002, 3.0)), 4.0)
+        """
+        if self.near_s is None or not self.near_s < self.device_s:
+            return self
+        device_s = self.near_s + uncached * (self.device_s - self.near_s)
+        part = device_s / self.device_s
+        return replace(self, device_s=device_s, rests=tuple((rest_s, part * s) for rest_s, s in self.rests))
 
     def on_lane_at(self, product_s: float, sweep_s: float = 0.0) -> float:
         """`device_s` on a CPU lane whose yardsticks are these now; as measured where one or the other is unknown.

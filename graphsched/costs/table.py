@@ -117,6 +117,8 @@ class Costs:
                 del row["shares"]
             if not cost.rests:
                 del row["rests"]
+            if cost.near_s is None:
+                del row["near_s"]
             if not cost.host_left_out:
                 del row["host_left_out"]
             if cost.cache is None:

@@ -21,6 +21,8 @@ class Dispatch(GraphCosts):
             the thread's core is quiet; 0: unknown, `MIXED_CALLS`, and a thread's pace is told by `call_s` alone.
         product_s: The yardstick of CPU lanes: a small product on one of them, just before a run; 0 if unknown.
         sweep_s: The other one of those of several threads: 50 MB read and written that no cache holds; 0 if unknown.
+        sweeps: The same by how many bytes these go round, one after the other: (bytes, seconds) pairs; empty: unknown,
+            and taken to be in no cache.
         fetch_s: What a copy of 16.8 MB to a GPU takes longer where such a lane has just written them, just before a
             run; 0 if unknown: as `Link.written_s` says.
         pinned_s: What it takes such a lane to copy as much of what it has just written into pinned memory, just before
@@ -135,6 +137,7 @@ class Dispatch(GraphCosts):
     first_peer_s: float = 0.0
     cold_s: float = 0.0
     colds: tuple[tuple[int, float], ...] = ()
+    sweeps: tuple[tuple[int, float], ...] = ()
     query_s: float = 0.0
     asked_s: float = 0.0
     step_s: float = 0.0
@@ -248,6 +251,7 @@ TABLES = {
     "graph_launches": "GPUs",
     "graph_starts": "nodes",
     "graph_stamps": "bytes",
+    "sweeps": "bytes",
     "graph_rates": "lanes",
     "graph_event_rates": "lanes",
 }

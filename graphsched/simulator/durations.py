@@ -22,6 +22,7 @@ class Durations:
     Attributes:
         memory: Bytes by device that graphs of the plan work on; empty in other modes.
         estimated: Names of tasks whose costs are estimates, in plan order.
+        uncached: How far CPU lanes are from finding everything in caches, see `simulator.host_cache`.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -35,6 +36,7 @@ class Durations:
         self._routes: dict[tuple[str, str, str, int], Route] = {}
         self._ends: dict[tuple[str, str], int] = {}
         self.estimated: dict[str, None] = {}
+        self.uncached = 1.0
 
     def task(self, task: Task, device: Device) -> TaskCost:
         """Cost of `task` alone on `device`."""
@@ -70,6 +72,8 @@ class Durations:
         return self._here(TaskCost(2 * nbytes / device.bytes_per_s, source="given"), device)
 
     def _here(self, cost: TaskCost, device: Device) -> TaskCost:
+        if device.kind == "cpu":
+            cost = cost.among(self.uncached)
         return cost.in_graph(self.memory[device.name]) if self._graph else dispatched(cost, device)
 
     def link(self, copy: Copy) -> Link:
@@ -100,9 +104,17 @@ class Durations:
         ways = [(copy, self.link(copy).memory) for copy in self._plan.copies.values() if copy.source == "cpu"]
         by_pinned = {copy.read for copy, memory in ways if memory == "pinned"}
         return {
-            task: sum([link.duration_s(read.value.nbytes) for read in reads if read in by_pinned])
+            task: sum([self._pinned_s(link, read.value.nbytes) for read in reads if read in by_pinned])
             for task, reads in pinned.items()
         }
+
+    def _pinned_s(self, link: Link, nbytes: int) -> float:
+        """Over `link`; where caches hold both ends, as copies within the host's memory take in a row."""
+        far_s = link.duration_s(nbytes)
+        if self.uncached == 1.0:
+            return far_s
+        near_s = min(far_s, self._plan.platform.link("cpu", "cpu", "local").duration_s(nbytes))
+        return near_s + self.uncached * (far_s - near_s)
 
     def written_longer_s(self, copy: Copy, fetch_s: float) -> float:
         """Seconds that `copy` takes longer while no CPU lane computes: one has just written what it brings.

@@ -49,6 +49,8 @@ class Model:
             measured. Off: as after other waits.
         rests: Tasks on CPU lanes of several threads take the longer the longer these have rested, where that was
             measured. Off: as after a rest of 2 ms.
+        host_cache: Tasks on CPU lanes of several threads, and their way into pinned memory, take less where caches of
+            the host hold what a run goes through there, where that was measured. Off: as if they held nothing.
         pace: Tasks on CPU lanes take as much longer as the yardstick of these does, where it was taken when their costs
             were measured and before the run.
 
@@ -82,6 +84,7 @@ class Model:
     interpreter: bool = True
     slept: bool = True
     rests: bool = True
+    host_cache: bool = True
     pace: bool = True
 
 
@@ -118,6 +121,8 @@ def switched(costs: Dispatch, model: Model) -> Dispatch:
     if not model.pace:
         off += LANES
     tables = {} if model.dispatch else dict.fromkeys(("changes", "colds", *LAUNCH_COLDS, "graph_starts"), ())
+    if not model.host_cache:
+        tables["sweeps"] = ()
     if not (model.dispatch and model.slept):
         tables |= dict.fromkeys(SLEPT_COLDS, ())
     return replace(costs, **dict.fromkeys(off, 0.0), **tables)  # type: ignore[arg-type]  # seconds, and tables of them

@@ -16,6 +16,7 @@ from graphsched.simulator.columns import ALONE, NEEDS_CPU, SEVERAL, CallCompany,
 from graphsched.simulator.copying import fill_copies
 from graphsched.simulator.durations import Durations
 from graphsched.simulator.graph_mode import EMPTY, in_graph, inside, launch_graphs
+from graphsched.simulator.host_cache import uncached_part
 from graphsched.simulator.host_calls import add_changes, call_kinds, frees_s, with_cpu_lanes
 from graphsched.simulator.instruction_cache import company_longer_s, fetched_codes
 from graphsched.simulator.interpreter_lock import takes_turns
@@ -36,6 +37,7 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
     segments = segments_of(plan) if plan.mode == "graph" else None
     durations = Durations(plan)
     dispatch = switched(_dispatch_of(plan, durations, segments), model)
+    durations.uncached = uncached_part(plan, dispatch.sweeps, durations.memory if segments is not None else None)
     lanes = lanes_of(plan, dispatch)
     dispatch = with_cpu_lanes(dispatch, lanes.kind)
     columns = Columns(

@@ -19,6 +19,8 @@ from graphsched.calibration.cpu_operations import (
     LEAST_SAMPLES,
     LONGEST_WOKEN_S,
     MOST_SETS,
+    NEAR_BYTES,
+    NEAR_FIRST,
     SHORT_S,
     Sampled,
     measure_on_cpu,
@@ -261,3 +263,62 @@ def test_a_rest_ends_with_bringing_the_operands(
     assert all(after == "fetch" for step, after in itertools.pairwise(order) if isinstance(step, float))
     told = [step for step in order[FIRST:] if not isinstance(step, float)]
     assert told == ["fetch", "call"] * (len(told) // 2)
+
+
+@pytest.mark.parametrize(
+    ("threads", "seconds", "nbytes", "known"),
+    [
+        (2, 1e-4, NEAR_BYTES, True),
+        (2, 1e-4, NEAR_BYTES - 1, False),
+        (2, LONGEST_WOKEN_S, NEAR_BYTES, False),
+        (1, 1e-4, NEAR_BYTES, False),
+    ],
+    ids=["known", "little", "long", "one thread"],
+)
+@pytest.mark.parametrize("slower", [1.0, 3.0])
+def test_what_it_takes_in_caches_is_timed_in_a_row_on_one_set(
+    monkeypatch: pytest.MonkeyPatch, threads: int, seconds: float, nbytes: int, known: bool, slower: float
+) -> None:
+    """One set of operands takes a half; the first of the row do not count, and sweeps beside it take `slower` times as
+    long, with which half of what it takes then goes."""
+    rows, near = [0], [0]
+
+    def sample_s(lane: module._Lane, batch: int, rest_s: float = 0.0) -> float:
+        if lane._sets > 2:
+            return seconds
+        near[0] += 1
+        half_s = 0.5 * seconds / (0.5 + 0.5 / slower)
+        return 9.0 if near[0] <= NEAR_FIRST else half_s
+
+    def row(self: Yardsticks, row_s: float) -> Row:
+        rows[0] += 1
+        return Row(PRODUCT_S, 1e-2 * (slower if near_begins(rows[0]) else 1.0))
+
+    counted: list[int] = []
+
+    def near_begins(count: int) -> bool:
+        return bool(counted) and count > counted[0]
+
+    old = module._near
+
+    def of_one_set(sampled: Sampled, yardsticks: Yardsticks, row_s: float) -> module._Samples:
+        counted.append(rows[0])
+        return old(sampled, yardsticks, row_s)
+
+    monkeypatch.setattr(module, "_near", of_one_set)
+    monkeypatch.setattr(module, "shares_of", lambda *_: (0.5, 0.5))
+    monkeypatch.setattr(module._Lane, "sample_s", sample_s)
+    monkeypatch.setattr(Yardsticks, "row", row)
+    monkeypatch.setattr(module, "_least_s", lambda rest_s: 0.0)
+    calls = [Sampled(lambda: None) for _ in range(3)]
+    cost = measure_on_cpu(calls, Yardsticks(threads), repeats=20, nbytes=nbytes)
+    assert cost.near_s == (pytest.approx(0.5 * seconds) if known else None)
+    assert len(counted) == known
+
+
+def test_what_takes_no_less_in_caches_takes_as_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module._Lane, "sample_s", lambda lane, batch, rest_s=0.0: 1e-4 if lane._sets > 2 else 2e-4)
+    monkeypatch.setattr(module, "_least_s", lambda rest_s: 0.0)
+    monkeypatch.setattr(Yardsticks, "row", lambda self, row_s: Row(PRODUCT_S, 0.0))
+    cost = measure_on_cpu([Sampled(lambda: None)] * 3, Yardsticks(2), repeats=20, nbytes=NEAR_BYTES)
+    assert cost.near_s == cost.device_s == pytest.approx(1e-4)

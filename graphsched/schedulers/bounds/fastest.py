@@ -86,6 +86,7 @@ class Fastest:
         if self._platform.device(device).kind == "cuda":
             return least_s(cost, self._mode)
         yardsticks = self._platform.dispatch.product_s, self._platform.dispatch.sweep_s
+        cost = cost.among(0.0)
         return min([cost.on_lane_at(*yardsticks), *(seconds for _, seconds in cost.rests_at(*yardsticks))])
 
     def _unlike(self, devices: Devices) -> Devices:
