@@ -15,7 +15,7 @@ import numpy as np
 
 from graphsched.executors.clocks import MEETINGS, DeviceClock, StampClock
 from graphsched.executors.program import Program
-from graphsched.executors.repeats import on_threads, settle
+from graphsched.executors.repeats import on_threads, settle, settled_below_s
 from graphsched.executors.stamp_kernel import Stamp, StampMemory
 from graphsched.executors.stamps import Stamps
 from graphsched.plan import OUTSIDE, segments_of, stamped
@@ -32,11 +32,12 @@ class TimedRuns:
     """Those of `program`; with `warm` one before them does not count, and in graph mode one before each.
 
     Else a launch finds the processor's caches as reading the clocks has left them. Where a CPU lane has several
-    threads, which sleep meanwhile, as many as behind any pause do not count (`repeats.settle`).
+    threads, which sleep meanwhile, as many as behind any pause do not count (`repeats.settle`), unless runs are long.
     """
 
     def __init__(self, program: Program, *, warm: bool) -> None:
         self._program, self._warm, self._ready = program, warm, not warm
+        self._last_s = 0.0
         self._found: list[Timeline] = []
 
     def before(self, call: Callable[[], object]) -> Callable[[], None]:
@@ -64,14 +65,16 @@ class TimedRuns:
 
     def _take(self) -> None:
         self._make_ready()
-        rested = self._warm and on_threads(self._program.plan)
+        plan = self._program.plan
+        rested = self._warm and on_threads(plan) and self._last_s < settled_below_s(plan)
         if self._warm and not rested and self._program.mode == "graph":
             self._program.time_spans()
         self._found.append(timed_run(self._program, rested=rested))
+        self._last_s = self._found[-1].makespan_s
 
     def _make_ready(self) -> None:
         if not self._ready:
-            self._program.time_spans()
+            self._last_s = self._program.time_spans()[2]
             self._ready = True
 
 

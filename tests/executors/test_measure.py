@@ -204,6 +204,16 @@ def test_runs_on_several_threads_settle_behind_the_clocks(
     assert count.calls == calls
 
 
+def test_long_runs_on_several_threads_need_not_settle_behind_the_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """x ──▶ y: one run to warm up, and the three that are timed; more before each would take as long again."""
+    monkeypatch.setattr(timed_runs, "TIMED_S", 0.0)
+    monkeypatch.setattr(runs, "LONG_ON_THREADS_S", 0.0)
+    count = Counter()
+    with Program(single(count, threads=2)) as program:
+        TimedRuns(program, warm=True).typical()
+    assert count.calls == 1 + TIMED_RUNS
+
+
 def test_callables_are_timed_between_idle_devices() -> None:
     """Every call has its sample; those of the warm-up have none."""
     calls = []
