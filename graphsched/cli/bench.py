@@ -5,7 +5,6 @@ What has a goal (`cli.bench_goals`) is held against it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +15,7 @@ from graphsched.cli.bench_goals import GOAL_TABLES, speed_goals
 from graphsched.cli.bench_parts import OPTIMA, OWN, Data, check_replay, part_of
 from graphsched.cli.interrupts import check_interrupted
 from graphsched.cli.options import AsJson, PlatformName
-from graphsched.cli.output import print_json, print_rows, say
+from graphsched.cli.output import json_text, print_json, print_rows, say
 
 IN_FILE_ONLY = "_samples"  # tables of this ending are long, and not printed
 
@@ -113,7 +112,7 @@ def _write(out: Path | None, data: Data, left: Sequence[str]) -> None:
     from graphsched.files import write_text
 
     if out is not None and data:
-        write_text(out, json.dumps(_marked(data, left), indent=1, ensure_ascii=False))
+        write_text(out, json_text(_marked(data, left)))
 
 
 def _marked(data: Data, left: Sequence[str]) -> Data:

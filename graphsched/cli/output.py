@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
+from numbers import Integral, Real
 from typing import Any, TextIO
 
 NONE = "–"
@@ -33,14 +34,25 @@ def only_json(asked: bool) -> Iterator[None]:
 
 
 def print_json(data: Mapping[str, Any]) -> None:
-    """Print one object, and nothing else, on stdout; numbers that are not finite, which JSON has not, are null."""
-    text = json.dumps(_finite(data), indent=1, ensure_ascii=False, allow_nan=False, default=str)
-    print(text, file=_json_only.get() or sys.stdout)
+    """Print one object, and nothing else, on stdout."""
+    print(json_text(data), file=_json_only.get() or sys.stdout)
+
+
+def json_text(data: Mapping[str, Any]) -> str:
+    """`data` as JSON; numbers that are not finite, which it has not, are null, and what else it has not is text.
+
+    Example:
+        >>> json_text({"time_s": float("nan"), "on": {1}})
+        '{\\n "time_s": null,\\n "on": "{1}"\\n}'
+    """
+    return json.dumps(_finite(data), indent=1, ensure_ascii=False, allow_nan=False, default=str)
 
 
 def _finite(thing: Any) -> Any:
-    if isinstance(thing, float):
-        return thing if math.isfinite(thing) else None
+    if isinstance(thing, (int, Integral)):
+        return thing if isinstance(thing, int) else int(thing)
+    if isinstance(thing, Real):  # numpy's, too
+        return float(thing) if math.isfinite(thing) else None
     if isinstance(thing, Mapping):
         return {key: _finite(value) for key, value in thing.items()}
     return [_finite(item) for item in thing] if isinstance(thing, (list, tuple)) else thing
@@ -186,11 +198,11 @@ def figure(name: str, value: Any) -> str:
         return bytes_text(value)
     if (name.endswith("_s") and not name.endswith("_per_s")) or name == "seconds":
         return seconds_text(value)
-    return f"{value:,.0f}" if isinstance(value, int) or abs(value) >= 1000 else f"{value:.4g}"
+    return f"{value:,.0f}" if isinstance(value, Integral) or abs(value) >= 1000 else f"{value:.4g}"
 
 
 def _is_number(value: Any) -> bool:
-    return value is None or isinstance(value, (int, float))
+    return value is None or isinstance(value, Real)
 
 
 def show_warning(

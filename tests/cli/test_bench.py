@@ -253,6 +253,18 @@ def test_what_is_finished_is_written_at_once(call, here, host):
     assert (len(now["mine"]), "unfinished" in now) == (2, False)
 
 
+def test_numbers_of_numpy_are_written_as_numbers_and_what_is_not_finite_as_null(call, here, host):
+    """In the file as on stdout; for people with their units."""
+    row = "import numpy; row |= {'n': numpy.int64(3), 'time_s': numpy.float32(0.5), 'ratio': float('nan')}"
+    (here / "mine.py").write_text(begun(row))
+    words = ("bench", "--only", "mine.py", "--platform", host, "--out", "f.json")
+    shown = call(*words, "--json").json
+    found = json.loads((here / "f.json").read_text(), parse_constant=pytest.fail)
+    assert found == shown
+    assert [found["mine"][0][key] for key in ("n", "time_s", "ratio")] == [3, 0.5, None]
+    assert "500 ms" in call(*words).out
+
+
 @pytest.mark.parametrize(
     ("experiment", "parameter", "message"),
     [
