@@ -67,6 +67,29 @@ def test_what_is_wrong_with_a_table(folder: Path, table: str, message: str) -> N
         known_cases(folder)
 
 
+def test_a_table_of_a_spreadsheet_is_read(folder: Path) -> None:
+    """With the mark that it puts before UTF-8."""
+    (folder / "best.csv").write_text("graph,processors,best\na.stg,2,4\n", encoding="utf-8-sig")
+    assert [(case.name, case.best) for case in known_cases(folder)] == [("a.stg", 4.0)]
+
+
+def test_a_table_in_another_encoding_is_named_with_its_line(call, folder: Path) -> None:
+    (folder / "best.csv").write_bytes("graph,processors,best\na.stg,2,4\nä.stg,2,4\n".encode("latin-1"))
+    called = call("bench", str(folder), "--only", "optima")
+    assert called.code == 2
+    assert "best.csv, line 3: invalid continuation byte: UTF-8 is needed" in called.err
+
+
+@pytest.mark.parametrize("best", [0, 6])
+def test_a_makespan_that_no_schedule_can_have_is_named(call, folder: Path, best: int) -> None:
+    """4 and 3, one after the other on one processor, take 7; of what is known to take 0 none would be in excess."""
+    (folder / "best.csv").write_text(f"graph,processors,best\na.stg,2,4\ndeep/b.stg,1,{best}\n")
+    called = call("bench", str(folder), "--only", "optima")
+    assert called.code == 2
+    message = f"'deep/b.stg' on 1 processor takes {best} in best.csv, and no schedule takes less than 7: correct"
+    assert message in called.err
+
+
 def test_what_is_wrong_with_a_folder(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none"):
         with pytest.raises(FileFormatError, match="no folder with graphs"):
