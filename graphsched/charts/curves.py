@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from graphsched.charts.looks import Look, looks
-from graphsched.charts.panels import Panel, Series, panels_of
+from graphsched.charts.panels import Panel, Series
 from graphsched.gantt.fonts import drawable
 from graphsched.platform import Link, Platform
 from graphsched.quantities import bytes_text
@@ -21,9 +21,8 @@ DPI = 150
 SMALLEST, LARGEST = 4096, 2**30
 
 
-def draw_links(platform: Platform) -> Figure:
+def draw_links(platform: Platform, panels: Sequence[Panel]) -> Figure:
     """The figure of `plot_links`."""
-    panels = panels_of(platform)
     rows = (len(panels) + 1) // 2
     figure = Figure(figsize=(11.0, 3.7 * rows + 0.6), dpi=DPI, layout="constrained")
     grid = figure.subplots(rows, min(2, len(panels)), squeeze=False)

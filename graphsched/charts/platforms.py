@@ -28,7 +28,7 @@ def plot_links(platform: Platform, path: str | Path | None = None) -> Figure:
         A matplotlib figure; it needs no pyplot and is gone when it is no longer used.
 
     Raises:
-        OutputError: There are no links, the suffix of `path` is another one, or it cannot be written.
+        OutputError: There are no links of these kinds, the suffix of `path` is another one, or it cannot be written.
 
     Example:
         >>> figure = plot_links(Platform.load("h200-x4"))
@@ -38,8 +38,16 @@ def plot_links(platform: Platform, path: str | Path | None = None) -> Figure:
     suffix = picture_format(path) if path is not None else ""
     _check_links(platform)
     from graphsched.charts.curves import draw_links
+    from graphsched.charts.panels import panels_of
 
-    return saved(draw_links(platform), path, suffix)
+    panels = panels_of(platform)
+    if not panels:
+        kinds = ", ".join(dict.fromkeys(link.memory for link in platform.links))
+        raise OutputError(
+            f"nothing to draw: platform {platform.name!r} has only links ({kinds}) that are neither between a device "
+            "and its host, nor peer or staged between devices, nor within one memory: plot_pairs draws all"
+        )
+    return saved(draw_links(platform, panels), path, suffix)
 
 
 def plot_pairs(platform: Platform, path: str | Path | None = None) -> Figure:

@@ -132,6 +132,15 @@ def test_both_pictures_of_a_platform(tmp_path: Path) -> None:
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in paths)
 
 
+def test_links_that_no_panel_is_for() -> None:
+    """Two hosts and the network between them: pairs can be drawn, curves cannot."""
+    hosts = Device("host0", "cpu"), Device("host1", "cpu")
+    network = Platform("two", hosts, (Link("host0", "host1", "network", 1e-5, 1e9),))
+    with pytest.raises(OutputError, match=r"platform 'two' has only links \(network\) .* plot_pairs draws all"):
+        plot_links(network)
+    assert "1" in [text.get_text() for text in plot_pairs(network).axes[0].texts]
+
+
 def test_nothing_to_draw_and_no_picture_to_write(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for plot in (plot_links, plot_pairs):
