@@ -66,7 +66,7 @@ def _draw_panel(axes: Axes, curves: Mapping[str, Curve], by_way: Mapping[str, Lo
     axes.set_yscale("log")
     for way, points in curves.items():
         colour, marker, style = by_way[way]
-        numbers, values = zip(*points, strict=True)
+        numbers, values = zip(*points, strict=True) if points else ((), ())
         axes.plot(numbers, values, color=colour, linestyle=style, linewidth=1.3, label=drawable(way))
         axes.lines[-1].set(marker=marker, markersize=5, markerfacecolor="white")
     for number, (way, seconds) in fastest(curves).items():

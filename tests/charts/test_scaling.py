@@ -34,6 +34,13 @@ def test_each_way_is_a_curve_and_the_fastest_is_filled() -> None:
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["ring", "tree"]
 
 
+def test_a_way_without_figures_has_no_curve() -> None:
+    """Beside one that has some, as where a way needs more GPUs than a panel has."""
+    figure = plot_scaling({("net", "tree"): {"ring": [(8, 1.0)], "halving": []}}, "sums")
+    curves = {line.get_label(): len(line.get_xdata()) for line in figure.axes[0].lines}
+    assert (curves["ring"], curves["halving"]) == (1, 0)
+
+
 def test_the_picture_is_written_the_same_every_time(tmp_path: Path) -> None:
     for name in ("a.png", "b.png"):
         plot_scaling(PANELS, "sums", path=tmp_path / name)
