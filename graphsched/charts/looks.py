@@ -24,6 +24,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "p", "h")
 DASHES = (9.0, 5.0, 2.5)
 ROW_LETTERS, LEGEND_LETTERS = 46, 80  # of names beside rows, and in legends as wide as a picture
 TITLE_LETTERS, TITLE_LINE_IN = 88, 0.2  # of a line above rows 10 inches wide: letters, height
+UNNAMED = "_child"  # what matplotlib calls lines without a label; names of users may begin with an underscore, too
 HANDLE_LENGTH = 4.5  # of a legend's lines, in its font's size: a whole pattern of the first sixteen looks fits
 
 
@@ -55,8 +56,9 @@ def shortened(text: str, letters: int) -> str:
 
 def legend_below(figure: Figure, columns: int, handle_length: float = HANDLE_LENGTH) -> None:
     """One legend of all axes under them, each label once; `handle_length` in its font's size."""
-    drawn = [zip(*axes.get_legend_handles_labels(), strict=True) for axes in figure.axes]
-    found = {label: handle for pairs in drawn for handle, label in pairs}
+    drawn = [artist for axes in figure.axes for artist in (*axes.lines, *axes.collections)]
+    named = [(str(artist.get_label()), artist) for artist in drawn]
+    found = {label: artist for label, artist in named if not label.startswith(UNNAMED)}
     put_below(figure, list(found.values()), columns, handlelength=handle_length)
 
 

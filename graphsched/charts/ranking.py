@@ -134,7 +134,7 @@ def _frame(axes: Axes, columns: Mapping[str, _Column], rows: Sequence[str]) -> N
     names = [drawable(f"{name}\n{column.takes}") for name, column in columns.items()]
     axes.set_xticks(range(len(columns)), names, rotation=45, ha="left", fontsize=7)
     axes.xaxis.tick_top()
-    axes.set_yticks(range(len(rows) + 1), [*rows, BOUND], fontsize=8)
+    axes.set_yticks(range(len(rows) + 1), [*map(drawable, rows), BOUND], fontsize=8)
     axes.tick_params(length=0)
     axes.set_xticks(np.arange(len(columns) - 1) + 0.5, minor=True)
     axes.set_yticks(np.arange(len(rows)) + 0.5, minor=True)

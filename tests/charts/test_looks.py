@@ -13,6 +13,7 @@ from matplotlib.text import Text
 from graphsched.charts import plot_blocks, plot_calls, plot_graph, plot_stages, plot_training, plot_ways
 from graphsched.charts.blocks import Block
 from graphsched.charts.looks import legend_below, looks
+from graphsched.charts.ranking import plot_ranking
 from graphsched.charts.scaling import plot_scaling
 from graphsched.charts.stages import Stage
 from graphsched.charts.sweeps import plot_sweep
@@ -65,6 +66,17 @@ def test_axes_that_share_a_line_share_its_entry() -> None:
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["ring"]
 
 
+def test_names_that_begin_with_an_underscore_have_their_entry() -> None:
+    """Lines and bars; what has no name has none."""
+    names = ["_private", "way"]
+    for figure in (
+        plot_sweep({"sum": {name: [(1, 1.0)] for name in names}}, "size", "a sweep"),
+        plot_scaling({("net", "tree"): {name: [(8, 1.0)] for name in names}}, "sums"),
+        plot_stages({"a step": [Stage("GPU", name, 0.0, 1.0) for name in names]}),
+    ):
+        assert [text.get_text() for text in figure.legends[0].get_texts()] == names
+
+
 def test_dollar_signs_in_names_are_drawn_as_they_are() -> None:
     """A name that is no formula, two names of which each has one, and a long one that is broken into lines."""
     for name in (r"$\frac{$", "$x$", "a$b", "long " * 4 + "$\\frac{$"):
@@ -83,6 +95,7 @@ def _named(name: str) -> Iterator[Figure]:
     yield plot_training({name: {"loss": [2.0, 1.0]}}, title=name, note=name)
     yield plot_graph(nx.DiGraph([(name, "next")]), title=name, note=name)
     yield plot_sweep({name: {name: [(name, 2.0)]}}, name, name)
+    yield plot_ranking({name: {name: (1.0, 1.1)}}, {}, title=name)
 
 
 @pytest.mark.parametrize("length", [3, 40])
