@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 from collections.abc import Callable
 from pathlib import Path
 
+MAPS = Path("/proc/self/maps")  # Linux: the sixth field is a file's path, as the system has it, with its spaces
 SOFT = 1  # omp_pause_soft: settings stay as they are
 
 
@@ -37,8 +39,8 @@ def _pause() -> Callable[[int], int] | None:
     import torch  # noqa: F401
 
     try:
-        loaded = Path("/proc/self/maps").read_text(encoding="utf-8").split()
-        path = next(word for word in loaded if "libgomp" in word)
+        paths = [os.fsdecode(line.split(maxsplit=5)[-1]) for line in MAPS.read_bytes().splitlines()]
+        path = next(path for path in paths if "libgomp" in Path(path).name)
         return ctypes.CDLL(path).omp_pause_resource_all
     except (StopIteration, AttributeError, OSError):  # another library, an older one, no such file
         return None

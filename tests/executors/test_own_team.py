@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -91,6 +93,24 @@ def test_lanes_have_none_while_something_else_is_done_between_their_runs() -> No
     """What computes then has the cores, and threads that look for work, to itself; the next run makes others."""
     *beside, in_runs = counts(RESTS)
     assert beside == [in_runs - 1] * 2
+
+
+@pytest.mark.skipif(own_team._pause() is None, reason="no OpenMP library that can pause")
+def test_the_library_is_found_in_a_folder_of_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside files whose names are not UTF-8, and others in a folder of its name."""
+    paths = (os.fsdecode(line.split(maxsplit=5)[-1]) for line in own_team.MAPS.read_bytes().splitlines())
+    library = next(Path(path) for path in paths if "libgomp" in Path(path).name)
+    there = tmp_path / "my libgomp" / library.name
+    there.parent.mkdir()
+    there.symlink_to(library)
+    others = [b"/data/\xe4.bin", os.fsencode(there.parent / "other.so")]
+    mapped = [b"7f00-7f01 r-xp 00000000 fe:00 17      " + path for path in (*others, os.fsencode(there))]
+    maps = tmp_path / "maps"
+    maps.write_bytes(b"\n".join([b"7ffd-7ffe rw-p 00000000 00:00 0 ", *mapped]) + b"\n")
+    monkeypatch.setattr(own_team, "MAPS", maps)
+    pause = own_team._pause.__wrapped__()
+    assert pause is not None
+    assert pause(own_team.SOFT) == 0
 
 
 def test_without_such_a_library_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
