@@ -292,6 +292,14 @@ def test_a_file_with_one_experiment_is_enough(folder):
     assert find("experiments/simple.py").name == find("./experiments").name == "simple"
 
 
+@pytest.mark.parametrize("look", [find, discover])
+def test_an_empty_name_runs_no_file_of_the_folder_that_one_is_in(folder, look):
+    """As where a variable of a shell is not set."""
+    (folder.parent / "clean_up.py").write_text("raise SystemExit('all is gone')\n")
+    with pytest.raises(ExperimentError, match="an empty text names no experiment: give its name, its file or"):
+        look("")
+
+
 def test_near_names_are_suggested(folder):
     (folder / "simple.py").write_text(SIMPLE)
     with pytest.raises(ExperimentError, match="no single experiment 'simpel': did you mean simple"):

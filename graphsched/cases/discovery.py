@@ -45,9 +45,11 @@ def discover(path: str | Path = FOLDER) -> Found:
     A file that cannot be loaded does not hide the others: its error is in the result.
 
     Raises:
-        ExperimentError: There is no such folder or file.
+        ExperimentError: There is no such folder or file, or an empty text names none.
     """
     path, _, name = str(path).partition("::")
+    if not (path or name):
+        raise ExperimentError("an empty text names no experiment: give its name, its file or a folder of such files")
     if name or Path(path).is_file():
         return Found((find(f"{path}::{name}"),) if name else load_file(path))
     if not Path(path).is_dir():
