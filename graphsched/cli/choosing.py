@@ -26,7 +26,7 @@ def planned_cases(record: RunRecord, only: str | None, run: Path) -> list[tuple[
         raise ExperimentError(f"{run} has no case with a plan, of {len(record.cases)}: run the experiment first")
     chosen = [(number, case) for number, case in planned if only is None or only in case.label]
     if not chosen:
-        labels = "".join(f"\n  {case.label}" for _, case in planned)
+        labels = "".join(f"\n  {label}" for label in dict.fromkeys(case.label for _, case in planned))
         raise ExperimentError(f"{run} has no case with a plan whose label holds {only!r}; there are:{labels}")
     return chosen
 

@@ -48,6 +48,14 @@ def test_cases_are_exported(call, here, recorded, form, ending):
         assert text == plan_of(chain()).text
 
 
+def test_labels_are_listed_once_each(call, here):
+    """Of a case in two modes one label."""
+    recorded = save_run(run_of(*(case_of(two(), label="two", mode=mode) for mode in ("eager", "graph"))), here / "runs")
+    called = call("plot", recorded, "--cases", "chain")
+    assert called.code == 2
+    assert called.err.endswith("whose label holds 'chain'; there are:\n  two\n")
+
+
 def test_a_case_that_a_format_does_not_hold_keeps_no_other_from_being_written(call, here):
     """No task; ``a`` and ``b``."""
     cases = (case_of(gs.Workload(), label="nothing"), case_of(two(), label="two"))
