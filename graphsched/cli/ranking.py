@@ -43,7 +43,7 @@ class Ranking:
         return dict(sorted(known.items(), key=lambda item: item[1]))
 
     def over_best(self, way: str) -> dict[str, float]:
-        """Seconds over those of the fastest, by scheduler, the fastest first."""
+        """Seconds over those of the fastest, by scheduler, the fastest first; none where that takes no time."""
         known = self.seconds(way)
         best_s = next(iter(known.values()), 0.0)
         return {name: value / best_s for name, value in known.items()} if best_s else {}
@@ -65,7 +65,8 @@ class Ranking:
     @property
     def lost(self) -> float | None:
         """By how much longer the one predicted to be the fastest was measured to take, as a fraction of the fastest."""
-        return None if self.chosen is None else self.over_best("measured")[self.chosen] - 1.0
+        over = self.over_best("measured")
+        return over[self.chosen] - 1.0 if self.chosen in over else None
 
     @property
     def pairs(self) -> list[bool]:
@@ -113,7 +114,7 @@ def rankings(cases: Iterable[tuple[str, Figures]]) -> list[Ranking]:
 def print_rankings(ranked: Sequence[Ranking]) -> None:
     """Print who is best in each group, and how each scheduler does over all groups; measured where it was."""
     for way in WAYS:
-        known = [each for each in ranked if each.seconds(way)]
+        known = [each for each in ranked if each.over_best(way)]
         if known:
             print_table(*_groups_table(known, way), title=f"fastest schedulers, {way}")
             print_table(*_schedulers_table(known, way), title=f"schedulers over {len(known)} groups, {way}")
@@ -175,11 +176,12 @@ def draw_rankings(ranked: Sequence[Ranking], folder: Path, name: str, title: str
     from graphsched.charts.ranking import plot_ranking
 
     paths = []
-    for mode in dict.fromkeys(each.mode for each in ranked):
-        columns = {each.group: _column(each) for each in ranked if each.mode == mode}
-        bounds = {each.group: each.lower_bound_s for each in ranked if each.mode == mode}
+    drawn = [each for each in ranked if any(map(each.over_best, WAYS))]
+    for mode in dict.fromkeys(each.mode for each in drawn):
+        columns = {each.group: _column(each) for each in drawn if each.mode == mode}
+        bounds = {each.group: each.lower_bound_s for each in drawn if each.mode == mode}
         paths.append(folder / f"{name}-{mode}-ranking.png")
-        fastest = {each.group: _fastest_shown(each) for each in ranked if each.mode == mode}
+        fastest = {each.group: _fastest_shown(each) for each in drawn if each.mode == mode}
         plot_ranking(columns, bounds, paths[-1], title=f"{title}, {mode}", fastest=fastest)
     return tuple(paths)
 
@@ -189,4 +191,5 @@ def _fastest_shown(ranking: Ranking) -> list[str]:
 
 
 def _column(ranking: Ranking) -> dict[str, tuple[float | None, float | None]]:
-    return {name: (f.get("predicted_s"), f.get("measured_s")) for name, f in ranking.cases.items()}
+    predicted, measured = (ranking.seconds(way) if ranking.over_best(way) else {} for way in WAYS)
+    return {name: (predicted.get(name), measured.get(name)) for name in ranking.cases}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from graphsched.cli.app import main
-from graphsched.cli.ranking import Ranking, print_rankings, rankings
+from graphsched.cli.ranking import Ranking, draw_rankings, print_rankings, rankings
 
 EXPERIMENT = '''
 import graphsched as gs
@@ -65,6 +65,22 @@ def test_what_is_lost_is_of_the_one_predicted_to_be_best() -> None:
     assert ranking(case("a", 1.0, 3.0), case("b", 1.1, 2.0)).lost == 0.5
     assert ranking(case("a", 1.0), case("b", 1.1, 2.0)).lost == 0.0  # a was not measured
     assert ranking(case("a", 1.0), case("b", 1.1)).lost is None
+
+
+def test_a_fastest_that_takes_no_time_has_no_times_over_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An empty workload where dispatch is free: it is neither in the tables nor on the picture, and others are."""
+    nothing = [("nothing", case("heft", 0.0, 0.0)), ("nothing", case("etf", 1.0, 0.0))]
+    some = [("some", case("heft", 1.0)), ("some", case("etf", 2.0))]
+    found = rankings([*nothing, *some])
+    assert (found[0].figures()["predicted_over_best"], found[0].lost) == (None, None)
+    print_rankings(found[:1])
+    assert capsys.readouterr().out == ""
+    assert draw_rankings(found[:1], tmp_path, "exp", "exp") == ()
+    print_rankings(found)
+    printed = capsys.readouterr().out
+    assert "schedulers over 1 groups, predicted" in printed
+    assert "nothing" not in printed
+    assert [path.name for path in draw_rankings(found, tmp_path, "exp", "exp")] == ["exp-eager-ranking.png"]
 
 
 def test_pairs_nearer_than_noise_do_not_count() -> None:
