@@ -15,6 +15,7 @@ from graphsched.errors import OutputError
 from graphsched.files import write_bytes, write_text
 
 SUFFIXES = (".csv", ".parquet")
+PREFIX = "param_"
 _OWN = ("platform", "mode", "scheduler", "case", "predicted_s", "lower_bound_s", "reported_s", "estimated", "error")
 
 Row = Mapping[str, Any]
@@ -36,13 +37,13 @@ def check_table(path: Path) -> None:
 
 
 def column_of(parameter: str) -> str:
-    """The column of a parameter: its name, or ``param_NAME`` where another column bears that.
+    """The column of a parameter: its name, or ``param_NAME`` where another column bears that, or may.
 
     Example:
-        >>> column_of("size"), column_of("mode")
-        ('size', 'param_mode')
+        >>> column_of("size"), column_of("mode"), column_of("param_mode")
+        ('size', 'param_mode', 'param_param_mode')
     """
-    return f"param_{parameter}" if parameter in _OWN else parameter
+    return f"{PREFIX}{parameter}" if parameter in _OWN or parameter.startswith(PREFIX) else parameter
 
 
 def flat_row(point: Point, row: Row) -> dict[str, Any]:

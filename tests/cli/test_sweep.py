@@ -412,6 +412,16 @@ def test_a_parameter_may_bear_the_name_of_a_column(call: Call, chains: Path) -> 
     assert "<!-- param_mode -->" in Path("s.svg").read_text()
 
 
+def test_each_parameter_has_a_column_of_its_own(call: Call, chains: Path) -> None:
+    """Also where one bears the name that another's column would have."""
+    code = EXPERIMENT.replace("size: int = 2", "size: int = 2, mode: int = 0, param_mode: int = 0")
+    Path("experiments/chains.py").write_text(code)
+    found = call("sweep", "chains", *ONE, "-p", "mode=1,2", "-p", "param_mode=3,4", "--out", "s.csv", "--json").json
+    assert found["swept"] == ["param_mode", "param_param_mode"]
+    rows = [tuple(row[key] for key in found["swept"]) for row in found["rows"]]
+    assert sorted(rows) == [(1, 3), (1, 4), (2, 3), (2, 4)]
+
+
 def test_a_scheduler_that_never_ends_is_a_row_with_an_error(
     call: Call, chains: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
