@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from graphsched.cli.output import NONE, figure, print_json, print_rows, unit_free
 
 if TYPE_CHECKING:
-    from graphsched.platform import Link, Platform
+    from graphsched.platform import Dispatch, Link, Platform
 
 
 def show_platform(platform: Platform, files: Sequence[Path], *, as_json: bool, notes: Sequence[str] = ()) -> None:
@@ -24,7 +24,6 @@ def show_platform(platform: Platform, files: Sequence[Path], *, as_json: bool, n
     from graphsched.calibration.latencies import latency_rows
 
     nominal, times = ([asdict(row) for row in rows(platform)] for rows in (nominal_rows, latency_rows))
-    dispatch = asdict(platform.dispatch)
     if as_json:
         data = {"platform": platform.name, "file": str(files[0]), "pictures": list(map(str, files[1:]))}
         whole = platform.to_dict()
@@ -35,18 +34,34 @@ def show_platform(platform: Platform, files: Sequence[Path], *, as_json: bool, n
     print_rows([{"capacity": key, "rate_bytes_per_s": value} for key, value in platform.capacities.items()])
     if patterns := pattern_rows(platform):
         print_rows(patterns, title="transfers together, predicted against measured")
-    changes = dispatch.pop("changes")
-    rows = [{"cost": unit_free(key), "figure": figure(key, value)} for key, value in dispatch.items()]
-    rows += [
-        {"cost": f"change after {kinds} kinds", "figure": figure("change_s", seconds)} for kinds, seconds in changes
-    ]
-    print_rows(rows, title="dispatch and waits")
+    print_rows(dispatch_rows(platform.dispatch), title="dispatch and waits")
     print_rows([_nominal_row(row) for row in nominal], title="measured, and nominal")
     print_rows([_nominal_row(row) for row in times], title="times to know, and what the text gives")
     if files[0] == platform_path():
         print(f"kept in: {files[0]}")
     if written := [str(file) for file in files if file != platform_path()]:
         print(f"written: {', '.join(written)}")
+
+
+def dispatch_rows(dispatch: Dispatch) -> list[dict[str, str]]:
+    """A row a cost, and one for each point of those that are tables.
+
+    Example:
+        >>> from graphsched.platform import Dispatch
+        >>> rows = dispatch_rows(Dispatch(launch_s=4e-6, colds=((20, 7e-7), (200, 2e-6))))
+        >>> [" ".join(row.values()) for row in rows if row["cost"].startswith(("launch", "colds"))]
+        ['launch 4 µs', 'colds, 20 microseconds 700 ns', 'colds, 200 microseconds 2 µs']
+    """
+    from graphsched.platform.dispatch import TABLES
+
+    rows = []
+    for key, value in asdict(dispatch).items():
+        if key in TABLES:
+            points = [(f"{unit_free(key)}, {number:,} {TABLES[key]}", "_s", seconds) for number, seconds in value]
+        else:
+            points = [(unit_free(key), key, value)]
+        rows += [{"cost": cost, "figure": figure(unit, shown)} for cost, unit, shown in points]
+    return rows
 
 
 def _link_rows(platform: Platform) -> list[dict[str, Any]]:

@@ -232,6 +232,14 @@ def test_bench_has_the_keys_that_are_relied_on(call, monkeypatch):
     assert "actions / s" in call("bench", "--quick").out
 
 
+def test_tables_of_a_platform_are_shown_point_by_point(call, here):
+    """What a graph on an H200 takes to start by its nodes: each with its unit, and no row of a table without points."""
+    Platform.load("h200-x1").save(platform_path())
+    lines = [" ".join(line.split()) for line in call("measure", "--kept").out.splitlines()]
+    assert {"graph starts, 1 nodes 8.522 µs", "graph stamps, 31,457,280 bytes 933.4 ns"} <= set(lines)
+    assert not [line for line in lines if "()" in line or "((" in line or line.startswith("graph launches")]
+
+
 def test_patterns_are_told_by_their_worst():
     def row(error: float, fitted: bool, *flows: tuple[str, str]) -> dict[str, object]:
         rates = {"measured_bytes_per_s": 100.0, "predicted_bytes_per_s": 100.0 * (1 + error)}
