@@ -81,7 +81,7 @@ def measured_spans(program: RankProgram) -> Spans:
     world, left_s = program.world, program.watch.timeout_s
     before = measure_offsets(world, left_s)
     clocks = Clocks(program)
-    settle(lambda: program.time_spans()[2])
+    settle(lambda: program.time_spans()[2], program.whole)  # of which all ranks make the same number
     stamps, began, seconds = program.time_spans()
     clocks.finish()
     start, end = on_host_clock(program, stamps, clocks)

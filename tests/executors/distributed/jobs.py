@@ -16,10 +16,11 @@ import torch
 import graphsched
 from graphsched.collectives import all_reduce
 from graphsched.errors import ExecutionError, GraphschedError, RankError, WorkloadError
-from graphsched.executors import execute
+from graphsched.executors import execute, repeats
 from graphsched.executors.distributed import RankProgram, connecting, join, pulses, termination
 from graphsched.executors.distributed.clock_offsets import measure_offsets
 from graphsched.executors.distributed.lost import LostRankError
+from graphsched.executors.distributed.measuring import measured_spans
 from graphsched.executors.distributed.message_links import measure_messages
 from graphsched.executors.distributed.rank_buffers import RankBuffers
 from graphsched.executors.distributed.termination import in_order
@@ -80,6 +81,25 @@ def rest_between_runs(rank: int) -> list[float]:
     RankBuffers.clear = slow  # type: ignore[method-assign]
     execute(plan_of(5, 2), mode="distributed", repeats=2, warmup=0, timeout_s=20.0, between=lambda: None)
     return moments
+
+
+def count_timed_runs(rank: int, threads: int) -> int:
+    """Runs with timing that a rank makes for its spans: x ──▶ a (on rank 0, whose lane has so many threads) ──▶ b."""
+    repeats.SETTLED_S = repeats.SETTLED_ON_THREADS_S = 60.0
+    work = Workload()
+    a = work.task(torch.neg, work.input("x", torch.ones(1)), name="a")
+    work.task(torch.neg, a, name="b")
+    here = machine(*workers(2), threads={"worker:0": threads})
+    with RankProgram(by_hand(work, here, {"a": "worker:0/s0", "b": "worker:1/s0"}), timeout_s=20.0) as program:
+        run, ran = program.time_spans, []
+
+        def counted() -> Any:
+            ran.append(rank)
+            return run()
+
+        program.time_spans = counted  # type: ignore[method-assign]
+        measured_spans(program)
+    return len(ran)
 
 
 def measure(rank: int) -> Any:

@@ -57,6 +57,14 @@ def test_what_rank_0_does_between_runs_is_beside_no_work_of_another() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("threads", "runs"), [(1, 4 + 1), (2, 20 + 1)])
+def test_runs_beside_lanes_of_several_threads_settle_before_one_is_timed(threads: int, runs: int) -> None:
+    """Also on a rank that has none."""
+    ended = on_ranks(jobs.count_timed_runs, 2, threads)
+    assert [(rank.error, rank.result) for rank in ended] == [("", runs)] * 2, [rank.text for rank in ended]
+
+
+@pytest.mark.slow
 def test_all_ranks_get_one_timeline() -> None:
     """Its spans are those of every action, on rank 0's clock; the clocks of one host are one."""
     ended = on_ranks(jobs.time_plan, 3, 5, 3)
