@@ -45,7 +45,8 @@ def plot_blocks(
         title: Above the picture.
 
     Raises:
-        OutputError: A panel has no block, the suffix of `path` is another one, or it cannot be written.
+        OutputError: A panel has no block or a block no time, the suffix of `path` is another one, or it cannot be
+            written.
 
     Example:
         >>> from graphsched.charts.blocks import Block
@@ -56,6 +57,9 @@ def plot_blocks(
     suffix = picture_format(path) if path is not None else ""
     if not panels or not all(panels.values()):
         raise OutputError("nothing to draw: give at least one panel, and a block for each")
+    for panel, blocks in panels.items():
+        for block in blocks:
+            _check_span(f"block {block.number} on {block.link!r} of panel {panel!r}", block)
     from graphsched.charts.blocks import draw_blocks
 
     return saved(draw_blocks(panels, title), path, suffix)
@@ -72,7 +76,8 @@ def plot_stages(
         title: Above the picture.
 
     Raises:
-        OutputError: A panel has no stage, the suffix of `path` is another one, or it cannot be written.
+        OutputError: A panel has no stage or a stage no time, the suffix of `path` is another one, or it cannot be
+            written.
 
     Example:
         >>> from graphsched.charts.stages import Stage
@@ -84,9 +89,17 @@ def plot_stages(
     suffix = picture_format(path) if path is not None else ""
     if not panels or not all(panels.values()):
         raise OutputError("nothing to draw: give at least one panel, and a stage for each")
+    for panel, stages in panels.items():
+        for stage in stages:
+            _check_span(f"stage {stage.name!r} of {stage.row!r} in panel {panel!r}", stage)
     from graphsched.charts.stages import draw_stages
 
     return saved(draw_stages(panels, title), path, suffix)
+
+
+def _check_span(whose: str, span: Block | Stage) -> None:
+    if not (math.isfinite(span.start_s) and math.isfinite(span.end_s)):
+        raise OutputError(f"nothing to draw: {whose} is from {span.start_s} to {span.end_s} s; give finite times")
 
 
 def plot_calls(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,12 @@ def test_eight_blocks_have_eight_colours() -> None:
 def test_blocks_of_no_length_have_a_time_axis() -> None:
     (axes,) = plot_blocks({"a ring": [Block("0>1", 0, 0.0, 0.0)]}).axes
     assert axes.get_xlim()[0] == 0.0 < axes.get_xlim()[1]
+
+
+@pytest.mark.parametrize(("start_s", "end_s"), [(0.0, math.inf), (math.nan, 1.0)])
+def test_times_that_are_none_are_named(start_s: float, end_s: float) -> None:
+    with pytest.raises(OutputError, match=f"'0>1' of panel 'ring' is from {start_s} to {end_s} s; give finite"):
+        plot_blocks({"ring": [Block("0>1", 0, start_s, end_s)]})
 
 
 @pytest.mark.parametrize("panels", [{}, {"a ring": []}, {"a ring": RING, "none": []}])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,12 @@ def test_the_legend_of_nine_stages_lies_within_the_picture() -> None:
 def test_stages_of_no_length_have_a_time_axis() -> None:
     (axes,) = plot_stages({"a step": [Stage("thread", "forward", 0.0, 0.0)]}).axes
     assert axes.get_xlim()[0] == 0.0 < axes.get_xlim()[1]
+
+
+@pytest.mark.parametrize(("start_s", "end_s"), [(0.0, math.inf), (math.nan, 1.0)])
+def test_times_that_are_none_are_named(start_s: float, end_s: float) -> None:
+    with pytest.raises(OutputError, match=f"of 'GPU' in panel 'ring' is from {start_s} to {end_s} s; give finite"):
+        plot_stages({"ring": [Stage("GPU", "sum", start_s, end_s)]})
 
 
 @pytest.mark.parametrize("panels", [{}, {"a step": []}, {"a step": STEP, "none": []}])
