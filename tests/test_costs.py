@@ -51,6 +51,8 @@ def test_seconds_that_are_not(seconds: Any) -> None:
         ({"device_s": 1.0, "quartiles_s": (0.9, math.inf)}, "quartile"),
         ({"device_s": 1.0, "concurrency": ((2, math.nan),)}, "slowdown"),
         ({"device_s": 1.0, "concurrency": ((4, 2.0), (2, 1.0))}, "ascend"),
+        ({"device_s": 1.0, "concurrency": ((1, 1.0), (2, 0.0))}, "concurrency of 2 copies is 0.0: at least 0.1"),
+        ({"device_s": 1.0, "near_s": -1.0}, "near_s is -1.0: 0 or more"),
         ({"device_s": 1.0, "concurrency": ((2, 2.0), (2, 1.0))}, "ascend"),
         ({"device_s": 10**400}, "device_s is 1000.*: a finite number"),
         ({"device_s": "1.0"}, "device_s is '1.0': a finite number"),
@@ -233,6 +235,11 @@ def test_rows_without_kernels_are_as_they_always_were() -> None:
         "near_s",
         "beside",
     } & set(row)
+
+
+def test_what_a_device_places_blocks_on_is_kept_without_kernels() -> None:
+    costs = Costs({("mm", "GPU"): TaskCost(1.0, processors=PROCESSORS, near_s=0.5)})
+    assert Costs.from_dict(json.loads(json.dumps(costs.to_dict()))) == costs
 
 
 def test_pairs_come_after_operations_in_order() -> None:

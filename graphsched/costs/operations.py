@@ -21,6 +21,9 @@ COMPANY_AGES = 24.0, 800.0
 """About how many tiny calls, in host time, lie behind an operation's last one where `recent_s` and `company_s` are
 measured: one run of others; that, two of the yardstick and a sample of calls after waits (`calibration.host_costs`)."""
 
+LEAST_SLOWDOWN = 0.1
+"""What no operation takes less than, beside others of its kind, over what it takes alone."""
+
 HOST_FIGURES = ("dispatch_s", "call_s", "company_s", "recent_s", "cold_s", "switching_s")
 """Fields of `TaskCost` that say what the call costs the host."""
 
@@ -126,6 +129,9 @@ class TaskCost:
         if self.source not in get_args(CostSource):
             raise CostError(f"source is {self.source!r}: one of {', '.join(get_args(CostSource))}")
         check_points(self.concurrency, "concurrency", "numbers of copies", "slowdowns", 1)
+        for copies, slowdown in self.concurrency:
+            if slowdown < LEAST_SLOWDOWN:
+                raise CostError(f"concurrency of {copies} copies is {slowdown!r}: at least {LEAST_SLOWDOWN} is needed")
         check_points(self.graph_memory, "graph_memory", "numbers of bytes", "seconds", 0)
         check_points(self.rests, "rests", "seconds of rest", "seconds", None)
         self._check_shares()

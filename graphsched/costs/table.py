@@ -103,7 +103,9 @@ class Costs:
         for (signature, model), cost in sorted(self._entries.items()):
             row = asdict(cost)
             if not cost.kernels:
-                del row["kernels"], row["processors"]
+                del row["kernels"]
+            if cost.processors is None:
+                del row["processors"]
             for kernel in row.get("kernels", ()):
                 if not kernel["code"]:
                     del kernel["code"]
