@@ -26,14 +26,19 @@ ROW_S = 0.01  # of a row of sweeps, wherever one is taken: those of one sweep we
 
 
 class Sweep:
-    """Goes through memory, several times what the cores' own caches hold; round `sets` of operands."""
+    """Goes through memory, several times what the cores' own caches hold."""
 
-    def __init__(self, sets: int = SETS) -> None:
+    def __init__(self) -> None:
         import torch
 
         place: Any = {"dtype": torch.float32, "device": "cpu"}
         self._weight = 0.5
-        self._sets = itertools.cycle([[torch.ones(ELEMENTS, **place) for _ in range(OPERANDS)] for _ in range(sets)])
+        self._operands = [[torch.ones(ELEMENTS, **place) for _ in range(OPERANDS)] for _ in range(SETS)]
+        self.go_round(SETS)
+
+    def go_round(self, sets: int) -> None:
+        """Go round the first so many sets of operands from now on, and through less memory."""
+        self._sets = itertools.cycle(self._operands[:sets])
 
     def __call__(self) -> Any:
         """Once through `SWEPT_BYTES`."""
@@ -56,18 +61,19 @@ def sweeps_by_bytes(threads: int) -> tuple[tuple[int, float], ...]:
 
 
 def _by_bytes(threads: int) -> tuple[tuple[int, float], ...]:
-    rings = {sets: Sweep(sets) for sets in range(1, SETS + 1)}
-    found: dict[int, list[float]] = {sets: [] for sets in rings}
+    sweep = Sweep()
+    found: dict[int, list[float]] = {sets: [] for sets in range(1, SETS + 1)}
     with torch_threads(threads):
         for _ in range(TURNS + 1):
-            for sets, sweep in rings.items():
-                found[sets].append(_round_s(sweep, sets))
+            for sets, samples in found.items():
+                samples.append(_round_s(sweep, sets))
     seconds = itertools.accumulate([median(samples[1:]) for samples in found.values()], max)
-    return tuple((sets * SWEPT_BYTES, each_s) for sets, each_s in zip(rings, seconds, strict=True))
+    return tuple((sets * SWEPT_BYTES, each_s) for sets, each_s in zip(found, seconds, strict=True))
 
 
 def _round_s(sweep: Sweep, sets: int) -> float:
     """Seconds of a sweep that goes round so many, behind a round that does not count."""
+    sweep.go_round(sets)
     for _ in range(sets):
         sweep()
     count = ROUNDS * sets
