@@ -144,12 +144,11 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
     try:
         say("dispatch")
         dispatch: dict[str, Any] = lane_figures() | waiting_figures() | cuda_dispatch(bench.spinners)
-        calls_s = tuple(dispatch[name] + dispatch["launch_s"] for name in ("copy_s", "copy_out_s"))
         say("arithmetic")
         threads, cpu_flops = cpu_threads(facts.cores)
         dispatch["sweeps"] = sweeps_by_bytes(threads)
         flops = _by_model(facts.gpus, lambda i: cuda_flop_per_s(bench.spinners[i]))
-        links, spread = _cuda_links(bench, bench.largest, calls_s, threads, say)
+        links, spread = _cuda_links(bench, dispatch, threads, say)
         say("graphs behind tasks of the CPU")
         dispatch |= slept_launches_on([spinner.device for spinner in bench.spinners], threads)
         say("shared capacities")
@@ -203,11 +202,12 @@ def _beside_copies(device: Device, found: list[Reading], lanes: tuple[float, flo
 
 
 def _cuda_links(
-    bench: Any, largest: int, calls_s: Sequence[float], threads: int, say: Report
+    bench: Any, dispatch: Mapping[str, float], threads: int, say: Report
 ) -> tuple[list[Link], dict[str, float]]:
     from graphsched.calibration.cuda_links import host_links, local_link, pair_link, pinned_again, timed_again
     from graphsched.calibration.cuda_ways import warm_all
 
+    largest, calls_s = bench.largest, [dispatch[name] + dispatch["launch_s"] for name in ("copy_s", "copy_out_s")]
     say("first use of every pair")
     warm_all(bench)
     found = []

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from graphsched.costs.checks import check_count, check_figure, check_points
+from graphsched.costs.checks import check_count, check_figure
+from graphsched.costs.points import check_points
 from graphsched.errors import CostError
 
 PAIR, MOST_COPIES = 2, 1024

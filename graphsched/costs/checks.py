@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import reprlib
 import sys
-from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
@@ -67,25 +66,3 @@ def check_count(count: Any, what: str, least: int = 0) -> None:
     """
     if isinstance(count, bool) or not isinstance(count, int) or not least <= count <= MOST:
         raise CostError(f"{what} is {reprlib.repr(count)}: a whole number from {least} to 2**53 is needed")
-
-
-def check_points(points: Sequence[Any], name: str, numbers: str, figures: str, least: int | None) -> None:
-    """Make sure that `points` are pairs: of `numbers`, which are counts and ascend from `least` on, and `figures`.
-
-    Without `least` numbers are no counts, but figures above 0.
-
-    Raises:
-        CostError: They are not.
-    """
-    last = 0 if least is None else least - 1
-    for point in points:
-        if not isinstance(point, tuple) or len(point) != 2:
-            raise CostError(f"{name} holds {reprlib.repr(point)}: pairs of {numbers} and {figures} are needed")
-        if least is None:
-            check_figure(point[0], f"one of the {numbers} of {name}")
-        else:
-            check_count(point[0], f"one of the {numbers} of {name}", least)
-        check_figure(point[1], f"one of the {figures} of {name}")
-        if point[0] <= last:
-            raise CostError(f"{name} is {reprlib.repr(points)}: ascending {numbers} are needed")
-        last = point[0]

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from graphsched.costs.cache_states import CacheStates
-from graphsched.costs.checks import check_count, check_figure, check_points
+from graphsched.costs.checks import check_count, check_figure
 from graphsched.costs.kernels import Kernel, Multiprocessors
+from graphsched.costs.points import between, check_points
 from graphsched.errors import CostError
 
 CostSource = Literal["measured", "given", "estimated"]
@@ -171,18 +172,10 @@ class TaskCost:
         """
         if self.graph_s is None and not self.graph_nodes:
             return self
-        device_s = self.device_s if self.graph_s is None else self._graph_s(memory_bytes)
+        device_s = self.device_s
+        if self.graph_s is not None:
+            device_s = between(((0, self.graph_s), *self.graph_memory), memory_bytes)
         return replace(self, device_s=device_s, launches=self.graph_nodes or self.launches)
-
-    def _graph_s(self, memory_bytes: int) -> float:
-        assert self.graph_s is not None
-        below = (0, self.graph_s)
-        for point in self.graph_memory:
-            if point[0] >= memory_bytes:
-                share = (memory_bytes - below[0]) / (point[0] - below[0]) if point[0] > below[0] else 1.0
-                return below[1] + share * (point[1] - below[1])
-            below = point
-        return below[1]
 
     def with_host_of(self, other: TaskCost) -> TaskCost:
         """This cost; with what the call costs the host from `other`, if it was left out here and not there.
@@ -299,10 +292,5 @@ class TaskCost:
             return 1.0
         if not self.concurrency:
             return float(k)
-        below = (1, 1.0)
-        for point in self.concurrency:
-            if point[0] >= k:
-                share = (k - below[0]) / (point[0] - below[0]) if point[0] > below[0] else 1.0
-                return below[1] + share * (point[1] - below[1])
-            below = point
-        return below[1] * k / below[0]
+        most, slowest = self.concurrency[-1]
+        return slowest * k / most if k > most else between(((1, 1.0), *self.concurrency), k)

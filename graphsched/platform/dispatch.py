@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from math import sqrt
 
+from graphsched.costs.points import between
 from graphsched.platform.checks import check_number, check_seconds
 from graphsched.platform.graph_costs import GraphCosts
 from graphsched.platform.pace import Pace, at_pace
-from graphsched.platform.points import after_wait, between, checked_points
+from graphsched.platform.points import after_wait, checked_points
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

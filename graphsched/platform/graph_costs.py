@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 
-from graphsched.platform.points import at_lanes, between
+from graphsched.costs.points import between
+from graphsched.platform.points import at_lanes
 
 GRAPH_COPY_BYTES = 4096
 """What the copies of `GraphCosts.graph_copy_in_s` and its like carry."""

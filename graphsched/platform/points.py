@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import reprlib
-from bisect import bisect_left
 from typing import Any
 
+from graphsched.costs.points import between
 from graphsched.errors import PlatformError
 from graphsched.platform.checks import check_seconds
 
@@ -62,12 +62,3 @@ def after_wait(points: Points, waited_s: float) -> float:
             break
         x0, y0 = x1, y1
     return y0 + slope * (waited_us - x0)
-
-
-def between(points: Points, x: int) -> float:
-    """What a table says of `x`: linear between two of its points, that of the next outside them."""
-    after = bisect_left(points, (x, 0.0))
-    if after == 0 or after == len(points):
-        return points[min(after, len(points) - 1)][1]
-    (x0, y0), (x1, y1) = points[after - 1 : after + 1]
-    return y0 + (y1 - y0) * (x - x0) / (x1 - x0)

@@ -2,8 +2,9 @@
 
 Costs of operations, and of the way into pinned memory, are measured on more memory than caches hold. A plan goes
 through the same memory in each run: if that is little, caches still hold it. On a host of an H200 tasks of plans that
-go through 16 to 112 MB took 0.6 to 0.9 times what those of 200 MB and more did (docs/readings.md). How far it is from
-one to the other is read off sweeps that go round so many bytes (`Dispatch.sweeps`, `calibration.lane_sweep`).
+go through 16 to 112 MB took 0.58 to 0.88 times what such costs say, those of 192 MB and more 0.64 to 1.09 (medians 0.7
+and 0.87; docs/readings.md). How far it is from one to the other is read off sweeps that go round so many bytes
+(`Dispatch.sweeps`, `calibration.lane_sweep`).
 
 Not modelled: that a part of what a run goes through is read again at once, and other parts not before the next; what
 programs beside it push out; caches that hold less than the least that sweeps go round.
@@ -13,8 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-import numpy as np
-
+from graphsched.costs.points import between
 from graphsched.plan import Plan, pinned_results
 from graphsched.platform.points import Points
 from graphsched.simulator.footprints import memory_of
@@ -34,12 +34,13 @@ def uncached_part(plan: Plan, sweeps: Points, memory: Counter[str] | None = None
         sweeps: `Dispatch.sweeps`; without them caches are taken to hold nothing.
         memory: `memory_of` the plan, if it is known.
     """
-    several = any(lane.device == CPU and plan.platform.device(CPU).threads > 1 for lane in plan.lanes)
-    if not (sweeps and several and sweeps[-1][1] > LEAST_GAIN * sweeps[0][1]):
+    on_cpu = any(lane.device == CPU and lane.kind == "compute" for lane in plan.lanes)
+    if not (sweeps and on_cpu and plan.platform.device(CPU).threads > 1):
         return 1.0
-    sizes_bytes, seconds = zip(*sweeps, strict=True)
-    parts = (np.array(seconds) - seconds[0]) / (seconds[-1] - seconds[0])
-    return float(np.interp(host_bytes(plan, memory), sizes_bytes, parts))
+    least_s, most_s = sweeps[0][1], sweeps[-1][1]
+    if most_s <= LEAST_GAIN * least_s:
+        return 1.0
+    return (between(sweeps, host_bytes(plan, memory)) - least_s) / (most_s - least_s)
 
 
 def host_bytes(plan: Plan, memory: Counter[str] | None = None) -> int:

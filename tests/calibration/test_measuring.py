@@ -120,7 +120,9 @@ def test_links_that_are_slower_than_those_like_them_are_timed_again(monkeypatch:
     monkeypatch.setattr(module, "copy_points", lambda most, threads: (None, None))
     monkeypatch.setattr(module, "pinned_link", lambda pinned, most, threads: None)
     monkeypatch.setattr(module, "cpu_links", lambda *_: [])
-    links, spreads = module._cuda_links(SimpleNamespace(gpus=2, pinned=None), 108, (0.0, 0.0), 1, lambda what: None)
+    dispatch = dict.fromkeys(("copy_s", "copy_out_s", "launch_s"), 0.0)
+    bench = SimpleNamespace(gpus=2, pinned=None, largest=108)
+    links, spreads = module._cuda_links(bench, dispatch, 1, lambda what: None)
     rates = {(k.source, k.target): k.bandwidth_bytes_per_s for k in links}
     assert (rates["cpu", "cuda:0"], rates["cpu", "cuda:1"], rates["cuda:0", "cpu"]) == (54.0, 55.0, 55.0)
     assert (spreads["cpu>cuda:0 (pinned)"], spreads["cpu>cuda:1 (pinned)"]) == (0.125, 0.25)
