@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from statistics import median
 from typing import Any
@@ -12,6 +13,8 @@ from graphsched.calibration.graph_replays import each_s
 from graphsched.calibration.graph_rows import TINY_ELEMENTS
 from graphsched.calibration.interpreter_lock import lock_figures
 from graphsched.executors.giving_way import give_way, short_sleeps
+from graphsched.executors.spinning import Done, spins
+from graphsched.executors.watch import Watch
 from graphsched.plan import Placement, build_plan
 from graphsched.platform import Device, Platform
 from graphsched.workload import TensorSpec, Workload
@@ -114,31 +117,38 @@ def _hand_over(lane: object) -> tuple[float, float, float]:
     return handed - start, times[0] - handed, back - times[1]
 
 
-def waiting_figures(repeats: int = 200) -> dict[str, float]:
-    """``result_s`` and ``look_s`` in seconds, medians: how late a thread goes on that waits where CPU lanes compute.
+def waiting_figures(threads: int, repeats: int = 200) -> dict[str, float]:
+    """``look_s`` in seconds, median, and what `returns_s` finds: how late a thread goes on that waits for CPU lanes."""
+    with short_sleeps():
+        looks = [_look_s() for _ in range(repeats)]
+    return returns_s(threads, repeats) | {"look_s": median(looks)}
 
-    After an operation the other threads of a lane look for work for a while: what waits for its result has to get
-    a core back from them.
+
+def returns_s(threads: int, repeats: int = 200) -> dict[str, float]:
+    """``result_s`` and, where the system lets a thread stay awake, ``spun_s`` in seconds, medians.
+
+    After an operation the other of the lane's `threads` look for work for a while: a thread that has slept until then
+    has to get a core back from them.
     """
     import torch
 
     from graphsched.executors.lanes import CpuLane
 
-    threads = torch.get_num_threads()
+    before, watch = torch.get_num_threads(), Watch(60.0, spins=spins())
+    ways = {"result_s": watch.wait, "spun_s": watch.spin} if watch.spins else {"result_s": watch.wait}
     lane, tensor = CpuLane("calibration", threads), torch.ones(ADDED)
+    watch.begin()
     try:
-        results = [_result_s(lane, tensor) for _ in range(repeats + 20)][20:]
+        turns = [[_return_s(lane, tensor, wait) for wait in ways.values()] for _ in range(repeats + 20)][20:]
     finally:
         lane.drain(10.0)
         lane.close()
-        torch.set_num_threads(threads)
-    with short_sleeps():
-        looks = [_look_s() for _ in range(repeats)]
-    return {"result_s": max(0.0, median(results)), "look_s": median(looks)}
+        torch.set_num_threads(before)
+    return {name: max(0.0, median(each)) for name, each in zip(ways, zip(*turns, strict=True), strict=True)}
 
 
-def _result_s(lane: object, tensor: Any) -> float:
-    done, over_s = threading.Event(), [0.0]
+def _return_s(lane: object, tensor: Any, wait: Callable[[Done, str], None]) -> float:
+    done, over_s = Done(), [0.0]
 
     def job() -> None:
         tensor.add(1)
@@ -146,7 +156,7 @@ def _result_s(lane: object, tensor: Any) -> float:
         done.set()
 
     lane.put(job)  # type: ignore[attr-defined]
-    done.wait()
+    wait(done, "a lane of the calibration")
     return time.perf_counter() - over_s[0]
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphsched.calibration.capacities import Capacities, corrected, fit_capacities, rates_alone
-from graphsched.calibration.cpu_dispatch import lane_figures, waiting_figures
+from graphsched.calibration.cpu_dispatch import lane_figures, returns_s, waiting_figures
 from graphsched.calibration.cpu_links import copy_points, cpu_links, pinned_link, shared_memory, worker_links
 from graphsched.calibration.host import HostFacts, cpu_model, host_facts, host_memory_bytes, platform_name
 from graphsched.calibration.own_time import own_time_s
@@ -122,7 +122,7 @@ def _cpu_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
     )
     devices = [cpu, *(replace(cpu, name=w, kind="worker", lanes=WORKER_LANES) for w in workers)]
     say("dispatch")
-    dispatch = lane_figures()
+    dispatch = lane_figures() | returns_s(1)
     spread = _rounded({"memory": warm.spreads[-1], "fresh memory": fresh.spreads[-1]})
     return devices, links, Capacities(shared_memory(largest)), dispatch | {"run_s": own_time_s()}, {"spread": spread}
 
@@ -143,9 +143,9 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
     bench = Bench(len(facts.gpus), min(QUICK_BYTES if quick else FULL_BYTES, min(memory_bytes) // 8))
     try:
         say("dispatch")
-        dispatch: dict[str, Any] = lane_figures() | waiting_figures() | cuda_dispatch(bench.spinners)
-        say("arithmetic")
         threads, cpu_flops = cpu_threads(facts.cores)
+        dispatch: dict[str, Any] = lane_figures() | waiting_figures(threads) | cuda_dispatch(bench.spinners)
+        say("arithmetic")
         dispatch["sweeps"] = sweeps_by_bytes(threads)
         flops = _by_model(facts.gpus, lambda i: cuda_flop_per_s(bench.spinners[i]))
         links, spread = _cuda_links(bench, dispatch, threads, say)

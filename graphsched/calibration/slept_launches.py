@@ -1,16 +1,16 @@
-"""How much later a CUDA graph is over that the thread launches behind a task of a CPU lane, for which it has slept.
+"""How much later tasks of a GPU are over that the thread launches behind a task of a CPU lane, for which it has waited.
 
-Its core has slept as well, others have to wake it, and the threads of the lane have filled the caches: in schedules of
-one H200 it went on 46 to 72 µs behind such tasks and launched for 44 to 72, where 12 to 14 and 11 to 25 were predicted
-from runs in which it waits for a GPU, or briefly (docs/readings.md).
+The threads of the lane have filled the caches and are looking for work, and where the thread has slept its core has,
+too: in schedules of one H200 it went on 46 to 72 µs behind such tasks and launched a graph for 44 to 72, where 12 to 14
+and 11 to 25 were predicted from runs in which it waits for a GPU, or briefly (docs/readings.md).
 
-A task of the lane goes through memory with all of its threads for the length of the wait; a graph of tiny tasks and
-copies of all kinds waits for its result (`calibration.cold_launches` says why of all kinds). From the end of the task
-to that of the run it takes longer than behind a task that is over at once, which is run in turn: the way of the result,
-the thread's return from a brief wait and the graph itself are in both.
+A task of the lane goes through memory with all of its threads for the length of the wait; tiny tasks and copies of all
+kinds wait for its result, in a graph or one by one (`calibration.cold_launches` says why of all kinds). From the end of
+the task to that of the run it takes longer than behind a task that is over at once, which is run in turn: the way of
+the result, the thread's return from a brief wait and the tasks themselves are in both.
 
 Not modelled: tasks of the lane that do not go through memory, or have waited themselves; several side by side; that
-larger graphs may lose more; calls to streams behind such a wait.
+larger graphs, and more calls, may lose more; plans that leave the thread no core, in which it does sleep.
 """
 
 from __future__ import annotations
@@ -36,13 +36,15 @@ SAMPLES = 15
 
 
 def slept_launches_on(gpus: Sequence[int], threads: int) -> dict[str, Points]:
-    """`Dispatch.graph_slept_colds` and, where there are several GPUs, `Dispatch.graph_across_slept_colds`.
+    """`Dispatch.slept_colds`, `graph_slept_colds` and, where there are several GPUs, `graph_across_slept_colds`.
 
     Args:
         gpus: Numbers of the GPUs of this host.
         threads: Of a lane of the CPU.
     """
-    found = sampled_in_turn(gpus, partial(SleptLaunches, threads=threads), SAMPLES).values()
+    launches = partial(SleptLaunches, threads=threads)
+    calls = sampled_in_turn(gpus[:1], partial(launches, mode="eager"), SAMPLES)
+    found = (*calls.values(), *sampled_in_turn(gpus, launches, SAMPLES).values())
     return {name: colds_of(samples, WAITS_US) for name, samples in zip(SLEPT_COLDS, found, strict=False)}
 
 
@@ -69,21 +71,21 @@ class _Going:
 
 
 class SleptLaunches:
-    """Launches of a graph on one GPU or on two, each behind a task of the CPU that takes some time."""
+    """Runs on one GPU or on two of what waits for a task of the CPU that takes some time."""
 
-    def __init__(self, gpus: Sequence[int], threads: int) -> None:
-        """`gpus`: numbers of one GPU, or of two; `threads`: of a lane of the CPU."""
+    def __init__(self, gpus: Sequence[int], threads: int, mode: str = "graph") -> None:
+        """`gpus`: numbers of one GPU, or of two; `threads`: of a lane of the CPU; `mode`: of the plans."""
         with ExitStack() as stack:
             self._runs = []
             for us in (0, *WAITS_US):
                 task = _Going(us * 1e-6)
-                program = program_of(_behind(task), tuple(gpus), "graph", threads)
+                program = program_of(_behind(task), tuple(gpus), mode, threads)
                 self._runs.append((stack.enter_context(program), task))
             self.sample_s()
             self._stack = stack.pop_all()
 
     def sample_s(self) -> tuple[float, ...]:
-        """Seconds that a graph is over later after each of `WAITS_US` than without a wait; all in about 6 ms."""
+        """Seconds that a run is over later after each of `WAITS_US` than without a wait; all in about 6 ms."""
         behind_s = []
         # the first finds the caches as whatever ran before left them
         for program, task in (self._runs[0], *self._runs):

@@ -14,6 +14,7 @@ from graphsched.plan import Placement, build_plan
 from graphsched.platform import Device, Link, Platform
 from graphsched.platform.dispatch import BLOCKING_BYTES
 from graphsched.platform.parts import LinkMemory
+from graphsched.processes import cores
 from graphsched.workload import Value, Workload
 
 ACTIONS = 240
@@ -62,7 +63,7 @@ def program_of(build: Build, gpus: tuple[int, ...], mode: str = "eager", threads
     devices = (Device("cpu", "cpu", threads=threads), *(Device(name, "cuda") for name in names))
     ends = [(a, b) for a in ("cpu", *names) for b in ("cpu", *names) if a != b]
     links = tuple(Link(a, b, memory, 1e-5, 1e10) for a, b in ends for memory in _memories(a, b))
-    here = Platform("here", devices, links)
+    here = Platform("here", devices, links, cores=cores())
     placement = Placement([task.name for task in work.tasks], lanes)
     return Program(build_plan(work, here, None, placement, scheduler="calibration"), mode=mode)
 

@@ -6,7 +6,6 @@ together once, so that a run is one loop over them.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Container
 from functools import partial
 from typing import Any, get_args
@@ -19,6 +18,7 @@ from graphsched.executors.collectives import collective_call
 from graphsched.executors.failing import failure_on_lane
 from graphsched.executors.lanes import CpuLane, CudaLane, is_cuda
 from graphsched.executors.ranges import with_ranges
+from graphsched.executors.spinning import Done
 from graphsched.executors.stamps import Calls, Stamps, stamp
 from graphsched.executors.watch import Watch
 from graphsched.plan import Copy, Plan, pinned_results
@@ -43,7 +43,7 @@ class EagerCompiler:
         self._behind, self._pinned = behind_collectives(plan), pinned_results(plan, local=True)
         waited = {j for waits in (*plan.waits, *self._behind.values()) for j in waits}
         self.events = {i: new_event() for i in sorted(waited) if plan.lane_of[i] in cuda}
-        self.done = {i: threading.Event() for i in range(len(plan)) if plan.lane_of[i] in cpu}
+        self.done = {i: Done() for i in range(len(plan)) if plan.lane_of[i] in cpu}
         bodies = {i: self._body(i) for i in range(len(plan)) if plan.kinds[i] != "wait"}
         self.bodies = with_ranges(bodies, plan.names)
         self._carry = NOTHING
@@ -119,8 +119,8 @@ class EagerCompiler:
     def _host_wait(self, j: int, what: str) -> Call:
         what = self._on_lane(j, what)
         if j in self.events:
-            return partial(self.watch.poll, self.events[j].query, what)
-        return partial(self.watch.wait, self.done[j], what)
+            return partial(self.watch.see, self.events[j], what)
+        return partial(self.watch.spin, self.done[j], what)
 
     def _on_lane(self, j: int, what: str) -> str:
         return f"{what} on lane {self.plan.lanes[self.plan.lane_of[j]].name}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from graphsched.executors.buffers import Buffers
 from graphsched.executors.cuda_graph import GraphCompiler
 from graphsched.executors.eager import EagerCompiler
+from graphsched.executors.spinning import Done
 from graphsched.executors.stamps import Calls
 from graphsched.executors.watch import Watch
 
@@ -87,7 +87,7 @@ class Side:
     compiler: EagerCompiler | GraphCompiler
     buffers: Buffers
     calls: Calls
-    tails: list[tuple[threading.Event, str]]
+    tails: list[tuple[Done, str]]
     ends: list[tuple[Any, Any, str]]
 
     def is_over(self) -> bool:
@@ -97,9 +97,9 @@ class Side:
     def wait(self, watch: Watch) -> None:
         """Wait until it is."""
         for _, event, what in self.ends:
-            watch.poll(event.query, what)
+            watch.see(event, what)
         for done, what in self.tails:
-            watch.wait(done, what)
+            watch.spin(done, what)
 
 
 @dataclass(eq=False)

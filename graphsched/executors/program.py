@@ -21,11 +21,12 @@ from graphsched.executors.memory import check_memory
 from graphsched.executors.own_team import end_own_team
 from graphsched.executors.requests import checked
 from graphsched.executors.segments import GRAPH
+from graphsched.executors.spinning import spins
 from graphsched.executors.stamps import Calls, Stamps
 from graphsched.executors.submitting import Steps
 from graphsched.executors.turns import ForOneThread, alone
 from graphsched.executors.watch import Watch
-from graphsched.plan import Plan
+from graphsched.plan import Plan, spares_a_core
 
 GRACE_S = 1.0  # for what still runs when a run is stuck or interrupted
 
@@ -86,7 +87,7 @@ class Program(ForOneThread):
     def _start(self) -> None:
         """Make the CPU lanes and the calls that hand work to them."""
         self._cpu.update(cpu_lanes(self.plan))
-        self.watch = Watch(self._timeout_s, tuple(self._cpu.values()))
+        self.watch = Watch(self._timeout_s, tuple(self._cpu.values()), spins=spins() and spares_a_core(self.plan))
         self._watches[:] = [self.watch]
         self._compiler = self._new_compiler(self.buffers)
         try:
@@ -248,9 +249,9 @@ class Program(ForOneThread):
     def _finish(self) -> None:
         """Wait for all lanes; one whose last action another waits for is done when that is."""
         for lane in self._final:
-            self.watch.poll(lane.stream.query, f"the end of lane {lane.name}")
+            self.watch.see(lane.stream, f"the end of lane {lane.name}")
         for number, i in self._tails.items():
-            self.watch.wait(self._compiler.done[i], f"{self.plan.names[i]!r} on lane {self._cpu[number].name}")
+            self.watch.spin(self._compiler.done[i], f"{self.plan.names[i]!r} on lane {self._cpu[number].name}")
 
     # -- failing -----------------------------------------------------------------------------------
 

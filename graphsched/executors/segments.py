@@ -137,7 +137,7 @@ class SegmentCompiler(EagerCompiler):
         return self.origin if isinstance(end, tuple) else super()._stream_of(end)
 
     def _end_wait(self, segment: int) -> Call:
-        return partial(self.watch.poll, self.ends[segment].query, f"the graph of segment {segment}")
+        return partial(self.watch.see, self.ends[segment], f"the graph of segment {segment}")
 
     @property
     def _in_turn(self) -> bool:

@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphsched.errors import StuckError
 from graphsched.executors.giving_way import give_way, short_sleeps
+from graphsched.executors.spinning import Done, question_about, spin_on
 
 if TYPE_CHECKING:
     from graphsched.executors.lanes import CpuLane
@@ -21,11 +22,13 @@ class Watch:
     """The watchdog of one run, shared by the dispatching thread and the lanes' threads.
 
     A wait that lasts beyond `timeout_s` ends the run with `StuckError`, naming what was waited for; a
-    failure on one lane ends every wait.
+    failure on one lane ends every wait. With `spins` the dispatching thread stays awake while CPU lanes are at work:
+    it has a core beside theirs.
     """
 
     timeout_s: float
     lanes: Sequence[CpuLane] = ()
+    spins: bool = False
     deadline: float = 0.0
     failure: BaseException | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -59,15 +62,45 @@ class Watch:
             while True:
                 if any(lane.at_work for lane in self.lanes):
                     give_way()
-                if self.failure is not None:
-                    raise self.failure
-                if time.perf_counter() > self.deadline:
-                    raise self.stuck(what)
+                self._go_on(what)
                 if done():
                     return
 
+    def see(self, work: Any, what: str) -> None:
+        """Wait until `work`, an event or a stream of a GPU, is done: the dispatching thread's way.
+
+        Raises:
+            StuckError: It lasted beyond the deadline.
+        """
+        question = question_about(work) if self.spins else None
+        if question is None:
+            self.poll(work.query, what)
+            return
+        while not work.query():
+            self._go_on(what)
+            spin_on(question)
+
+    def spin(self, done: Done, what: str) -> None:
+        """Wait for a lane's task: the dispatching thread's way.
+
+        Raises:
+            StuckError: It lasted beyond the deadline.
+        """
+        if not self.spins:
+            self.wait(done, what)
+            return
+        while not done.spin():
+            self._go_on(what)
+        self._passed(True, what)
+
+    def _go_on(self, what: str) -> None:
+        if self.failure is not None:
+            raise self.failure
+        if time.perf_counter() > self.deadline:
+            raise self.stuck(what)
+
     def wait(self, event: threading.Event, what: str) -> None:
-        """Wait for a thread's event.
+        """Wait for a thread's event, asleep.
 
         Raises:
             StuckError: It lasted beyond the deadline.

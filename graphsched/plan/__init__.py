@@ -2,6 +2,7 @@
 
 from graphsched.plan.builder import Placement, allowed_devices, build_plan
 from graphsched.plan.check import check, known
+from graphsched.plan.cores import spares_a_core
 from graphsched.plan.graph_mode import check_capturable
 from graphsched.plan.holding import Held, Peak
 from graphsched.plan.memory import peak_memory
@@ -35,5 +36,6 @@ __all__ = [
     "peak_memory",
     "pinned_results",
     "segments_of",
+    "spares_a_core",
     "stamped",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from math import sqrt
 
 from graphsched.costs.points import between
@@ -49,6 +49,8 @@ class Dispatch(GraphCosts):
         sync_s: The thread's return from waiting for one finished device.
         result_s: The thread's return from waiting for a CPU lane, as for a result that a GPU needs; 0: unknown, at the
             end of a run or a wait it is `sync_s` then.
+        spun_s: The same of a thread that stays awake, as it does where a plan leaves it a core
+            (`plan.spares_a_core`); it need not let lanes run either then. 0: unknown, it sleeps.
         look_s: Letting CPU lanes run between two questions whether a device is done, while one of them is at work.
         yield_s: The same of programs that did so whether or not one was, as platforms were measured before.
         handoff_s: Giving a task to a worker lane that sleeps (host).
@@ -73,6 +75,8 @@ class Dispatch(GraphCosts):
         first_in_s, first_out_s, first_peer_s: The same of a run that begins with a copy to a GPU, to the host, between
             GPUs; 0: unknown, as one that begins with a task.
         cold_s: What the call after a wait of more than 20 µs takes longer, however long it was, where `colds` is empty.
+        slept_colds: What calls after a wait for a CPU lane take longer in all, by the length of the wait, beyond
+            `result_s`: (µs, seconds), ascending; empty: unknown, as after other waits.
         colds: What a tiny call after a wait of the thread takes longer than in a row, by the length of the wait: (µs,
             seconds), ascending; empty: unknown. `cold_call_s` says it of others.
         query_s: Asking once whether a lane is done, when it is.
@@ -115,6 +119,7 @@ class Dispatch(GraphCosts):
     timed_beside_s: float = 0.0
     sync_s: float = 1e-5
     result_s: float = 0.0
+    spun_s: float = 0.0
     look_s: float = 0.0
     yield_s: float = 0.0
     handoff_s: float = 1e-5
@@ -138,6 +143,7 @@ class Dispatch(GraphCosts):
     first_peer_s: float = 0.0
     cold_s: float = 0.0
     colds: tuple[tuple[int, float], ...] = ()
+    slept_colds: tuple[tuple[int, float], ...] = ()
     sweeps: tuple[tuple[int, float], ...] = ()
     query_s: float = 0.0
     asked_s: float = 0.0
@@ -185,11 +191,12 @@ class Dispatch(GraphCosts):
             return self.cold_s if waited_s > LONG_WAIT_S else 0.0
         return after_wait(self.colds, waited_s)
 
-    def cold_call_s(self, waited_s: float, call_s: float) -> float:
+    def cold_call_s(self, waited_s: float, call_s: float, slept_s: float = 0.0) -> float:
         """What a call that takes `call_s` in a row takes longer after the thread has waited for `waited_s`.
 
         `colds` tell of tiny calls, which take `mixed_calls` times `call_s` each. A longer call has more code and data
-        to lose, though not in proportion: it loses more as the square root of its time.
+        to lose, though not in proportion: it loses more as the square root of its time. Where it has waited for a CPU
+        lane, for `slept_s`, what is colder of the two counts; it stands for all calls behind such a wait.
 
         Example:
             >>> costs = Dispatch(call_s=1e-5, colds=((200, 4e-6),))
@@ -197,15 +204,27 @@ class Dispatch(GraphCosts):
             [0.0, 4.0, 8.0]
             >>> Dispatch(colds=((200, 4e-6),)).cold_call_s(2e-4, 5.2e-5)  # what a tiny call takes is unknown
             4e-06
+            >>> round(Dispatch(colds=((200, 4e-6),), slept_colds=((200, 6e-5),)).cold_call_s(2e-4, 0.0, 1e-4) * 1e6)
+            30
         """
         cold_s = self.cold_after_s(waited_s)
         tiny_s = (self.mixed_calls or MIXED_CALLS) * self.call_s
-        return cold_s * sqrt(call_s / tiny_s) if self.colds and tiny_s else cold_s
+        cold_s = cold_s * sqrt(call_s / tiny_s) if self.colds and tiny_s else cold_s
+        return max(cold_s, self.slept_cold_s(slept_s))
+
+    def slept_cold_s(self, slept_s: float) -> float:
+        """What calls take longer in all after the thread has waited for a CPU lane for `slept_s`.
+
+        Example:
+            >>> round(Dispatch(slept_colds=((200, 6e-5),)).slept_cold_s(1e-4) * 1e6)
+            30
+        """
+        return after_wait(self.slept_colds, slept_s)
 
     def launch_cold_s(self, waited_s: float, gpus: int, slept_s: float = 0.0) -> float:
         """How much later a CUDA graph on so many GPUs starts where the thread has waited before it launches it.
 
-        As `cold_after_s` where that was not measured of graphs. For a CPU lane it sleeps, as it has for `slept_s`: what
+        As `cold_after_s` where that was not measured of graphs. Where it has waited for a CPU lane, for `slept_s`, what
         is colder of the two counts.
 
         Example:
@@ -222,6 +241,18 @@ class Dispatch(GraphCosts):
         points = self.graph_across_colds if gpus > 1 else self.graph_colds
         cold_s = after_wait(points, waited_s) if points else self.cold_after_s(waited_s)
         return max(cold_s, after_wait(slept, slept_s))
+
+    def awake(self) -> Dispatch:
+        """These figures for a thread that stays awake while CPU lanes are at work; as they are where that is unknown.
+
+        Example:
+            >>> awake = Dispatch(result_s=1e-5, look_s=2e-5, spun_s=3e-6).awake()
+            >>> awake.result_s, awake.look_s
+            (3e-06, 0.0)
+            >>> Dispatch(result_s=1e-5).awake().result_s
+            1e-05
+        """
+        return replace(self, result_s=self.spun_s, look_s=0.0, yield_s=0.0) if self.spun_s else self
 
     def at(self, now: Pace) -> Dispatch:
         """These figures for a thread and CPU lanes at this pace: a core's speed changes within minutes.
@@ -245,6 +276,7 @@ class Dispatch(GraphCosts):
 TABLES = {
     "changes": "kinds",
     "colds": "microseconds",
+    "slept_colds": "microseconds",
     "graph_colds": "microseconds",
     "graph_across_colds": "microseconds",
     "graph_slept_colds": "microseconds",

@@ -23,7 +23,7 @@ class GraphCosts:
         graph_colds, graph_across_colds: How much later the end of a CUDA graph on one GPU, over several, is where the
             thread has waited before its launch, by the length of the wait: (µs, seconds), ascending; empty: unknown,
             as `Dispatch.colds`. What else is told of launches is of such without a wait then.
-        graph_slept_colds, graph_across_slept_colds: The same where it has slept for a CPU lane, beyond
+        graph_slept_colds, graph_across_slept_colds: The same where it has waited for a CPU lane, beyond
             `Dispatch.result_s`; empty: unknown, as behind other waits.
         graph_launch_s, graph_launch_node_s: Launching a CUDA graph (host); what each node adds to that.
         graph_starts: From a launch of a CUDA graph to the start of its first node on an idle device, by the number

@@ -37,8 +37,8 @@ LANES = "product_s", "sweep_s", "fetch_s", "pinned_s"
 LAUNCH_COLDS = "graph_colds", "graph_across_colds"
 """Fields of `Dispatch` that are what launches take longer after waits, on one GPU and over several."""
 
-SLEPT_COLDS = "graph_slept_colds", "graph_across_slept_colds"
-"""The same after sleep, for CPU lanes."""
+SLEPT_COLDS = "slept_colds", "graph_slept_colds", "graph_across_slept_colds"
+"""What calls, and launches on one GPU and over several, take longer after waits for CPU lanes."""
 
 
 @dataclass(frozen=True, slots=True)

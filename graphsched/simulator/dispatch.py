@@ -157,13 +157,14 @@ class Thread:
         time = begun + self._own_s[i]
         time += self.cold_s
         if self.waited_s:
-            time += self._columns.dispatch.cold_call_s(self.waited_s, self._columns.row_s[i])
+            time += self._columns.dispatch.cold_call_s(self.waited_s, self._columns.row_s[i], self.slept_s)
         if lane != self.stream:
             time += self._switch_s[lane][self.stream]
         if flags & NEEDS_CPU:
-            time = self._results(self._columns.waits[i], time)
-            if time == UNKNOWN:
+            there = self._results(self._columns.waits[i], time)
+            if there == UNKNOWN:
                 return False
+            time = there + self._columns.dispatch.slept_cold_s(there - time)
         time += self._before_s[i]
         queue = self.queue_of[lane]
         if queue is not None:

@@ -223,7 +223,7 @@ class Readings:
         """What the model has before the calls of action `i`, the thread last at `stream`, besides its own time."""
         c = self._columns
         switch_s = c.lanes.switch_s[c.lane[i]][stream] if c.lane[i] != stream else 0.0
-        cold_s = self._dispatch.cold_call_s(self._waited_s, c.row_s[i])
+        cold_s = self._dispatch.cold_call_s(self._waited_s, c.row_s[i], self._slept_s)
         self._waited_s = self._slept_s = 0.0
         return cold_s + switch_s
 
@@ -238,7 +238,10 @@ class Readings:
 
     def _results_s(self, i: int, time: float) -> float:
         """When the results of worker lanes that action `i` needs had been there."""
-        return self._there_s(self._columns.waits[i], time) if self._columns.flags[i] & NEEDS_CPU else time
+        if not self._columns.flags[i] & NEEDS_CPU:
+            return time
+        there_s = self._there_s(self._columns.waits[i], time)
+        return there_s + self._dispatch.slept_cold_s(there_s - time)
 
     def _there_s(self, actions: Sequence[int], time: float) -> float:
         """When those of `actions` that are CPU lanes' were over, and the thread had gone on, as modelled."""

@@ -50,15 +50,16 @@ def first_cold_s(columns: Columns, engine: Engine) -> float:
     if not isinstance(thread, Thread) or CUDA not in columns.kind:
         return 0.0
     waited_s, graphs = max(thread.waited_s, max(engine.end_s) - thread.time), columns.graphs
+    slept_s = max(thread.slept_s, _slept_s(columns, engine))
     graph = graphs.of[columns.kind.index(CUDA)] if graphs is not None else OUTSIDE
     if graphs is not None and graph != OUTSIDE and costs.graph_colds:
-        return costs.launch_cold_s(waited_s, graphs.gpus[graph], max(thread.slept_s, _slept_s(columns, engine)))
+        return costs.launch_cold_s(waited_s, graphs.gpus[graph], slept_s)
     known_s = costs.cold_after_s(costs.launch_s + TINY_S)
-    return max(0.0, costs.cold_after_s(waited_s) - known_s)
+    return max(0.0, max(costs.cold_after_s(waited_s), costs.slept_cold_s(slept_s)) - known_s)
 
 
 def _slept_s(columns: Columns, engine: Engine) -> float:
-    """How long the thread sleeps at the end of a run, for lanes of the CPU: it waits for those of GPUs before."""
+    """How long the thread waits at the end of a run for lanes of the CPU: it waits for those of GPUs before."""
     ends = [*zip(engine.end_s, columns.kind, strict=True)]
     lanes_s, others_s = ([end for end, kind in ends if (kind == CPU) is lanes] for lanes in (True, False))
     return max(0.0, max(lanes_s, default=0.0) - max([engine.thread.time, *others_s]))

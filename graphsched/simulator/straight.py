@@ -48,7 +48,9 @@ class Straight:
         switch_s, latency_s, launch_s = c.lanes.switch_s, c.lanes.latency_s, c.dispatch.launch_s
         timed_s, gap_s = (c.dispatch.timed_record_s, c.dispatch.timed_gap_s) if timed else (0.0, 0.0)
         time, stream, first, count = thread.time, thread.stream, i, len(takes)
-        cold_s = thread.cold_s + (c.dispatch.cold_call_s(thread.waited_s, c.row_s[i]) if thread.waited_s else 0.0)
+        cold_s = thread.cold_s
+        if thread.waited_s:
+            cold_s += c.dispatch.cold_call_s(thread.waited_s, c.row_s[i], thread.slept_s)
         while i < count and takes[i]:
             lane, before = lane_of[i], previous[i]
             free = end_s[before] if before >= 0 else 0.0

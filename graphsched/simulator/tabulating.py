@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from graphsched.costs import TaskCost
 from graphsched.errors import PlanError
-from graphsched.plan import OUTSIDE, Plan, Segments, launching_lane, segments_of, stamped
+from graphsched.plan import OUTSIDE, Plan, Segments, launching_lane, segments_of, spares_a_core, stamped
 from graphsched.platform import Dispatch
 from graphsched.platform.dispatch import COMPANY_WAIT_S
 from graphsched.simulator.cache_states import inputs_longer_s
@@ -79,12 +79,13 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
 
 
 def _dispatch_of(plan: Plan, durations: Durations, segments: Segments | None) -> Dispatch:
-    """Costs of dispatch, in graph mode those where CUDA graphs hold the `segments`."""
+    """Costs of dispatch as the plan has them, in graph mode those where CUDA graphs hold the `segments`."""
+    costs = plan.platform.dispatch.awake() if spares_a_core(plan) else plan.platform.dispatch
     if segments is None:
-        return plan.platform.dispatch
+        return costs
     memory = [n for name, n in durations.memory.items() if plan.platform.device(name).kind == "cuda"]
     whole = OUTSIDE not in segments.of
-    return in_graph(plan.platform.dispatch, whole=whole, stamps=stamped(plan), memory_bytes=max(memory, default=0))
+    return in_graph(costs, whole=whole, stamps=stamped(plan), memory_bytes=max(memory, default=0))
 
 
 def _launched_on(plan: Plan, segments: Segments, kinds: Sequence[int]) -> tuple[int, frozenset[int]]:

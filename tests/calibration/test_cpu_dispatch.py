@@ -17,9 +17,9 @@ from graphsched.platform import Dispatch
 
 def test_figures_are_fields_of_dispatch_and_leave_the_threads_as_they_were() -> None:
     threads, alive = torch.get_num_threads(), threading.active_count()
-    found = waiting_figures(repeats=5)
+    found = waiting_figures(1, repeats=5)
     Dispatch(**found)
-    assert set(found) == {"result_s", "look_s"}
+    assert set(found) == {"result_s", "spun_s", "look_s"}
     assert all(0.0 < seconds < 0.1 for seconds in found.values())
     assert (torch.get_num_threads(), threading.active_count()) <= (threads, alive + 1)
 
@@ -43,8 +43,15 @@ def test_a_result_is_late_by_what_follows_the_operation(monkeypatch: pytest.Monk
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
     lane = type("Lane", (), {"put": staticmethod(lambda job: job())})()
     tensor = type("Tensor", (), {"add": staticmethod(added.append)})()
-    assert module._result_s(lane, tensor) == 1.0
+    waited: list[bool] = []
+    assert module._return_s(lane, tensor, lambda done, what: waited.append(done.is_set())) == 1.0
     assert added == [1]
+    assert waited == [True]
+
+
+def test_without_a_way_to_stay_awake_there_is_no_figure_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "spins", lambda: False)
+    assert set(module.returns_s(1, repeats=2)) == {"result_s"}
 
 
 def test_a_job_is_what_a_task_of_a_chain_takes_beside_its_operation(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from graphsched.calibration.tiny_plans import company_order
 from graphsched.errors import ExecutionError
 from graphsched.plan import segments_of
 from graphsched.platform import Dispatch
+from graphsched.processes import cores
 from tests.executors.fake_cuda import FakeCuda
 
 
@@ -34,6 +35,7 @@ def test_a_graph_of_all_kinds_waits_for_a_lane_of_these_threads(gpus: list[int])
         assert plan.names[0] == "going"
         assert [lane.name for lane in plan.lanes if lane.device == "cpu" and lane.kind == "compute"] == ["cpu/w0"]
         assert plan.platform.device("cpu").threads == 3
+        assert plan.platform.cores == cores()
         assert len(plan) == 3 + len(company_order(len(gpus)))
         segments = segments_of(plan)
         assert len(segments) == 1
@@ -82,12 +84,12 @@ def test_what_comes_behind_a_task_that_is_over_at_once_counts_as_nothing(monkeyp
 
 
 def test_they_become_figures_of_dispatch() -> None:
-    made: list[tuple[tuple[int, ...], int]] = []
+    made: list[tuple[tuple[int, ...], int, str]] = []
 
     class Played:
-        def __init__(self, gpus: Any, threads: int) -> None:
-            made.append((tuple(gpus), threads))
-            self.count = len(gpus)
+        def __init__(self, gpus: Any, threads: int, mode: str = "graph") -> None:
+            made.append((tuple(gpus), threads, mode))
+            self.count = 5 if mode == "eager" else len(gpus)
 
         def sample_s(self) -> tuple[float, ...]:
             return tuple(self.count * us * 1e-8 for us in WAITS_US)
@@ -97,11 +99,12 @@ def test_they_become_figures_of_dispatch() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "SleptLaunches", Played)
         one, two = slept_launches_on([4], 15), slept_launches_on([4, 6, 7], 15)
-    assert set(one) == {"graph_slept_colds"}
+    assert set(one) == {"slept_colds", "graph_slept_colds"}
     dispatch = Dispatch(**two)
     assert dispatch.graph_slept_colds == ((300, 3e-6), (1000, 1e-5), (3000, pytest.approx(3e-5)))
     assert dispatch.graph_across_slept_colds[-1] == (3000, pytest.approx(6e-5))
-    assert set(made) == {((4,), 15), ((4, 6), 15)}
+    assert dispatch.slept_colds[0] == (300, pytest.approx(15e-6))
+    assert set(made) == {((4,), 15, "eager"), ((4,), 15, "graph"), ((4, 6), 15, "graph")}
     assert SAMPLES > 1
 
 
@@ -109,5 +112,6 @@ def test_they_become_figures_of_dispatch() -> None:
 def test_of_this_host() -> None:
     found = slept_launches_on([0], 4)
     print(found)
-    assert [us for us, _ in found["graph_slept_colds"]] == list(WAITS_US)
-    assert all(0.0 <= seconds < 1e-3 for _, seconds in found["graph_slept_colds"])
+    for name in ("slept_colds", "graph_slept_colds"):
+        assert [us for us, _ in found[name]] == list(WAITS_US)
+        assert all(0.0 <= seconds < 1e-3 for _, seconds in found[name])

@@ -40,6 +40,7 @@ from graphsched.executors import (
     submitting,
     tensors,
     waking,
+    watch,
 )
 from graphsched.executors.lanes import is_cuda
 from graphsched.plan import Plan
@@ -118,7 +119,7 @@ class Event:
 
 
 class Done:
-    """In the place of `threading.Event`: whoever sees it knows what its setter knew."""
+    """In the place of `spinning.Done`: whoever sees it knows what its setter knew."""
 
     def __init__(self, cuda: FakeCuda) -> None:
         self.cuda, self.clock, self.on = cuda, {}, False
@@ -134,6 +135,9 @@ class Done:
         return self.on
 
     def wait(self, timeout: float) -> bool:
+        return self.spin()
+
+    def spin(self) -> bool:
         merge(self.cuda.host, self.clock)
         return self.on
 
@@ -240,7 +244,8 @@ class FakeCuda:
         patch.setattr(lanes, "device_index", lambda name: int(name.partition(":")[2]))
         patch.setattr(lanes, "stream_pool", lambda device: self.pools[device])
         patch.setattr(program, "cpu_lanes", self.cpu_lanes)
-        patch.setattr(eager, "threading", SimpleNamespace(Event=lambda: Done(self)))
+        patch.setattr(eager, "Done", lambda: Done(self))
+        patch.setattr(watch, "question_about", lambda work: None)
         patch.setattr(carrying, "threading", SimpleNamespace(Semaphore=lambda count: Tokens(self, count)))
         patch.setattr(program, "Buffers", lambda plan: traced(self, buffers.Buffers(plan)))
         twin, load = buffers.Buffers.twin, buffers.Buffers.load

@@ -224,7 +224,7 @@ def test_segments_follow_in_turn_where_another_gpu_draws_random_numbers(
     monkeypatch.setattr(capture, "set_random_states", lambda states: None)
     with Program(plan, mode="graph") as program:
         assert program._compiler.draws_elsewhere
-        waits = [call for call in program._calls.calls if getattr(call, "func", None) == program.watch.poll]
+        waits = [call for call in program._calls.calls if getattr(call, "func", None) == program.watch.see]
         assert len(waits) == len(segments_of(plan)) - 1
         assert program.run(x=torch.zeros(2))["d"].tolist() == [-1.0, -1.0]
     assert fake.current == fake.defaults
@@ -373,7 +373,7 @@ def test_a_wait_of_the_thread_sees_the_end_of_a_segment(cuda: Callable[[int], Fa
     with Program(plan, mode="graph") as program:
         calls = zip(program._calls.owner, program._calls.calls, strict=True)
         waits: list[Any] = [call for owner, call in calls if owner == plan.names.index("gate")]
-        assert [wait.func for wait in waits] == [program.watch.poll, program.watch.wait]
+        assert [wait.func for wait in waits] == [program.watch.see, program.watch.spin]
         assert waits[0].args[1] == "the graph of segment 0"
 
 

@@ -119,6 +119,33 @@ def test_a_launch_that_the_thread_has_slept_for_has_figures_of_its_own(
     assert without.makespan_s != cold.makespan_s
 
 
+@pytest.mark.parametrize(("lane_s", "more_us"), [(1e-3, 40.0), (5e-4, 20.0), (4e-3, 60.0)])
+@pytest.mark.parametrize("wait", [False, True])
+def test_calls_behind_a_task_of_the_cpu_have_figures_of_their_own(lane_s: float, more_us: float, wait: bool) -> None:
+    """c on the CPU ──▶ h ─▶ i, calls to a stream: all that both take longer is the first one's; or h after a wait."""
+    costs = replace(COLD, slept_colds=((1000, 4e-5), (3000, 6e-5)))
+    work = workload({"c": lane_s, "h": 1e-6, "i": 1e-6}, [("c", "h", 0), ("h", "i", 0)])
+    lanes = {"c": "cpu/w0", "h": "cuda:0/s0", "i": "cuda:0/s0"}
+    waits = ["c"] if wait else []
+    plan = planned(work, platform(dispatch=costs), lanes, wait_after=waits)
+    line, free = (predict(replace(plan, platform=platform(dispatch=c))) for c in (costs, FREE))
+    timed_us = (line.timed_makespan_s - free.timed_makespan_s) * 1e6
+    assert timed_us == pytest.approx(more_us, rel=0.02, abs=0.5)
+    assert (line.start_s - free.start_s)[plan.index_of["h"]] * 1e6 == pytest.approx(timed_us)
+    without = predict(plan, model=Model(slept=False)).timed_makespan_s
+    cold_us = COLD.cold_after_s(lane_s) * 1e6 if wait else 0.0
+    assert (without - free.timed_makespan_s) * 1e6 == pytest.approx(cold_us, rel=0.02)
+
+
+def test_a_run_that_ends_on_a_lane_begins_with_calls_behind_one() -> None:
+    """g (1 µs, GPU) ──▶ c (1 ms, CPU): the next run's first call comes behind that."""
+    costs = replace(COLD, slept_colds=((1000, 4e-5),))
+    work = workload({"g": 1e-6, "c": 1e-3}, [("g", "c", 0)])
+    plan = planned(work, platform(dispatch=costs), {"g": "cuda:0/s0", "c": "cpu/w0"})
+    free = predict(replace(plan, platform=platform(dispatch=FREE)))
+    assert predict(plan).makespan_s - free.makespan_s == pytest.approx(4e-5 - KNOWN_US * 1e-6, abs=1e-6)
+
+
 def slept_costs() -> Dispatch:
     return replace(COLD, graph_colds=((20, 1e-6), (1000, 8e-6)), graph_slept_colds=((1000, 4e-5),))
 

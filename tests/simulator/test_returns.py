@@ -37,6 +37,21 @@ def test_the_end_of_a_run_is_seen_as_what_ends_last_is_waited_for(gpu_s: float, 
     assert predict(two(gpu_s, cpu_s)).makespan_s == makespan_s
 
 
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("mode", ["eager", "graph"])
+def test_a_thread_with_a_core_of_its_own_stays_awake(cores: int, mode: str):
+    """It returns in an eighth of a second from a lane's task, and lets no lane run while it waits for a GPU."""
+    costs = replace(COSTS, spun_s=0.125)
+    spare = cores > 1
+    for gpu_s, cpu_s, late_s in ((4.0, 1.0, 0.5 if spare else 1.5), (1.0, 4.0, 0.125 if spare else 0.25)):
+        plan = two(gpu_s, cpu_s)
+        where = platform(dispatch=costs, cores=cores)
+        line = predict(replace(plan, platform=where), mode=mode)
+        assert line.makespan_s == pytest.approx(4.0 + late_s, abs=2e-5)
+    unknown = replace(where, dispatch=COSTS)
+    assert predict(replace(plan, platform=unknown), mode=mode).makespan_s == pytest.approx(4.25, abs=2e-5)
+
+
 @pytest.mark.parametrize(("cpu_s", "late_s"), [(1.0, 0.0), (2.5, 0.0625), (3.5, 0.5625)])
 def test_lanes_that_rest_are_not_let_run(cpu_s: float, late_s: float):
     """g ends at 4 s, c before: of 2 s that began while c was at work, what is left on average (1.5²/4 after 0.5 s)."""

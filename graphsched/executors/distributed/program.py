@@ -209,9 +209,9 @@ class RankProgram(ForOneThread):
     def _finish(self) -> None:
         """Wait for all lanes of this rank."""
         for lane in self._final:
-            self.watch.poll(lane.stream.query, f"the end of lane {lane.name}")
+            self.watch.see(lane.stream, f"the end of lane {lane.name}")
         for number, i in self._tails.items():
-            self.watch.wait(self._compiler.done[i], f"{self.plan.names[i]!r} on lane {self._cpu[number].name}")
+            self.watch.spin(self._compiler.done[i], f"{self.plan.names[i]!r} on lane {self._cpu[number].name}")
 
     # -- failing -------------------------------------------------------------------------------------
 
