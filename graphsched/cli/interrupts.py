@@ -1,4 +1,8 @@
-"""Ctrl-C: an interrupt that is not lost.
+"""Ctrl-C: an interrupt that is not lost, and what ends a job counts as one.
+
+Batch systems and ``timeout`` ask a process to end by another signal, upon which Python ends at once; what was measured
+until then would be gone. Ranks end at once all the same: the launcher sends it to those whose work another's failure
+has made useless.
 
 Python raises `KeyboardInterrupt` wherever the main thread happens to be. In a callback of the garbage
 collector it is printed and forgotten; here it is remembered, so that work in steps can stop at the next.
@@ -9,6 +13,7 @@ the first one left.
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import threading
 import time
@@ -25,14 +30,17 @@ def remembered() -> Iterator[None]:
     """Remember interrupts while the block runs; they raise `KeyboardInterrupt` all the same."""
     _seen_s.clear()
     main = threading.current_thread() is threading.main_thread()
-    if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    signal.signal(signal.SIGINT, _interrupt)
+    usual: dict[int, Any] = {signal.SIGINT: signal.default_int_handler}
+    if "RANK" not in os.environ:
+        usual[signal.SIGTERM] = signal.SIG_DFL
+    taken = [number for number, handler in usual.items() if main and signal.getsignal(number) is handler]
+    for number in taken:
+        signal.signal(number, _interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in taken:
+            signal.signal(number, usual[number])
 
 
 def _interrupt(number: int, frame: Any) -> None:

@@ -31,12 +31,16 @@ def loud(platform):
 '''
 
 
+USUAL = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+
+
 @pytest.fixture
 def interruptible() -> Iterator[None]:
     """Ctrl-C as in a terminal: a shell's background jobs start with it ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = {number: signal.signal(number, handler) for number, handler in USUAL.items()}
     yield
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.usefixtures("interruptible")
@@ -62,6 +66,33 @@ def test_interrupts_at_once_are_one_and_one_some_time_later_is_another(monkeypat
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize("rank", [False, True])
+def test_what_ends_a_job_is_an_interrupt_but_for_ranks(monkeypatch: pytest.MonkeyPatch, rank: bool) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    if rank:
+        monkeypatch.setenv("RANK", "1")
+    with remembered():
+        assert (signal.getsignal(signal.SIGTERM) is signal.SIG_DFL) is rank
+        if not rank:
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGTERM)
+            with pytest.raises(KeyboardInterrupt):
+                check_interrupted()
+    assert {number: signal.getsignal(number) for number in USUAL} == USUAL
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_handlers_of_others_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    with remembered():
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
 
 
 def test_what_an_experiment_prints_stays_out_of_the_json(call: Call, tmp_path) -> None:
