@@ -75,7 +75,7 @@ class Dispatch(GraphCosts):
         first_in_s, first_out_s, first_peer_s: The same of a run that begins with a copy to a GPU, to the host, between
             GPUs; 0: unknown, as one that begins with a task.
         cold_s: What the call after a wait of more than 20 µs takes longer, however long it was, where `colds` is empty.
-        slept_colds: What calls after a wait for a CPU lane take longer in all, by the length of the wait, beyond
+        slept_colds: What the first calls after a wait for a CPU lane take longer, by the length of the wait, beyond
             `result_s`: (µs, seconds), ascending; empty: unknown, as after other waits.
         colds: What a tiny call after a wait of the thread takes longer than in a row, by the length of the wait: (µs,
             seconds), ascending; empty: unknown. `cold_call_s` says it of others.
@@ -196,7 +196,7 @@ class Dispatch(GraphCosts):
 
         `colds` tell of tiny calls, which take `mixed_calls` times `call_s` each. A longer call has more code and data
         to lose, though not in proportion: it loses more as the square root of its time. Where it has waited for a CPU
-        lane, for `slept_s`, what is colder of the two counts; it stands for all calls behind such a wait.
+        lane, for `slept_s`, what is colder of the two counts.
 
         Example:
             >>> costs = Dispatch(call_s=1e-5, colds=((200, 4e-6),))
@@ -213,7 +213,7 @@ class Dispatch(GraphCosts):
         return max(cold_s, self.slept_cold_s(slept_s))
 
     def slept_cold_s(self, slept_s: float) -> float:
-        """What calls take longer in all after the thread has waited for a CPU lane for `slept_s`.
+        """What the first calls take longer after the thread has waited for a CPU lane for `slept_s`.
 
         Example:
             >>> round(Dispatch(slept_colds=((200, 6e-5),)).slept_cold_s(1e-4) * 1e6)

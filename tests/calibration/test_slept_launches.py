@@ -48,6 +48,17 @@ def test_a_graph_of_all_kinds_waits_for_a_lane_of_these_threads(gpus: list[int])
 
 
 @pytest.mark.usefixtures("brief")
+def test_of_calls_the_first_count_alone() -> None:
+    """going (CPU) ──▶ going>cuda ──▶ there, one by one."""
+    launches = SleptLaunches([1], threads=3, mode="eager")
+    for program, _ in launches._runs:
+        assert program.mode == "eager"
+        assert program.plan.names == ["going", "going>cuda:1", "there"]
+    assert len(launches.sample_s()) == 2
+    launches.close()
+
+
+@pytest.mark.usefixtures("brief")
 def test_a_failure_while_it_is_made_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
     program_of = module.program_of
