@@ -1,5 +1,7 @@
 """Letting other threads run for a moment, between two questions whether a device is done.
 
+For plans that leave the thread no core beside those of CPU lanes, and systems where it cannot spin (`spinning`).
+
 `time.sleep(0)` asks the system's clock for a sleep of no time, and gets the thread's timer slack, 50 µs unless it was
 set: 68 µs in all on a host with Linux, 15 with a slack of 1 ns. That is too short: each question is asked with the
 interpreter's lock, which a lane needs behind each operation and then sleeps until it has it. On a host of an H200 a

@@ -45,8 +45,8 @@ class Model:
         fetches: They take longer where they start together with others, and all of them have to fetch their code.
         interpreter: Threads of CPU lanes and the one that hands them tasks hold the interpreter's lock in turn, where
             a platform says what that costs. Off: each goes on as if it were alone.
-        slept: CUDA graphs start later where the thread that launches them has slept for a CPU lane, where that was
-            measured. Off: as after other waits.
+        slept: CUDA graphs, and first calls to streams, start later where the thread that issues them has waited for a
+            CPU lane, where that was measured. Off: as after other waits.
         rests: Tasks on CPU lanes of several threads take the longer the longer these have rested, where that was
             measured. Off: as after a rest of 2 ms.
         host_cache: Tasks on CPU lanes of several threads, and their way into pinned memory, take less where caches of
