@@ -4,9 +4,9 @@ A GPU's lanes are asked again and again whether they are done. Where a plan leav
 its CPU lanes, it lets one at work run between two questions, and so goes on half of that late on average, or what is
 left of the last time where lanes have just ended (`Dispatch.look_s`; on older platforms half of it always, `yield_s`).
 The end of a CPU lane's work is an event of its own, for which the thread sleeps (`result_s`) or, with a core of its
-own, stays awake (`spun_s`, `Dispatch.awake`). What is over when the thread comes to ask for it, as after a copy that blocks, takes a question and no
-wait. A CUDA graph is over on the GPU that it is launched on: what ends last on another one has an edge to there, and is
-seen when that GPU looks (`simulator.looks`).
+own, stays awake (`spun_s`, `Dispatch.awake`). What is over when the thread comes to ask for it, as after a copy that
+blocks, takes a question and no wait. A CUDA graph is over on the GPU that it is launched on: what ends last on another
+one has an edge to there, and is seen when that GPU looks (`simulator.looks`).
 
 Not modelled: a CPU lane that ends while the thread lets others run for a GPU's sake, which sees it later.
 """
