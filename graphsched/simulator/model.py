@@ -103,7 +103,7 @@ def switched(costs: Dispatch, model: Model) -> Dispatch:
         off += ("graph_launch_s", "graph_launch_node_s", "graph_lane_s", "graph_across_s", "graph_across_start_s")
         off += ("step_s", "step_gpu_s", "graph_step_s", "graph_root_s", "graph_launch_event_s")
         off += ("graph_across_root_s", "graph_across_edge_s", "graph_across_copy_s", "graph_across_host_copy_s")
-        off += ("graph_across_more_s",)
+        off += ("graph_across_more_s", "spun_s")
     if not model.waits:
         off += ("wake_s", "told_s", "same_device_s", "other_device_s", "graph_wait_s", "graph_fork_s")
         off += ("copy_edge_s", "copies_edge_s", "graph_copy_edge_s", "graph_copies_edge_s")

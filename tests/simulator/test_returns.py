@@ -8,6 +8,7 @@ import pytest
 
 from graphsched.plan import Plan
 from graphsched.simulator import Model, predict
+from graphsched.simulator.model import switched
 from graphsched.simulator.path import chain
 from graphsched.simulator.predict import tabulated
 from graphsched.simulator.readings import Readings
@@ -50,6 +51,15 @@ def test_a_thread_with_a_core_of_its_own_stays_awake(cores: int, mode: str):
         assert line.makespan_s == pytest.approx(4.0 + late_s, abs=2e-5)
     unknown = replace(where, dispatch=COSTS)
     assert predict(replace(plan, platform=unknown), mode=mode).makespan_s == pytest.approx(4.25, abs=2e-5)
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_where_dispatch_takes_no_time_a_thread_awake_takes_none(cores: int) -> None:
+    """Whether it is switched off in the platform, as for files of schedules, or in the model."""
+    costs = replace(COSTS, spun_s=0.125, slept_colds=((1000, 0.25),))
+    plan, off = two(1.0, 4.0), Model(dispatch=False)
+    plans = [replace(plan, platform=platform(dispatch=c, cores=cores)) for c in (costs, switched(costs, off))]
+    assert predict(plans[0], model=off).makespan_s == predict(plans[1]).makespan_s == 4.0
 
 
 @pytest.mark.parametrize(("cpu_s", "late_s"), [(1.0, 0.0), (2.5, 0.0625), (3.5, 0.5625)])
