@@ -27,13 +27,14 @@ class CpuLane:
     Attributes:
         name: Of the lane.
         threads: Intra-op threads.
+        core: As given.
         thread: Its thread.
     """
 
     def __init__(self, name: str, threads: int, core: int | None = None) -> None:
         self.name = name
         self.threads = threads
-        self._core = core
+        self.core = core
         self._queue: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._given = self._over = 0  # jobs; one not counted, as two threads put at once, leaves the lane at work
         self.thread = threading.Thread(target=self._work, name=f"graphsched {name}", daemon=True)
@@ -42,8 +43,8 @@ class CpuLane:
     def _work(self) -> None:
         import torch
 
-        if self._core is not None:
-            os.sched_setaffinity(0, {self._core})
+        if self.core is not None:
+            os.sched_setaffinity(0, {self.core})
         torch.get_num_threads()  # else the first operation sets the number that another thread set last
         torch.set_num_threads(self.threads)
         with torch.no_grad(), contextlib.suppress(SystemExit):
@@ -90,6 +91,22 @@ def lane_cores(plan: Plan) -> dict[int, int]:
         and plan.platform.device(lane.device).threads == 1
     ]
     return dict(zip(workers, cores, strict=False)) if len(workers) <= len(cores) else {}
+
+
+def step_aside(lanes: Iterable[CpuLane]) -> None:
+    """Move the calling thread to a core that none of `lanes` is bound to, where it may use one; it stays bound to none.
+
+    A thread that then waits awake would share such a core with the lane, until the system moves it some milliseconds
+    later. Not modelled: that the system moves it back.
+    """
+    bound = {lane.core for lane in lanes if lane.core is not None}
+    usable = os.sched_getaffinity(0) if bound else set()
+    if not bound & usable or not usable - bound:
+        return
+    try:
+        os.sched_setaffinity(0, usable - bound)
+    finally:
+        os.sched_setaffinity(0, usable)
 
 
 def cpu_lanes(plan: Plan) -> dict[int, CpuLane]:

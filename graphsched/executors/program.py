@@ -16,7 +16,15 @@ from graphsched.executors.eager import EagerCompiler
 from graphsched.executors.failing import come_to_rest, end_lanes, failure_in_run
 from graphsched.executors.flights import Submitted
 from graphsched.executors.kept_memory import give_memory_back, keep_memory
-from graphsched.executors.lanes import CpuLane, cpu_lanes, cuda_lanes, end_teams, leave_lanes, streams_as_they_were
+from graphsched.executors.lanes import (
+    CpuLane,
+    cpu_lanes,
+    cuda_lanes,
+    end_teams,
+    leave_lanes,
+    step_aside,
+    streams_as_they_were,
+)
 from graphsched.executors.memory import check_memory
 from graphsched.executors.own_team import end_own_team
 from graphsched.executors.requests import checked
@@ -27,6 +35,7 @@ from graphsched.executors.submitting import Steps
 from graphsched.executors.turns import ForOneThread, alone
 from graphsched.executors.watch import Watch
 from graphsched.plan import Plan, spares_a_core
+from graphsched.processes import cores
 
 GRACE_S = 1.0  # for what still runs when a run is stuck or interrupted
 
@@ -87,7 +96,8 @@ class Program(ForOneThread):
     def _start(self) -> None:
         """Make the CPU lanes and the calls that hand work to them."""
         self._cpu.update(cpu_lanes(self.plan))
-        self.watch = Watch(self._timeout_s, tuple(self._cpu.values()), spins=spins() and spares_a_core(self.plan))
+        awake = spins() and spares_a_core(self.plan, cores())
+        self.watch = Watch(self._timeout_s, tuple(self._cpu.values()), spins=awake)
         self._watches[:] = [self.watch]
         self._compiler = self._new_compiler(self.buffers)
         try:
@@ -123,6 +133,8 @@ class Program(ForOneThread):
             self._start()
         if self._cpu:
             end_own_team()
+        if self.watch.spins:
+            step_aside(self._cpu.values())
 
     # -- running -----------------------------------------------------------------------------------
 

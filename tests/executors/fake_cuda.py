@@ -153,7 +153,7 @@ class Tokens:
         merge(clock, self.cuda.here().clock if self.cuda.actor else {})
         self.clocks.append(clock)
 
-    def acquire(self, timeout: float) -> bool:
+    def acquire(self, blocking: bool = True, timeout: float = 0.0) -> bool:
         if not self.clocks:
             return False
         merge(self.cuda.host, self.clocks.pop(0))
@@ -162,6 +162,8 @@ class Tokens:
 
 class CpuLane:
     """A lane of the CPU: does at once what it is given, knowing what it and the giver knew."""
+
+    core = None
 
     def __init__(self, cuda: FakeCuda, name: str, number: int) -> None:
         self.cuda, self.name, self.known = cuda, name, {}

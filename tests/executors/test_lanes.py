@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import threading
 import time
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
 from graphsched.executors import Program
-from graphsched.executors.lanes import CpuLane, lane_cores
+from graphsched.executors import program as programs
+from graphsched.executors.lanes import CpuLane, lane_cores, step_aside
+from graphsched.executors.spinning import spins
 from graphsched.plan import Placement, build_plan
 from graphsched.platform import Device, Link, Platform
 from graphsched.workload import TensorSpec, Workload
@@ -79,3 +84,38 @@ def rests(lane: CpuLane) -> None:
     while lane.at_work and time.perf_counter() < until:
         time.sleep(1e-3)
     assert not lane.at_work
+
+
+@pytest.mark.parametrize(
+    ("bound", "moves"),
+    [([3], [{5, 7}, {3, 5, 7}]), ([3, 7], [{5}, {3, 5, 7}]), ([3, 5, 7], []), ([None], []), ([9], [])],
+)
+def test_a_thread_steps_aside_from_bound_lanes_and_stays_bound_to_no_core(
+    bound: list[int | None], moves: list[set[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lanes: list[Any] = [SimpleNamespace(core=core) for core in bound]
+    made: list[set[int]] = []
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 5, 7})
+    monkeypatch.setattr(os, "sched_setaffinity", lambda _, cores: made.append(cores))
+    step_aside(lanes)
+    assert made == moves
+
+
+@pytest.mark.skipif(not spins(), reason="the C library has no lfind or strcmp")
+@pytest.mark.parametrize(("cores", "awake"), [(1, False), (4, True)])
+def test_a_program_stays_awake_on_cores_that_it_may_use_beside_its_lanes(
+    cores: int, awake: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """a (worker:0), on a platform of 64 cores."""
+    asides: list[list[int | None]] = []
+    monkeypatch.setattr(programs, "cores", lambda: cores)
+    monkeypatch.setattr(programs, "step_aside", lambda lanes: asides.append([lane.core for lane in lanes]))
+    work = Workload()
+    work.task(torch.neg, work.input("x", torch.ones(1), device="worker:0"), name="a", device="worker:0")
+    where = replace(HERE, cores=64)
+    plan = build_plan(work, where, None, Placement(["a"], {"a": "worker:0/s0"}), scheduler="by hand")
+    with Program(plan) as program:
+        assert program.watch.spins is awake
+        program.time_once()
+        program.submit().result()
+    assert asides == ([[min(os.sched_getaffinity(0))]] * 2 if awake else [])

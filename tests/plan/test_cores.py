@@ -19,6 +19,16 @@ def test_threads_of_all_lanes_of_the_host_count(cores: int, spares: bool) -> Non
     assert spares_a_core(planned(work, here, {"a": "cpu/w0", "b": "cpu/w0", "g": "cuda:0/s0"})) is spares
 
 
+@pytest.mark.parametrize(("usable", "spares"), [(8, True), (4, True), (3, False), (1, False)])
+def test_a_process_may_have_fewer_cores_than_the_platform_and_never_has_more(usable: int, spares: bool) -> None:
+    """a on a lane of three threads."""
+    here = platform(gpus=0, cores=4)
+    here = replace(here, devices=(replace(here.device("cpu"), threads=3),))
+    plan = planned(workload({"a": 1.0}), here, {"a": "cpu/w0"})
+    assert spares_a_core(plan, usable) is spares
+    assert not spares_a_core(replace(plan, platform=replace(here, cores=3)), usable)
+
+
 @pytest.mark.parametrize(("workers", "spares"), [(1, True), (2, False)])
 def test_workers_have_a_thread_each(workers: int, spares: bool) -> None:
     names = [f"t{k}" for k in range(workers)]
