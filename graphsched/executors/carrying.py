@@ -16,6 +16,7 @@ from typing import Any
 
 from graphsched.executors.calls import Call
 from graphsched.executors.clocks import new_event
+from graphsched.executors.spinning import Done
 from graphsched.executors.watch import Watch
 
 TURNS = 3  # steps until an event is recorded again: it is looked at until the step after its own is over
@@ -107,13 +108,14 @@ class _Tokens:
 
     def __init__(self, what: str) -> None:
         self._what = what
-        self._tokens = threading.Semaphore(1)
+        self._tokens, self._given = threading.Semaphore(1), Done()
 
     def give(self) -> None:
         self._tokens.release()
+        self._given.set()
 
     def by_stream(self, _: Any, watch: Watch) -> Call:
-        return self.by_lane(watch)
+        return partial(watch.take, self._tokens, self._what, self._given)
 
     def by_lane(self, watch: Watch) -> Call:
         return partial(watch.take, self._tokens, self._what)

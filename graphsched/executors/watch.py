@@ -107,12 +107,18 @@ class Watch:
         """
         self._passed(event.wait(max(0.0, self.deadline - time.perf_counter())), what)
 
-    def take(self, tokens: threading.Semaphore, what: str) -> None:
-        """Wait for a token, and take it.
+    def take(self, tokens: threading.Semaphore, what: str, given: Done | None = None) -> None:
+        """Wait for a token, and take it; asleep, or with `given`, which is set after each release, as `spin` does.
 
         Raises:
             StuckError: It lasted beyond the deadline.
         """
+        if given is not None and self.spins:
+            while not tokens.acquire(blocking=False):
+                self.spin(given, what)
+                given.clear()
+            self._passed(True, what)
+            return
         self._passed(tokens.acquire(timeout=max(0.0, self.deadline - time.perf_counter())), what)
 
     def _passed(self, in_time: bool, what: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from graphsched.errors import StuckError
 from graphsched.executors import carrying
 from graphsched.executors.carrying import TURNS, Carry
+from graphsched.executors.spinning import spins
 from graphsched.executors.watch import Watch
 
 
@@ -84,6 +87,39 @@ def test_tokens_of_cpu_lanes() -> None:
     say()
     wait()
     with pytest.raises(StuckError, match=r"waited for 't1' of the step before beyond 0.05 s"):
+        wait()
+
+
+@pytest.mark.skipif(not spins(), reason="the C library has no lfind or strcmp")
+@pytest.mark.parametrize("awake", [True, False])
+def test_the_thread_waits_for_tokens_of_cpu_lanes_awake_where_it_has_a_core(
+    awake: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six steps, of which the lane is late in all but the first; then one that it never comes to, and one after it."""
+    ways: list[str] = []
+    real = Watch.spin
+
+    def spin(*given: Any) -> None:
+        ways.append("awake")
+        real(*given)
+
+    monkeypatch.setattr(Watch, "spin", spin)
+    carry, watch = links(None), Watch(5.0, spins=awake)
+    watch.begin()
+    wait, say = carry.by_stream(0, None, watch) + carry.said(1)
+    wait()
+    for _ in range(5):
+        lane = threading.Timer(0.01, say)
+        lane.start()
+        wait()
+        lane.join()
+    assert bool(ways) is awake
+    watch.deadline = time.perf_counter() + 0.05
+    with pytest.raises(StuckError, match="waited for 't1' of the step before"):
+        wait()
+    say()
+    watch.fail(ValueError("broken"))
+    with pytest.raises(ValueError, match="broken"):
         wait()
 
 
