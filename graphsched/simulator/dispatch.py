@@ -235,8 +235,10 @@ class Thread:
             if end > time:
                 time, last = end, j
         self.issue_start_s[i] = self.time
-        self.waited_s, self.cold_s = time - self.time, 0.0
-        self.slept_s = self.waited_s if last >= 0 and self._columns.kind[last] == CPU else 0.0
+        waited_s, self.cold_s = time - self.time, 0.0
+        self.waited_s += waited_s
+        if last >= 0 and self._columns.kind[last] == CPU:
+            self.slept_s += waited_s
         given_s = given_way_s(self._columns, self._end_s, time, i) if last != NOTHING else 0.0
         self.time = self.issue_end_s[i] = time + return_s(self._columns, last, given_s)
         return True

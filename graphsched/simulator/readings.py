@@ -139,8 +139,10 @@ class Readings:
         waits = self._columns.waits[i]
         over_s = max((self._end_s[j] for j in waits), default=0.0)
         last = next((j for j in waits if self._end_s[j] == over_s > begun_s), NOTHING)
-        self._waited_s = over_s - begun_s
-        self._slept_s = self._waited_s if last >= 0 and self._columns.kind[last] == CPU else 0.0
+        waited_s = max(0.0, over_s - begun_s)
+        self._waited_s += waited_s
+        if last >= 0 and self._columns.kind[last] == CPU:
+            self._slept_s += waited_s
         given_s = given_way_s(self._columns, self._end_s, over_s, i) if last != NOTHING else 0.0
         return max(begun_s, over_s) + return_s(self._columns, last, given_s)
 

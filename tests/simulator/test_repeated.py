@@ -137,6 +137,19 @@ def test_calls_behind_a_task_of_the_cpu_have_figures_of_their_own(lane_s: float,
     assert (without - free.timed_makespan_s) * 1e6 == pytest.approx(cold_us, rel=0.02)
 
 
+@pytest.mark.parametrize("mode", ["eager", "graph"])
+def test_a_brief_wait_behind_a_long_one_takes_nothing_back(mode: str) -> None:
+    """c (1 ms, CPU), a wait for it, d (1 µs, CPU), a wait for that, h (GPU), which both waits count for."""
+    costs = replace(COLD, graph_colds=((20, 4e-6), (200, 1e-5)))
+    work = workload({"c": 1e-3, "d": 1e-6, "h": 1e-6})
+    lanes = {"c": "cpu/w0", "d": "cpu/w0", "h": "cuda:0/s0"}
+    plan = planned(work, platform(dispatch=costs), lanes, wait_after=["c", "d"])
+    line = predict(plan, mode=mode)
+    free = predict(replace(plan, platform=platform(dispatch=FREE)), mode=mode)
+    more_s = line.timed_makespan_s - free.timed_makespan_s
+    assert more_s == pytest.approx(costs.cold_after_s(1.001e-3), rel=0.02)
+
+
 def test_a_run_that_ends_on_a_lane_begins_with_calls_behind_one() -> None:
     """g (1 µs, GPU) ──▶ c (1 ms, CPU): the next run's first call comes behind that."""
     costs = replace(COLD, slept_colds=((1000, 4e-5),))
