@@ -96,7 +96,7 @@ class Program(ForOneThread):
     def _start(self) -> None:
         """Make the CPU lanes and the calls that hand work to them."""
         self._cpu.update(cpu_lanes(self.plan))
-        awake = spins() and spares_a_core(self.plan, cores())
+        awake = bool(self._cpu) and spins() and spares_a_core(self.plan, cores())
         self.watch = Watch(self._timeout_s, tuple(self._cpu.values()), spins=awake)
         self._watches[:] = [self.watch]
         self._compiler = self._new_compiler(self.buffers)

@@ -19,6 +19,7 @@ from graphsched.executors.spinning import spins
 from graphsched.plan import Placement, build_plan
 from graphsched.platform import Device, Link, Platform
 from graphsched.workload import TensorSpec, Workload
+from tests.executors.fake_cuda import FakeCuda
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="threads cannot be bound here")
 
@@ -119,3 +120,14 @@ def test_a_program_stays_awake_on_cores_that_it_may_use_beside_its_lanes(
         program.time_once()
         program.submit().result()
     assert asides == ([[min(os.sched_getaffinity(0))]] * 2 if awake else [])
+
+
+def test_a_program_without_lanes_asks_gpus_as_platforms_were_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """a (cuda:0): nothing of the host's computes beside the thread."""
+    FakeCuda(1).install(monkeypatch)
+    work = Workload()
+    work.task(torch.neg, work.input("x", torch.ones(1), device="cuda:0"), name="a", device="cuda:0")
+    where = Platform("here", (Device("cpu", "cpu"), Device("cuda:0", "cuda")), cores=64)
+    plan = build_plan(work, where, None, Placement(["a"], {"a": "cuda:0/s0"}), scheduler="by hand")
+    with Program(plan) as program:
+        assert not program.watch.spins
