@@ -210,16 +210,17 @@ class Readings:
             self._read_lane(i, called_s + max(0.0, excess_s), movable=False)
             return
         self.own_s[i] += gap_s
+        own_s = self.own_s[i]
         if c.flags[i] & BLOCKS:
             self._read_lane(i, called_s, movable=True)
             self.after_s[i] = self._issued_s[i] - self._end_s[i] - timed_s
         else:
             before_s = self._lengthen(i, called_s, excess_s)
-            if there_s > free_s:
-                self.pause_s[i] = self.pause_s.get(i, 0.0) + before_s
-            else:
-                self.own_s[i] += before_s
+            self.own_s[i] += before_s
             self._read_lane(i, called_s + before_s, movable=True)
+        if there_s > free_s:  # held up until then: what it takes more or less before its calls comes behind that
+            self.pause_s[i] = self.pause_s.get(i, 0.0) + self.own_s[i] - own_s
+            self.own_s[i] = own_s
 
     def _lead_s(self, i: int, stream: int) -> float:
         """What the model has before the calls of action `i`, the thread last at `stream`, besides its own time."""

@@ -234,3 +234,23 @@ def test_a_perfect_prediction_is_changed_by_nothing(seed: int) -> None:
     swap = Substitution(as_measured(line, plan))
     for terms in (("dispatch",), ("waits",), TERMS):  # one kind of sharer measured frees the cores for the other
         assert swap.makespan_s(terms) == pytest.approx(line.timed_makespan_s, rel=1e-6)
+
+
+@pytest.mark.parametrize("slept", [(), ((1000, 0.25),), ((1000, 0.75),)])
+@pytest.mark.parametrize("returns_s", [0.0, 0.25, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("call_s", [0.1, 0.6])
+def test_a_thread_that_went_on_sooner_behind_a_result_gives_the_run_back(
+    returns_s: float, slept: tuple[tuple[int, float], ...], call_s: float
+) -> None:
+    """c (4 s, on a CPU) ──▶ g (1 s, on a GPU), called in a stream so late behind c, and a second late by the model.
+
+    Timing events take the thread half a second more than the model has it: what is called was so long under way.
+    """
+    work = workload({"c": 4.0, "g": 1.0}, [("c", "g", 0)])
+    costs = replace(FREE, result_s=1.0, copy_s=call_s, launch_s=0.05, slept_colds=slept)
+    plan = planned(work, platform(gpus=1, dispatch=costs), {"c": "cpu/w0", "g": "cuda:0/s0"})
+    measured = predict(
+        replace(plan, platform=platform(gpus=1, dispatch=replace(costs, result_s=returns_s, timed_record_s=0.5)))
+    )
+    measured = replace(measured, plan=plan)
+    assert Substitution(measured).makespan_s(TERMS) == pytest.approx(measured.timed_makespan_s)
