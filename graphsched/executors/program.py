@@ -16,15 +16,8 @@ from graphsched.executors.eager import EagerCompiler
 from graphsched.executors.failing import come_to_rest, end_lanes, failure_in_run
 from graphsched.executors.flights import Submitted
 from graphsched.executors.kept_memory import give_memory_back, keep_memory
-from graphsched.executors.lanes import (
-    CpuLane,
-    cpu_lanes,
-    cuda_lanes,
-    end_teams,
-    leave_lanes,
-    step_aside,
-    streams_as_they_were,
-)
+from graphsched.executors.lane_cores import step_aside
+from graphsched.executors.lanes import CpuLane, cpu_lanes, cuda_lanes, end_teams, leave_lanes, streams_as_they_were
 from graphsched.executors.memory import check_memory
 from graphsched.executors.own_team import end_own_team
 from graphsched.executors.requests import checked

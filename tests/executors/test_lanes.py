@@ -14,7 +14,8 @@ import torch
 
 from graphsched.executors import Program
 from graphsched.executors import program as programs
-from graphsched.executors.lanes import CpuLane, lane_cores, step_aside
+from graphsched.executors.lane_cores import lane_cores, step_aside
+from graphsched.executors.lanes import CpuLane
 from graphsched.executors.spinning import spins
 from graphsched.plan import Placement, build_plan
 from graphsched.platform import Device, Link, Platform

@@ -7,15 +7,8 @@ from graphsched.executors.buffers import Buffers
 from graphsched.executors.calls import Call
 from graphsched.executors.distributed.messages import Messages
 from graphsched.executors.eager import EagerCompiler
-from graphsched.executors.lanes import (
-    STREAMS_PER_DEVICE,
-    CpuLane,
-    CudaLane,
-    device_index,
-    is_cuda,
-    lane_cores,
-    stream_pool,
-)
+from graphsched.executors.lane_cores import lane_cores
+from graphsched.executors.lanes import STREAMS_PER_DEVICE, CpuLane, CudaLane, device_index, is_cuda, stream_pool
 from graphsched.executors.watch import Watch
 from graphsched.plan import Plan
 
