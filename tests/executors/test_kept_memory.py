@@ -13,11 +13,12 @@ from graphsched.executors.kept_memory import VARIABLES, on_glibc
 
 RUNS = """
 import resource
+import statistics
 import torch
 import graphsched as gs
 
 work = gs.Workload("means")
-x, y = (work.input(name, torch.rand(1500, 1500)) for name in "xy")
+x, y = (work.input(name, torch.rand(3000, 3000)) for name in "xy")
 for k in range(6):
     work.task(torch.lerp, x, y, 0.5, name=f"mean{k}")
 here = gs.Platform("here", (gs.Device("cpu", "cpu"),))
@@ -25,18 +26,20 @@ plan = gs.schedule(work, here, scheduler="round_robin", lanes=2)
 with gs.Program(plan) as program:
     for _ in range(6):
         program.time_once()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    for _ in range(4):
+    new = []
+    for _ in range(9):
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
         program.time_once()
-    print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) // 4)
+        new.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+    print(statistics.median(new))  # on a host with other load a run now and then needs one more block than any before
     kept = int(open("/proc/self/statm").read().split()[1])
 print(kept - int(open("/proc/self/statm").read().split()[1]))
 """
-PAGES = 6 * 1500 * 1500 * 4 // 4096  # of the results of a run
+PAGES = 6 * 3000 * 3000 * 4 // 4096  # of the results of a run; by default glibc keeps blocks up to 32 MiB, not these
 
 
 def runs(**more: str) -> tuple[int, int]:
-    """Pages new to the process a run, and those that closing the program gives back."""
+    """Pages new to the process in the median run, and those that closing the program gives back."""
     plain = {name: text for name, text in os.environ.items() if name not in (*VARIABLES, "GLIBC_TUNABLES")}
     told = subprocess.run([sys.executable, "-c", RUNS], env=plain | more, capture_output=True, text=True, check=True)
     first, second = told.stdout.split()
@@ -45,7 +48,7 @@ def runs(**more: str) -> tuple[int, int]:
 
 @pytest.mark.skipif(not on_glibc(), reason="another C library")
 def test_runs_write_results_into_memory_that_is_there() -> None:
-    """6 means of 9 MB on two lanes, again and again; a program that is closed gives their memory back."""
+    """6 means of 36 MB on two lanes, again and again; a program that is closed gives their memory back."""
     new, given_back = runs()
     assert new < PAGES / 100
     assert given_back > PAGES / 2
