@@ -6,12 +6,12 @@ contention of every pair anew (from the pairs; no mix is looked at) and writes c
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +81,7 @@ def slowdown(operation: str, beside: str) -> float:
 def fitted() -> dict[str, list[list[float]]]:
     """Contention in flight of all pairs, by ``operation|beside``: numbers of copies, each with its factor."""
     found = {f"{a}|{a}": in_flight_of_copies(cost(a)) for a in operations()}
-    for a, b in combinations(operations(), 2):
+    for a, b in itertools.combinations(operations(), 2):
         both = in_flight((cost(a), cost(b)), (pair_run(a, b), pair_run(b, a)))
         found[f"{a}|{b}"], found[f"{b}|{a}"] = (((2, factor),) for factor in both)
     return {key: [[k, round(factor, 4)] for k, factor in found[key]] for key in load("pairs")["pairs"]}
@@ -142,20 +142,50 @@ def errors(numbers: Iterable[int], model: Model) -> tuple[list[float], list[floa
     """Absolute relative errors of makespans, and of the ends of lanes, of these mixes."""
     makespans, lanes = [], []
     for number in numbers:
-        mix = load("mixes")["mixes"][number]
-        plan = plan_of(mix["chains"])
-        ends = predict(plan, model=model).end_s
-        last = [plan.index_of[f"c{c}n{sum(count for _, count in chain) - 1}"] for c, chain in enumerate(mix["chains"])]
-        found = [float(ends[i]) * 1e6 / end for i, end in zip(last, mix["graph_end_us"], strict=True)]
-        lanes += [abs(ratio - 1) for ratio in found]
-        makespans.append(abs(max(float(ends[i]) for i in last) * 1e6 / max(mix["graph_end_us"]) - 1))
+        found, measured = ends_us(number, model), load("mixes")["mixes"][number]["graph_end_us"]
+        lanes += _off(found, measured)
+        makespans += _off([max(found)], [max(measured)])
     return makespans, lanes
+
+
+def by_mode(model: Model) -> dict[str, tuple[list[float], list[float]]]:
+    """As `errors`, of the mixes that were run in both modes: predictions beside each, and eager runs beside graphs."""
+    mixes = {number: mix for number, mix in enumerate(load("mixes")["mixes"]) if "eager_end_us" in mix}
+    predicted = [ends_us(number, model) for number in mixes]
+    graph, eager = ([mix[f"{mode}_end_us"] for mix in mixes.values()] for mode in ("graph", "eager"))
+    sides = {
+        "predicted beside graphs": (predicted, graph),
+        "predicted beside eager runs": (predicted, eager),
+        "eager runs beside graphs": (eager, graph),
+    }
+    flat = itertools.chain.from_iterable
+    return {
+        name: (_off(map(max, found), map(max, held)), _off(flat(found), flat(held)))
+        for name, (found, held) in sides.items()
+    }
+
+
+@cache
+def ends_us(number: int, model: Model) -> list[float]:
+    """When each lane of a mix is predicted to end, in microseconds."""
+    chains = load("mixes")["mixes"][number]["chains"]
+    plan = plan_of(chains)
+    ends_s = predict(plan, model=model).end_s
+    last = [plan.index_of[f"c{c}n{sum(count for _, count in chain) - 1}"] for c, chain in enumerate(chains)]
+    return [float(ends_s[i]) * 1e6 for i in last]
+
+
+def _off(found: Iterable[float], held: Iterable[float]) -> list[float]:
+    return [abs(one / other - 1) for one, other in zip(found, held, strict=True)]
 
 
 def figures(remainders: Sequence[int], model: Model) -> tuple[float, float, float, float]:
     """Median and 95th percentile of the makespan's error and of the lanes' ends, in per cent."""
-    numbers = [n for n in range(len(load("mixes")["mixes"])) if n % 4 in remainders]
-    makespans, lanes = errors(numbers, model)
+    return quantiles(*errors([n for n in range(len(load("mixes")["mixes"])) if n % 4 in remainders], model))
+
+
+def quantiles(makespans: Sequence[float], lanes: Sequence[float]) -> tuple[float, float, float, float]:
+    """Median and 95th percentile of both, in per cent."""
     return tuple(float(100 * np.quantile(v, q)) for v in (makespans, lanes) for q in (0.5, 0.95))  # type: ignore[return-value]
 
 
@@ -163,11 +193,12 @@ def main() -> None:
     if "--fit" in sys.argv[1:]:
         rows = ",\n".join(f' "{key}": {value}' for key, value in fitted().items())
         (DATA / "contention.json").write_text("{\n" + rows + "\n}\n")
+    line = "makespan {:4.1f} / {:4.1f}, lanes {:4.1f} / {:5.1f}"
     for name, model in RULES.items():
         halves = (figures(remainders, model) for remainders in (*HALVES.values(), range(4)))
-        print(
-            f"{name:24}", " | ".join("makespan {:4.1f} / {:4.1f}, lanes {:4.1f} / {:5.1f}".format(*f) for f in halves)
-        )
+        print(f"{name:27}", " | ".join(line.format(*f) for f in halves))
+    for name, found in by_mode(RULES["queue of blocks, pairs"]).items():
+        print(f"{name:27}", line.format(*quantiles(*found)))
 
 
 if __name__ == "__main__":
