@@ -257,13 +257,13 @@ class Dispatch(GraphCosts):
     def at(self, now: Pace) -> Dispatch:
         """These figures for a thread and CPU lanes at this pace: a core's speed changes within minutes.
 
-        All host time of calls is scaled by the ratio of `Pace.call_s` to `call_s`; as it is where either is unknown
-        (0). So are launches of CUDA graphs, by the ratio of `Pace.launches` to `graph_launches` where both were
-        measured: they slow down by more. A graph starts later by what its launch takes longer. What calls and launches
-        take longer after waits changes otherwise, and is as measured now where it was.
+        All host time of calls is scaled by the ratio of `Pace.call_s` to `call_s`, or a power of it (`pace.POWERS`); as
+        it is where either is unknown (0). So are launches of CUDA graphs, by the ratio of `Pace.launches` to
+        `graph_launches` where both were measured: they slow down by more. A graph starts later by what its launch takes
+        longer. What calls and launches take longer after waits changes otherwise, and is as measured now where it was.
 
         Example:
-            >>> Dispatch(call_s=6e-6, record_s=1e-6).at(Pace(9e-6)).record_s
+            >>> Dispatch(call_s=6e-6, device_wait_s=1e-6).at(Pace(9e-6)).device_wait_s
             1.5e-06
             >>> Dispatch(call_s=6e-6, graph_launch_s=4e-6, graph_starts=((1, 9e-6),)).at(Pace(9e-6)).graph_start_s(1)
             1.1e-05

@@ -81,7 +81,7 @@ class Platform:
         """This platform with a dispatching thread and CPU lanes at this pace, see `Dispatch.at`.
 
         Example:
-            >>> Platform("here", (), dispatch=Dispatch(call_s=6e-6, record_s=1e-6)).at(Pace(9e-6)).dispatch.record_s
+            >>> Platform("here", (), dispatch=Dispatch(call_s=6e-6, run_s=1e-6)).at(Pace(9e-6)).dispatch.run_s
             1.5e-06
         """
         return replace(self, dispatch=self.dispatch.at(now)) if now != Pace() else self

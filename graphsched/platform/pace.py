@@ -31,6 +31,23 @@ LAUNCHES_ACROSS = (
 )  # fmt: skip
 """Fields of `Dispatch` that are what launching takes it longer over several GPUs."""
 
+POWERS = {
+    "copy_s": 1.20, "copy_out_s": 1.23, "free_s": 1.61, "record_s": 1.51, "wait_s": 1.51, "switch_s": 1.75,
+    "device_switch_s": 0.98, "timed_record_s": 1.41, "handoff_s": 0.58, "start_s": 1.13, "query_s": 0.68,
+    "asked_s": 0.66, "blocking_in_s": 0.84, "blocking_out_s": 0.72, "fresh_out_s": 0.76, "copy_company_s": 1.44,
+    "copy_out_company_s": 1.41, "peer_company_s": 1.28, "step_s": 0.87, "graph_step_s": 1.21, "graph_launch_s": 1.04,
+    "graph_launch_event_s": 0.69, "graph_root_s": 0.80, "graph_across_s": 0.71, "graph_across_start_s": 0.32,
+    "graph_across_root_s": 0.86, "graph_across_edge_s": 0.99, "graph_across_copy_s": 0.83,
+}  # fmt: skip
+"""As which power of its yardstick a field above goes, where that is known to within `POWER_ERROR`; else in proportion.
+
+Read off calibrations of slow and fast hosts, in which no plan has a part: `python -m tests.simulator.readings`. What
+tasks' own calls take goes in proportion, but of what lies between them much more is CUDA's and less is Python's.
+"""
+
+POWER_ERROR = 0.2
+"""Standard error of a power that is known."""
+
 LANES = "product_s", "sweep_s", "fetch_s", "pinned_s"
 """Fields of `Dispatch` that are yardsticks of CPU lanes."""
 
@@ -91,9 +108,10 @@ def at_pace(costs: Dispatch, now: Pace) -> Dispatch:
         return costs
     pace = now.call_s / costs.call_s
     alone, across = (_launch_pace(costs.graph_launches, now.launches, gpus, pace) for gpus in (1, 2))
-    scaled: dict[str, Any] = {name: getattr(costs, name) * pace for name in HOST_CALLS + GRAPH_CALLS}
-    scaled |= {name: getattr(costs, name) * alone for name in LAUNCHES}
-    scaled |= {name: getattr(costs, name) * across for name in LAUNCHES_ACROSS}
+    yardsticks = (HOST_CALLS + GRAPH_CALLS, pace), (LAUNCHES, alone), (LAUNCHES_ACROSS, across)
+    scaled: dict[str, Any] = {
+        name: getattr(costs, name) * slower ** POWERS.get(name, 1.0) for names, slower in yardsticks for name in names
+    }
     longer = alone - 1.0
     starts = tuple((n, seconds + longer * min(seconds, _launch_s(costs, n))) for n, seconds in costs.graph_starts)
     changes = tuple((k, seconds * pace) for k, seconds in costs.changes)

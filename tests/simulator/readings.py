@@ -1,5 +1,7 @@
 """How far calibrations differ in the same figure: what `simulator.interval` takes as standard deviations.
 
+And how figures of the dispatching thread go with its yardsticks from one calibration to the next: `pace.POWERS`.
+
 Read off the platforms that are shipped and those of recorded runs, with the costs in them; no measured makespan is
 looked at. Call: python -m tests.simulator.readings [DIR...]
 """
@@ -16,6 +18,7 @@ import numpy as np
 
 from graphsched.plan import Plan
 from graphsched.platform import Dispatch, Platform
+from graphsched.platform.pace import GRAPH_CALLS, HOST_CALLS, LAUNCHES, LAUNCHES_ACROSS
 from graphsched.records.model import CaseRecord
 from graphsched.records.store import find_runs, load_run
 from graphsched.simulator import predict
@@ -25,6 +28,8 @@ SHORT_S = 12e-6  # GPU operations below rest on the handover
 OUTLIER = 1.5  # the same operation so many times as long: another kernel, or a reading that failed
 EDGES = ("graph_other_device_s", "graph_copy_edge_s", "graph_copies_edge_s", "graph_peer_edge_s")
 ACROSS = ("graph_across_s", "graph_across_start_s", "graph_across_root_s", "graph_across_edge_s")
+
+FEWEST = 8  # calibrations that a power is read off
 
 Readings = Mapping[Any, Sequence[float]]
 
@@ -59,6 +64,28 @@ def operations(platforms: Iterable[Platform], *, on_cpu: bool) -> dict[tuple[str
 def dispatch_figures(dispatches: Sequence[Dispatch], names: Sequence[str]) -> dict[str, list[float]]:
     """Distinct values of each figure, where it was measured."""
     return {name: sorted({getattr(d, name) for d in dispatches} - {0.0}) for name in names}
+
+
+def powers(dispatches: Iterable[Dispatch]) -> dict[str, tuple[float, float, int]]:
+    """As which power of its yardstick each figure of the thread goes, the standard error, and of how many calibrations.
+
+    Of distinct ones, where figure and yardstick were measured in `FEWEST` and more; the slope of the logarithms.
+
+    Example:
+        >>> slow_and_fast = [Dispatch(call_s=us * 1e-6, record_s=us**1.5 * 1e-7) for us in range(4, 13)]
+        >>> {name: [round(x, 6) for x in found] for name, found in powers(slow_and_fast).items() if name == "record_s"}
+        {'record_s': [1.5, 0.0, 9]}
+    """
+    known, found = list(dispatches), {}
+    for names, gpus in ((HOST_CALLS + GRAPH_CALLS, 0), (LAUNCHES, 1), (LAUNCHES_ACROSS, 2)):
+        yardsticks = [dict(d.graph_launches).get(gpus, 0.0) if gpus else d.call_s for d in known]
+        for name in names:
+            points = sorted({(s, getattr(d, name)) for s, d in zip(yardsticks, known, strict=True)})
+            x, y = np.log([pair for pair in points if min(pair) > 0.0] or [(1.0, 1.0)]).T
+            if len(x) >= FEWEST:
+                (slope, _), spread = np.polyfit(x, y, 1, cov=True)
+                found[name] = float(slope), float(np.sqrt(spread[0][0])), len(x)
+    return found
 
 
 def launches(cases: Iterable[CaseRecord], dispatches: Sequence[Dispatch]) -> list[float]:
@@ -101,6 +128,8 @@ def _main(folders: Sequence[str]) -> None:
         print(name, "{:.4f} ({} readings of {})".format(*pooled(operations(platforms, on_cpu=on_cpu))))
     print("latency in graphs", "{:.4f} ({} readings of {})".format(*pooled(dispatch_figures(dispatches, EDGES))))
     shares = launches((c for c in cases if c.workload is not None and c.mode == "graph"), dispatches)
+    for name, (power, error, count) in powers(dispatches).items():
+        print(f"power of the yardstick: {name} {power:.2f} ± {error:.2f} ({count})")
     print(f"launch over GPUs {np.sqrt(np.mean(np.square(shares))):.4f} ({len(shares)} plans)")
 
 

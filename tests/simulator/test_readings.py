@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from graphsched.costs import Costs, TaskCost
-from graphsched.platform import Device, Platform
+from graphsched.platform import Device, Dispatch, Platform
+from graphsched.platform.pace import POWER_ERROR, POWERS
+from graphsched.records.store import find_runs, load_run
 from tests.builders import FREE
 from tests.records.examples import case_of, chain
-from tests.simulator.readings import dispatch_figures, launches, operations, pooled
+from tests.simulator.readings import dispatch_figures, launches, operations, pooled, powers
 
+RESULTS = Path(__file__).resolve().parents[2] / "experiments" / "results"
 DEVICES = (Device("cpu", "cpu", "CPU"), Device("cuda:0", "cuda", "GPU"))
 
 
@@ -44,3 +48,25 @@ def test_figures_that_were_not_measured_are_no_readings() -> None:
 def test_graphs_on_one_gpu_tell_nothing_of_launches_over_several() -> None:
     dispatches = [replace(FREE, graph_across_s=seconds) for seconds in (1.0, 2.0)]
     assert launches([case_of(chain(3), mode="graph")], dispatches) == pytest.approx([])
+
+
+def test_powers_are_read_off_distinct_calibrations_that_have_both_figure_and_yardstick() -> None:
+    """Ten hosts: launches go as the square of a yardstick of their own, which one lacks; events of nothing."""
+    hosts = [
+        Dispatch(call_s=1e-6, graph_launches=((1, 1.0 * k),) if k > 1 else (), graph_launch_s=1e-6 * k**2, record_s=0.0)
+        for k in range(1, 11)
+    ]
+    found = powers([*hosts, *hosts])
+    assert found["graph_launch_s"] == (pytest.approx(2.0), pytest.approx(0.0, abs=1e-9), 9)
+    assert "record_s" not in found
+
+
+@pytest.mark.slow
+def test_powers_that_the_pace_of_a_thread_has_are_those_of_recorded_calibrations() -> None:
+    """To half a standard error, all that are known."""
+    cases = [case for path in find_runs([RESULTS]) for case in load_run(path).cases]
+    found = powers(case.setup.platform.dispatch for case in cases)
+    known = {name: (power, error) for name, (power, error, _) in found.items() if error <= POWER_ERROR}
+    assert set(POWERS) == set(known)
+    for name, (power, error) in known.items():
+        assert POWERS[name] == pytest.approx(power, abs=error / 2)
