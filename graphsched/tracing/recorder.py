@@ -116,8 +116,8 @@ class Recorder:
         if any(argument.is_out for argument in function._schema.arguments):
             return written_out(self._call, function, args, kwargs)
         written = written_tensors(function, args, kwargs)
-        if written and self._is_kept_gradient(name):
-            self.aliases.same(written[0], self.sight(args[1]))
+        if written and self._is_kept_gradient(name) and not self.sight(args[1]).memory.is_state:
+            self.aliases.fresh(written[0], self.sight(args[1]))
             return function(*args, **kwargs)
         if written and torch.Tag.inplace_view in function.tags:
             return turn(self, function, args, kwargs)

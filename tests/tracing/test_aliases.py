@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 import graphsched as gs
 from graphsched.errors import TraceError
@@ -126,6 +127,47 @@ def test_a_state_is_changed_in_place_through_views() -> None:
     assert count(torch.ones(3)) is not None
     assert torch.equal(found["output"], count(torch.ones(3)))
     assert torch.equal(states["constant.0"], held)
+
+
+def _scale(net: nn.Module, x: torch.Tensor) -> None:
+    ((net.a + net.b) * x).sum().pow(2).backward()
+    nn.utils.clip_grad_norm_(net.parameters(), 0.1)
+
+
+def _accumulate(net: nn.Module, x: torch.Tensor) -> None:
+    ((net.a + net.b) * x).sum().backward()
+    (net.a * x).sum().backward()
+
+
+def _give(net: nn.Module, x: torch.Tensor) -> None:
+    net.a.backward(net.kept)
+    net.kept.mul_(2)
+    net.a.grad[0].mul_(3)
+    (net.b * x).sum().backward()
+
+
+def _spread(net: nn.Module, x: torch.Tensor) -> None:
+    (net.a.sum() + (net.b * x).sum()).backward()
+    net.a.grad.t()[1].mul_(3)
+
+
+@pytest.mark.parametrize("step", [_scale, _accumulate, _give, _spread])
+def test_each_gradient_has_memory_of_its_own(step: Callable[[nn.Module, torch.Tensor], None]) -> None:
+    """a + b ─ x·(a + b) ─ loss: both parameters are handed one gradient; each changes its own in place"""
+    torch.manual_seed(0)
+    net = nn.Module()
+    net.a, net.b = nn.Parameter(torch.randn(3, 4)), nn.Parameter(torch.randn(3, 4))
+    net.register_buffer("kept", torch.randn(3, 4))
+
+    def gradients(x: torch.Tensor) -> list[torch.Tensor | None]:
+        step(net, x)
+        return [parameter.grad for parameter in net.parameters()]
+
+    x = torch.randn(3, 4)
+    found, states = run(gs.trace(gradients, x))
+    for i, wanted in enumerate(gradients(x)):
+        assert torch.allclose(found[f"output.{i}"], wanted)
+    assert torch.equal(states.get("kept", net.kept), net.kept)
 
 
 @pytest.mark.parametrize("operator", ["relu_", "zero_", "copy_", "sigmoid_", "tril_", "exp_"])
