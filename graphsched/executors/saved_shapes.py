@@ -17,7 +17,7 @@ from graphsched.executors.declared import fits
 from graphsched.executors.strict_shapes import strict
 from graphsched.workload import Operation, Task, TensorSpec, Value, Workload
 from graphsched.workload.collective import Collective, result_spec
-from graphsched.workload.inference import fill, returned_tensors
+from graphsched.workload.inference import fake_mode, fill, returned_tensors
 
 
 def check_tasks(work: Workload, same: Callable[[Task], str]) -> None:
@@ -121,12 +121,10 @@ def _listed(specs: Sequence[TensorSpec] | None) -> str:
 @contextlib.contextmanager
 def _fake() -> Iterator[None]:
     """Fake tensors, and nothing said of what fails there: it is reported here."""
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
     logger = logging.getLogger("torch._subclasses.fake_tensor")
     before, logger.disabled = logger.disabled, True
     try:
-        with FakeTensorMode(allow_non_fake_inputs=True), warnings.catch_warnings():
+        with fake_mode(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:

@@ -15,6 +15,7 @@ from graphsched.tracing.rates import constant_numbers
 from graphsched.tracing.rebinding import Bound, rebound
 from graphsched.tracing.recorder import Recorder
 from graphsched.tracing.settling import check_apart, none_carried, one_memory, one_sequence, settled
+from graphsched.workload import fake_mode
 
 
 def recorded(
@@ -28,10 +29,8 @@ def recorded(
     Raises:
         TraceError: It cannot be traced; the line of the user's code is named.
     """
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
     _check_inputs(inputs, bound)
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    mode = fake_mode()
     recorder = Recorder(mode)
     given = {**inputs, **bound.states()}
     fakes = {name: _fake(mode, name, tensor) for name, tensor in given.items()}

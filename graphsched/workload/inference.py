@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphsched.errors import SignatureError
+from graphsched.workload.norms import as_kernels_return
 from graphsched.workload.specs import TensorSpec
 from graphsched.workload.tasks import Operation, Slot
 
@@ -138,7 +139,7 @@ def _fake_modes() -> Any:
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if self.over:
                 raise SignatureError(f"it computes with a tensor {LEFT_BEHIND}")
-            return super().__torch_dispatch__(func, types, args, kwargs or {})
+            return as_kernels_return(func, args, super().__torch_dispatch__(func, types, args, kwargs or {}))
 
     return Fakes
 
