@@ -138,11 +138,18 @@ def turn(recorder: Recorder, function: Any, args: Any, kwargs: Any) -> Any:
     """A call that makes its first argument a view of itself (``unsqueeze_``); that argument.
 
     Raises:
-        TraceError: The tensor gets another memory.
+        TraceError: The tensor gets another memory, or is a state, which would stay turned.
     """
     other, sight = functional(function), recorder.sight(args[0])
     if not other.is_view:
         raise TraceError(f"{function} gives a tensor another memory: make a new tensor instead")
+    if args[0] is sight.memory.owner:
+        if sight.memory.is_state:
+            raise TraceError(
+                f"{function} turns a parameter, buffer or tensor from around the step, which the next run would find "
+                "turned: take a view of it instead"
+            )
+        recorder.keep_owner(sight.memory)
     template = (BASE, *recorder.template(args[1:])), recorder.template(kwargs)
     result = function(*args, **kwargs)
     recorder.aliases.view(result, sight, Step(other, *template))

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphsched.errors import TraceError
-from graphsched.tracing.aliases import BASE, Aliases, Origin, Sight, Step
+from graphsched.tracing.aliases import BASE, Aliases, Memory, Origin, Sight, Step
 from graphsched.tracing.batch_norms import BatchNorms
 from graphsched.tracing.changes import change, turn
 from graphsched.tracing.outs import written_out
@@ -220,6 +220,13 @@ class Recorder:
             origin = Origin()
             call.outputs.append((origin, tensor))
             self.aliases.own(tensor, origin)
+
+    def keep_owner(self, memory: Memory) -> None:
+        """The fake that owns `memory` becomes a view of itself now: another one that lies as it did owns it."""
+        owner, before = memory.owner, memory.owner.detach()
+        for call in self.calls:
+            call.outputs = [(origin, before if made is owner else made) for origin, made in call.outputs]
+        memory.owner = before
 
     def sight(self, tensor: Any) -> Sight:
         """How `tensor` looks into memory."""

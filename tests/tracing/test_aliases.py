@@ -29,6 +29,8 @@ VIEWS: list[Change] = [
     lambda t: t.unbind()[-1] if t.dim() > 1 else t,
     lambda t: t.detach(),
     lambda t: t[:1].unsqueeze_(0).transpose_(0, 1),
+    lambda t: t.t_() if t.dim() == 2 else t,
+    lambda t: t.unsqueeze_(1),
     lambda t: t.T if t.dim() == 2 else t,
     lambda t: t.expand(2, *t.shape)[0],
 ]
@@ -110,6 +112,30 @@ def test_a_row_is_changed_of_a_result_that_lies_otherwise_than_its_fake(operator
 
     found, _ = run(gs.trace(function, torch.rand(3, 4, 5)), x=(x := torch.rand(3, 4, 5)))
     assert torch.equal(found["output"], function(x))
+
+
+@pytest.mark.parametrize("make", [lambda x: x, lambda x: x * 1, torch.ones_like, lambda x: x.new_ones(2, 3)])
+def test_a_tensor_that_is_turned_in_place_is_changed(make: Change) -> None:
+    """x ─ t ─┬─ t.t_() (the same tensor) += 1, its first row doubled
+    └─ its first column, taken before"""
+
+    def turned(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        tensor = make(x)
+        column = tensor[:, 0]
+        tensor.t_().add_(1)
+        tensor[0].mul_(2)
+        return tensor, column, tensor.sum(1)
+
+    x = torch.rand(2, 3)
+    found, _ = run(gs.trace(turned, x))
+    for i, wanted in enumerate(turned(x.clone())):
+        assert torch.equal(found[f"output.{i}"], wanted)
+
+
+def test_a_state_that_is_turned_in_place_is_refused() -> None:
+    held = torch.zeros(3, 3)
+    with pytest.raises(TraceError, match=r"aten.t_.default turns a parameter, buffer or tensor from around the step"):
+        gs.trace(lambda x: held.t_() + x, torch.ones(3))
 
 
 def test_a_state_is_changed_in_place_through_views() -> None:
