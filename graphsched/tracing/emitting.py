@@ -48,9 +48,10 @@ class Emitter:
         self._results = frozenset(results)
         for name in self._inputs:
             self.work.input(name, self._given[name], device=self._here or "cpu")
-        needed = [call for call in _needed(calls, results.values()) if not self._is_constant(call)]
+        needed = _needed(calls, results.values())
         for call in needed:
             call.kwargs = {key: value for key, value in call.kwargs.items() if key not in _PLACES}
+        needed = [call for call in needed if not self._is_constant(call)]
         asked = {id(template): name for name, template in results.items() if isinstance(template, Origin)}
         if grain == "module":
             self._blocks(by_module(needed), results, asked)

@@ -85,6 +85,8 @@ def _fake(mode: Any, name: str, tensor: Any) -> Any:
 
     if not isinstance(tensor, torch.Tensor):
         raise TraceError(f"input {name!r} is a {type(tensor).__name__}: give a tensor, and build constants in")
+    if torch.nn.parameter.is_lazy(tensor):
+        raise TraceError(f"{name!r} has no shape yet, for its lazy module has not run: call the network once before")
     if tensor.layout is not torch.strided or tensor.is_nested or tensor.is_quantized:
         raise TraceError(f"{name!r} is sparse, nested or quantized: give a tensor with strides")
     with mode:

@@ -148,8 +148,13 @@ def _arguments(function: Any, inputs: tuple[Any, ...]) -> dict[str, Any]:
     called = getattr(function, "forward", function)
     try:
         takes = inspect.signature(called)
+    except ValueError as error:
+        raise TraceError(f"{error}: write a function that calls it, with arguments that have names") from error
+    except TypeError as error:
+        raise TraceError(f"{error}: give a module, or a function of tensors") from error
+    try:
         given = takes.bind(*inputs).arguments
-    except (TypeError, ValueError) as error:
+    except TypeError as error:
         raise TraceError(f"the inputs do not fit the function: {error}") from error
     named: dict[str, Any] = {}
     for name, thing in given.items():

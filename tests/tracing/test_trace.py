@@ -395,11 +395,33 @@ def writes_out(x: torch.Tensor) -> torch.Tensor:
         (writes_out, r"test_trace.py:\d+: .*shape \(4,\) to out= of shape \(0,\)"),
         (lambda x: x @ x.T @ x.view(3), r"RuntimeError: .*invalid for input"),
         (lambda x, y: x + y, "missing a required argument: 'y'"),
+        (torch.neg, "no signature found for builtin .*neg.*: write a function that calls it"),
+        (3, "3 is not a callable object: give a module"),
+        (nn.LazyLinear(2), "'weight' has no shape yet, for its lazy module has not run: call the network once before"),
     ],
 )
 def test_functions_that_cannot_be_traced(function: Callable[..., Any], message: str) -> None:
     with pytest.raises((TraceError, DuplicateNameError), match=message):
         gs.trace(function, torch.rand(4))
+
+
+def test_a_lazy_module_that_has_run_is_traced() -> None:
+    """x ─ linear, whose shape its first call has found"""
+    net, x = nn.LazyLinear(2), torch.rand(3, 4)
+    wanted = net(x)
+    assert torch.equal(run(gs.trace(net, x))[0]["output"], wanted)
+
+
+@pytest.mark.parametrize("grain", ["operator", "module"])
+def test_tensors_made_on_a_device_are_made_where_the_plan_says(grain: str) -> None:
+    """A range on a GPU that need not be there ─ twice as much; x ─ ones beside it"""
+
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch.arange(3, device="cuda") * 2, torch.ones_like(x, device="cuda")
+
+    found, _ = run(gs.trace(function, torch.rand(3), grain=grain))
+    assert torch.equal(found["output.0"], torch.arange(3) * 2)
+    assert torch.equal(found["output.1"], torch.ones(3))
 
 
 @pytest.mark.parametrize(
