@@ -107,6 +107,25 @@ def test_dropout_in_a_transformer() -> None:
     assert worst(states, dict(plain(net, make, F.mse_loss, x, x, 1)[2].named_parameters())) < 1e-12
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_rows_of_padding_are_what_the_layers_compute() -> None:
+    """x, and which rows are padding ─ encoder outside of training, for which PyTorch has a fast path"""
+    torch.manual_seed(3)
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    net, x = nn.TransformerEncoder(layer, 2).eval(), torch.randn(2, 5, 8)
+    padding = torch.arange(5) >= torch.tensor([[5], [3]])
+
+    @torch.no_grad()
+    def encode(x: torch.Tensor, padding: torch.Tensor) -> Any:
+        return net(x, src_key_padding_mask=padding)
+
+    found = run(gs.trace(encode, x, padding))[0]["output"]
+    fast = encode(x, padding)
+    assert torch.allclose(found[~padding], fast[~padding], atol=1e-5)
+    assert not fast[padding].any()
+    assert found[padding].abs().min() > 0.0
+
+
 def test_constants_in_bfloat16() -> None:
     net, make = small().bfloat16(), functools.partial(torch.optim.SGD, lr=0.05)
     x, y = X.bfloat16(), Y.bfloat16()
