@@ -48,6 +48,14 @@ def test_sums_are_right_and_bytes_those_of_the_way(way: str) -> None:
     assert found["max_abs_difference"] < 1e-6
 
 
+def test_all_ways_have_their_gradients_in_the_same_memory() -> None:
+    """x0 ──▶ sum ──▶ on both, ten times: the ten share the one tensor that x0 and x1 are parts of."""
+    works = [case.work for label, case in cases(2).items() if label.endswith("2 GPUs") and case.work is not None]
+    stores = {tensor.untyped_storage().data_ptr() for work in works for tensor in work.tensors.values()}
+    assert len(works) == len(WAYS)
+    assert len(stores) == 1
+
+
 def test_blocks_are_those_of_each_device() -> None:
     devices = WORKERS.accelerators()
     for way in PIPELINED:
