@@ -55,7 +55,14 @@ def ring(
             for way in ways if k > 1 else ways[:1]:
                 work = summed(platform, used, size, way, blocks)
                 figures = functools.partial(measured, work, platform, used)
-                yield gs.Case(f"{way}, {what}", work, scheduler="one_stream", metrics=figures, group=what)
+                yield gs.Case(
+                    f"{way}, {what}",
+                    work,
+                    scheduler="one_stream",
+                    metrics=figures,
+                    group=what,
+                    optional=way == "cpu",  # which not all hosts of a network have
+                )
 
 
 def gradients(devices: Sequence[str], mbytes: float) -> list[torch.Tensor]:

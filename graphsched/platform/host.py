@@ -111,10 +111,11 @@ class Platform:
                 return found
         if self.fabric is not None and (made := self._link_made(self.fabric, source, target, memory)) is not None:
             return made
-        self.device(source), self.device(target)
-        raise PlatformError(
-            f"no link from {source!r} to {target!r} on platform {self.name!r}: add a Link, or copy via cpu"
-        )
+        ends = self.device(source), self.device(target)
+        instead = "add a Link, or copy via cpu" if all(end.is_accelerator for end in ends) else "add a Link"
+        if self.fabric is not None:
+            instead = "hosts but the first have no CPU there, so leave out what takes data to it or from it"
+        raise PlatformError(f"no link from {source!r} to {target!r} on platform {self.name!r}: {instead}")
 
     def _link_made(self, fabric: Fabric, source: str, target: str, memory: str) -> Link | None:
         """A link of the fabric, made once."""

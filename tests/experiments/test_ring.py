@@ -12,6 +12,8 @@ import graphsched as gs
 from experiments._blocks import blocks_of, draw, largest_rings
 from experiments.ring import PIPELINED, WAYS, gradients, measured, plain_all_reduce, summed
 from graphsched.cases import Case
+from graphsched.cli.refusals import without_refused
+from graphsched.cli.request import Request
 from graphsched.errors import ExperimentError
 from graphsched.records import CaseRecord, RunRecord, load_run, save_run
 from tests.experiments.small import hand_written, load
@@ -46,6 +48,21 @@ def test_sums_are_right_and_bytes_those_of_the_way(way: str) -> None:
         assert found["busiest_sends_gradients"] == pytest.approx(sends[way], rel=0.02)
         assert found["busiest_sends_bytes"] == pytest.approx(1200 * sends[way], rel=0.02)
     assert found["max_abs_difference"] < 1e-6
+
+
+@pytest.mark.parametrize("name", ["ring", "parameter_server"])
+def test_on_hosts_without_a_cpu_only_the_sum_there_is_left_out(name: str) -> None:
+    """cpu ── cuda:0 ══network══ cuda:1: no copy from cuda:1 to the cpu, on which one of all ways sums."""
+    hosts = gs.topologies.two_level(hosts=2, gpus=1, host=hand_written("cuda", 1))
+    small: dict[str, Any] = {"mbytes": (0.004,), "devices": (2,)}
+    experiment, more = load(name), {"networks": (), "trained": ()} if name == "parameter_server" else {}
+    made = [case.in_mode("distributed") for case in experiment.cases(hosts, **small, **more) if not case.is_baseline]
+    request = Request(experiment, {}, hosts, hosts.costs, list(enumerate(made, 1)))
+    left, notes = without_refused(request)
+    assert [case.label for _, case in left.cases] == [case.label for case in made if "cpu" not in case.label]
+    assert len(left.cases) == len(made) - 1
+    assert len(notes) == 1
+    assert "no link from 'cuda:1' to 'cpu'" in notes[0]
 
 
 def test_all_ways_have_their_gradients_in_the_same_memory() -> None:

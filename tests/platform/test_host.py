@@ -55,8 +55,10 @@ def test_links_by_ends_and_memory() -> None:
 
 
 def test_a_link_that_is_not_there() -> None:
-    with pytest.raises(PlatformError, match=r"no link from 'worker:0' to 'cpu' .*: add a Link, or copy via cpu"):
+    with pytest.raises(PlatformError, match=r"no link from 'worker:0' to 'cpu' .*: add a Link$"):
         full().link("worker:0", "cpu")
+    with pytest.raises(PlatformError, match=r"no link from 'worker:0' to 'cuda:0' .*: add a Link, or copy via cpu$"):
+        full().link("worker:0", "cuda:0")
     with pytest.raises(PlatformError, match="no device 'cuda:3'"):
         full().link("cuda:3", "cpu")
 
