@@ -20,6 +20,7 @@ from torch import Tensor
 
 from graphsched.errors import ExperimentError, FileFormatError, OutputError
 from graphsched.files import check_folder, write_bytes
+from graphsched.workload import element_bytes
 
 SCHEMA = 4
 FIGURES = {"history": ("loss", "accuracy", "images", "seconds"), "running": ("loss", "correct", "images", "seconds")}
@@ -157,7 +158,7 @@ def checksum(*tensors: Tensor) -> int:
     """
     found = 0
     for tensor in tensors:
-        found = zlib.crc32(tensor.contiguous().view(-1).view(torch.uint8).numpy(), found)
+        found = zlib.crc32(element_bytes(tensor), found)
     return found
 
 

@@ -29,7 +29,7 @@ from graphsched.executors.saved_shapes import check_tasks
 from graphsched.files import write_bytes
 from graphsched.plan import Plan
 from graphsched.platform import Platform
-from graphsched.workload import ITEM_BYTES, Operation, Task, TensorSpec, Workload, check_data
+from graphsched.workload import ITEM_BYTES, Operation, Task, TensorSpec, Workload, check_data, element_bytes
 
 KIND, VERSION = "graphsched plan", 1
 Tensors = Mapping[str, Any]
@@ -174,12 +174,10 @@ def _check_spec(name: str, spec: TensorSpec | None, tensor: Any) -> None:
 
 def _digest(text: str, tensors: Tensors) -> str:
     """Hash of a file's text and of its tensors' elements."""
-    import torch
-
     found = hashlib.sha256(text.encode())
     for name in sorted(tensors):
         found.update(f"{name} {TensorSpec.of(tensors[name])}".encode())
-        found.update(tensors[name].contiguous().reshape(-1).view(torch.uint8).numpy())
+        found.update(element_bytes(tensors[name]))
     return found.hexdigest()
 
 

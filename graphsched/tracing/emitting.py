@@ -13,7 +13,7 @@ from typing import Any
 from graphsched.tracing.aliases import Origin, origins, replaced
 from graphsched.tracing.blocks import block_of, by_module, layer
 from graphsched.tracing.recorder import Call
-from graphsched.workload import Operation, TensorSpec, Value, Workload, fill
+from graphsched.workload import Operation, TensorSpec, Value, Workload, element_bytes, fill
 
 LARGEST_CONSTANT = 1 << 20  # bytes
 BY_SHAPE = ("ones_like", "zeros_like", "full_like", "empty_like", "new_ones", "new_zeros", "new_full", "new_empty")
@@ -160,10 +160,7 @@ class Emitter:
 
     def _constant(self, tensor: Any) -> Value:
         """A state that holds `tensor`; one on each device for all that are equal."""
-        import torch
-
-        plain = tensor.resolve_conj().resolve_neg().reshape(-1).view(torch.uint8)
-        content = hashlib.sha256(plain.numpy().tobytes()).hexdigest()
+        content = hashlib.sha256(element_bytes(tensor)).hexdigest()
         key = f"{self._here} {TensorSpec.of(tensor)} {content}"
         if key not in self._constants:
             self._constants[key] = self.work.state(self._free("constant"), tensor, device=self._here)

@@ -13,7 +13,7 @@ from graphsched.workload.inference import (
 )
 from graphsched.workload.ordering import ancestors_first
 from graphsched.workload.signatures import operation_name, signature
-from graphsched.workload.specs import ITEM_BYTES, TensorSpec
+from graphsched.workload.specs import ITEM_BYTES, TensorSpec, element_bytes
 from graphsched.workload.tasks import (
     Memory,
     Operation,
@@ -45,6 +45,7 @@ __all__ = [
     "check_dense",
     "check_name",
     "collective_signature",
+    "element_bytes",
     "fake_mode",
     "fill",
     "for_once",

@@ -66,6 +66,21 @@ class TensorSpec:
         return text if self.stride is None else f"{text}@({','.join(map(str, self.stride))})"
 
 
+def element_bytes(tensor: Any) -> Any:
+    """The bytes of a tensor's elements in the order of indices, as an array of NumPy; where they lie so, a view.
+
+    Example:
+        >>> import torch
+        >>> element_bytes(torch.arange(4, dtype=torch.uint8).view(2, 2).t())
+        array([0, 2, 1, 3], dtype=uint8)
+    """
+    import torch
+
+    plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    flat = plain.as_strided((plain.numel(),), (1,))  # one element counts as contiguous whatever its stride is
+    return flat.view(torch.uint8).numpy()
+
+
 def _sizes(what: str, given: Any) -> tuple[int, ...]:
     """Whole numbers, as torch's sizes are."""
     sizes = tuple(given) if isinstance(given, Iterable) else (math.nan,)

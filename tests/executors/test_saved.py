@@ -208,6 +208,15 @@ def test_tensors_of_all_types_and_no_elements_come_back(tmp_path: Path, dtype: t
                            tensor.view(torch.uint8) if tensor.dim() else tensor)  # fmt: skip
 
 
+def test_one_element_of_a_column_comes_back(tmp_path: Path) -> None:
+    """x, the first element of a column of three, whose stride is 3 ──▶ y."""
+    work = Workload()
+    work.task(torch.neg, work.input("x", torch.arange(12.0).view(4, 3)[1:2, 0]), name="y")
+    save_plan(by_hand(work, WORKERS, "worker:0/s0"), tmp_path / "p")
+    with Program(load_plan(tmp_path / "p")) as program:
+        assert program.run()["y"].tolist() == [-3.0]
+
+
 # -- what cannot be saved --------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphsched.errors import RankError
 from graphsched.plan import Plan
-from graphsched.workload import Workload
+from graphsched.workload import Workload, element_bytes
 
 if TYPE_CHECKING:
     from graphsched.executors.distributed.world import World
@@ -84,14 +84,10 @@ def _advice(fields: Sequence[str]) -> str:
 
 def _digest_of_tensors(tensors: Mapping[str, Any]) -> str:
     """A checksum of what inputs and states hold: those on the host must be the same on every rank."""
-    import torch
-
     total = 0
     for name in sorted(tensors):
-        given = tensors[name]
-        if given is not None and given.numel():
-            tensor = given.detach().cpu().resolve_conj().resolve_neg().contiguous()
-            total = zlib.crc32(tensor.reshape(-1).view(torch.uint8).numpy(), total)
+        if tensors[name] is not None:
+            total = zlib.crc32(element_bytes(tensors[name]), total)
         total = zlib.crc32(name.encode(), total)
     return f"{total:08x}"
 

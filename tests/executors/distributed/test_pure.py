@@ -257,6 +257,18 @@ def test_other_numbers_in_an_input_are_found() -> None:
     assert {name for name, value in facts_of(plan).items() if value != facts[name]} == {"tensors given"}
 
 
+def test_other_numbers_in_one_element_of_a_column_are_found() -> None:
+    """x, the first element of a column of three, whose stride is 3 ──▶ y."""
+    columns = [torch.full((4, 3), number)[:1, 0] for number in (1.0, 1.0, 2.0)]
+    facts = []
+    for column in columns:
+        work = Workload()
+        work.task(torch.neg, work.input("x", column), name="y")
+        facts.append(facts_of(by_hand(work, machine("worker:0"), "worker:0/s0")))
+    assert facts[0] == facts[1]
+    assert facts[0]["tensors given"] != facts[2]["tensors given"]
+
+
 def test_who_disagrees_is_named() -> None:
     facts = [{"torch": "2.6", "plan": "a"}, {"torch": "2.7", "plan": "a"}, {"torch": "2.6", "plan": "b"}]
     expected = r"torch is 2.6 on rank 0, 2; 2.7 on rank 1, and plan is a on rank 0, 1; b on rank 2: start all"
