@@ -256,16 +256,18 @@ class EagerCompiler:
 
     def under_way(self, issued: int, kinds: Container[str] = ACTION_KINDS) -> list[str]:
         """Actions of these kinds among the first `issued` ones that CPU lanes have begun, and not ended; with lanes."""
+        return [
+            f"{self.plan.names[i]!r} on lane {self.plan.lanes[self.plan.lane_of[i]].name}"
+            for i in self._begun(issued)
+            if self.plan.kinds[i] in kinds
+        ]
+
+    def _begun(self, issued: int) -> list[int]:
         first: dict[int, int] = {}
         for i in range(issued):
             if i in self.done and not self.done[i].is_set():
                 first.setdefault(self.plan.lane_of[i], i)
-        running = [i for i in first.values() if all(self._over(j) for j in self.plan.waits[i])]
-        return [
-            f"{self.plan.names[i]!r} on lane {self.plan.lanes[self.plan.lane_of[i]].name}"
-            for i in running
-            if self.plan.kinds[i] in kinds
-        ]
+        return [i for i in first.values() if all(self._over(j) for j in self.plan.waits[i])]
 
     def _over(self, i: int) -> bool:
         return self.done[i].is_set() if i in self.done else bool(self.events[i].query())

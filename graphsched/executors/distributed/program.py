@@ -248,7 +248,7 @@ class RankProgram(ForOneThread):
         return f"; not over: {', '.join(hanging)}" if hanging else ""
 
     def _with_other_rank(self, error: BaseException, issued: int) -> BaseException:
-        """`error`; where a stream waits in vain for another rank, one that names that and what it should have done."""
+        """`error`; where a lane waits in vain for another rank, one that names that and what it should have done."""
         row = None
         with contextlib.suppress(RuntimeError):  # of CUDA
             row = self._compiler.waits_for(issued) if isinstance(error, StuckError) else None

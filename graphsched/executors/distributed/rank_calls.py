@@ -40,8 +40,8 @@ class RankCompiler(EagerCompiler):
         return self.under_way(issued) + at
 
     def waits_for(self, issued: int) -> int | None:
-        """A message or collective, among the first `issued` rows, that a stream is at: it waits for another rank."""
-        for i in self._at(issued).values():
+        """A message or collective, among the first `issued` rows, that a lane is at: it waits for another rank."""
+        for i in (*self._at(issued).values(), *self._begun(issued)):
             if self.plan.kinds[i] == "collective" and all(self._over(j) for j in self.plan.waits[i]):
                 return i
         return None

@@ -103,12 +103,12 @@ def _raise(value: torch.Tensor) -> torch.Tensor:
     return value + 1
 
 
-def hang(rank: int) -> None:
-    """A task of rank 2 never ends, so that it does not come to the sum of all three."""
+def miss(rank: int, wrong: str) -> None:
+    """A task of rank 2 never ends, or stops its process, so that it does not come to the sum of all three."""
     devices = [f"worker:{k}" for k in range(3)]
     work = Workload()
     given = [work.input(f"x{k}", torch.ones(4), device=device) for k, device in enumerate(devices)]
-    values = [*given[:2], work.task(_never, given[2], name="y", device=devices[2])]
+    values = [*given[:2], work.task(WRONG[wrong], given[2], name="y", device=devices[2])]
     work.collective("all_reduce", values, devices=devices, name="sum")
     with RankProgram(plan_of(work, devices), timeout_s=2.0) as program:
         program.run()
@@ -125,8 +125,7 @@ def wrong_in_turn(rank: int, wrong: str) -> None:
     devices = [f"worker:{k}" for k in range(3)]
     work = Workload()
     given = [work.input(f"x{k}", torch.ones(12), device=device) for k, device in enumerate(devices)]
-    function = {"hang": _never, "stop": _stop}[wrong]
-    values = [*given[:2], work.task(function, given[2], name="y", device=devices[2])]
+    values = [*given[:2], work.task(WRONG[wrong], given[2], name="y", device=devices[2])]
     work.keep(*all_reduce(work, values, algorithm="sharded", name="sum"))
     with RankProgram(plan_of(work, devices), timeout_s=2.0) as program:
         program.run()
@@ -136,3 +135,6 @@ def _stop(value: torch.Tensor) -> torch.Tensor:
     if not torch._C._len_torch_dispatch_stack():
         os.kill(os.getpid(), signal.SIGSTOP)
     return value + 1
+
+
+WRONG = {"hang": _never, "stop": _stop}

@@ -91,11 +91,25 @@ def test_a_rank_whose_task_raises_ends_the_others_with_its_words() -> None:
 
 @pytest.mark.slow
 def test_a_rank_that_does_not_come_is_told_of_by_what_it_is_at() -> None:
-    """All three end within the time-out and some seconds; the one that hangs knows what is not over."""
-    ended = on_ranks(collective_jobs.hang, 3)
-    assert all(rank.error for rank in ended), ended
-    assert any("'y' on lane worker:2/s0" in rank.text for rank in ended), [rank.text for rank in ended]
-    assert any("'sum'" in rank.text for rank in ended[:2])
+    """x0, x1 and y of x2, which never ends ──▶ sum of all three: all end within the time-out and some seconds.
+
+    The one that hangs knows what is not over, and the others say it too.
+    """
+    ended = on_ranks(collective_jobs.miss, 3, "hang")
+    assert [rank.error for rank in ended] == ["RankError", "RankError", "StuckError"]
+    for rank in ended:
+        assert "not over: 'y' on lane worker:2/s0" in rank.text
+    for k, rank in enumerate(ended[:2]):
+        own = f"collective 'sum' with ranks 0, 1, 2 on lane worker:{k}/comm: one of rank"
+        assert own in rank.text or "rank 2 ended the run" in rank.text
+
+
+@pytest.mark.slow
+def test_a_rank_that_is_stopped_before_a_collective_is_named() -> None:
+    """x0, x1 and y of x2, which stops its process ──▶ sum of all three."""
+    for k, rank in enumerate(on_ranks(collective_jobs.miss, 3, "stop", stops=2)[:2]):
+        assert rank.error == "RankError"
+        assert f"collective 'sum' with ranks 0, 1, 2 on lane worker:{k}/comm: rank 2 gives no sign of life" in rank.text
 
 
 @pytest.mark.slow
