@@ -58,15 +58,17 @@ def read_address(env: Mapping[str, str]) -> Address:
         )
     _check_interfaces(env)
     numbers = {name: _number(env, name) for name in ("RANK", "WORLD_SIZE", "MASTER_PORT")}
-    rank, size = numbers["RANK"], numbers["WORLD_SIZE"]
+    rank, size, port = numbers.values()
     if not 0 <= rank < size:
         raise ScheduleError(f"RANK is {rank}, WORLD_SIZE {size}: a rank from 0 to {size - 1} is needed: {COMMAND}")
+    if not 0 < port < 2**16:
+        raise ScheduleError(f"MASTER_PORT is {port}: a port from 1 to {2**16 - 1} is needed: {COMMAND}")
     return Address(
         rank,
         size,
         local_rank=_number(env, "LOCAL_RANK") if env.get("LOCAL_RANK") else rank,
         host=env["MASTER_ADDR"],
-        port=numbers["MASTER_PORT"],
+        port=port,
         attempt=_number(env, "TORCHELASTIC_RESTART_COUNT") if env.get("TORCHELASTIC_RESTART_COUNT") else 0,
         keeps_store=rank == 0 and env.get("TORCHELASTIC_USE_AGENT_STORE") != "True",
     )

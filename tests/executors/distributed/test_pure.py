@@ -165,7 +165,15 @@ def test_without_torchrun_the_command_is_told(left_out: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("RANK", "2"), ("RANK", "one"), ("MASTER_PORT", "x"), ("WORLD_SIZE", "-2")]
+    ("name", "value"),
+    [
+        ("RANK", "2"),
+        ("RANK", "one"),
+        ("MASTER_PORT", "x"),
+        ("MASTER_PORT", "65536"),
+        ("MASTER_PORT", "0"),
+        ("WORLD_SIZE", "-2"),
+    ],
 )
 def test_a_wrong_environment_is_refused(name: str, value: str) -> None:
     with pytest.raises(ScheduleError, match=rf"{name} is '?{value}'?"):
