@@ -33,13 +33,20 @@ class Shard:
     done: int = 0
 
     def next_value(self, aggregate: Aggregate, update: Update | None) -> Placed:
-        """What the oldest round makes of the value."""
-        total = aggregate.of([placed.taken() for placed in self.rounds[0]])
+        """What the oldest round makes of the value.
+
+        Raises:
+            WorkloadError: It has another shape or type, which the functions without data did not tell.
+        """
+        given = [placed.taken() for placed in self.rounds[0]]
+        total = aggregate.of(given)
+        _check_made("the aggregate", total, given[0])
         if update is None:
             return Placed.made(total)
         assert self.value is not None
         stored = self.value.taken().clone()
         update(stored, total)
+        _check_made("what is stored", stored, given[0])
         return Placed.made(stored)
 
 
@@ -108,6 +115,12 @@ class Entry:
             f"{said}{missing_text(self.missing())} not pushed it after {timeout_s:g} s: every worker must push each "
             "key in each round; or give more timeout_s"
         )
+
+
+def _check_made(what: str, made: Any, value: Any) -> None:
+    found = TensorSpec.of(made) if hasattr(made, "untyped_storage") else type(made).__name__
+    if not isinstance(found, TensorSpec) or (made.shape, made.dtype) != (value.shape, value.dtype):
+        raise WorkloadError(f"{what} is {found}, and values are {TensorSpec.of(value)}: keep their shape and type")
 
 
 def specification_of(key: str, who: str, tensor: Any) -> TensorSpec:

@@ -406,6 +406,29 @@ def test_a_momentum_made_in_the_call_without_data() -> None:
             store.pull("w")
 
 
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        (
+            {"aggregate": lambda x: x[:1].clone() if type(x) is torch.Tensor else x.clone()},
+            "the aggregate is float32[1]",
+        ),
+        ({"aggregate": lambda x: None if type(x) is torch.Tensor else x.clone()}, "the aggregate is NoneType"),
+        ({"aggregate": lambda x: x.double() if type(x) is torch.Tensor else x.clone()}, "the aggregate is float64[2]"),
+        (
+            {"update": lambda w, x: w.resize_(1) if type(w) is torch.Tensor else w.sub_(x)},
+            "what is stored is float32[1]",
+        ),
+    ],
+)
+def test_a_round_that_comes_to_another_shape_or_type_than_its_call_without_data(how: Any, message: str) -> None:
+    with Store(servers=["cpu"], workers=1, **how) as store:
+        store.init("w", torch.zeros(2))
+        store.push("w", torch.ones(2), worker=0)
+        with pytest.raises(TaskFailedError, match=re.escape(f"{message}, and values are float32[2]: keep")):
+            store.pull("w")
+
+
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
 def test_a_server_whose_update_would_end_its_thread(kind: type[BaseException]) -> None:
     """The pull says so at once, and other keys go on."""
