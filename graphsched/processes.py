@@ -1,16 +1,25 @@
-"""Work spread over processes of one machine: each takes one item at a time."""
+"""Work spread over processes of one machine: each takes one item at a time.
+
+Each has a pipe of its own. `concurrent.futures` has one for the results of all: where a process is ended in the
+middle of a result, the thread that reads it waits for the rest without end, and Python at exit for that thread.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+import traceback
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, TypeVar
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any, TypeVar, cast
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -32,7 +41,7 @@ def spread(
 
     Args:
         function: Of a module, as all that goes to another process; so are items and results.
-        items: Hashable or not, and worked on in their order.
+        items: Worked on in their order.
         processes: How many, at most one an item.
         begin: Is called with `given` in each process before its first item.
         given: What all items have in common.
@@ -42,19 +51,73 @@ def spread(
         Exception: What `function` raises; the items that are not begun are left.
     """
     context = multiprocessing.get_context("spawn")  # threads of torch do not survive a fork
-    workers = max(1, min(processes, len(items)))
-    with ProcessPoolExecutor(workers, context, _prepare, (begin, given)) as pool:
-        try:
-            left = {pool.submit(function, item): item for item in items}
-            for done in as_completed(left):
-                yield left[done], done.result()
-        except BrokenProcessPool:
-            raise
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in multiprocessing.active_children():
-                process.terminate()
-            raise
+    left, started, busy = iter(items), dict[Connection, BaseProcess](), dict[Connection, Item]()
+    try:
+        for item in itertools.islice(left, max(1, processes)):
+            ours, theirs = context.Pipe()
+            started[ours] = context.Process(target=_work, args=(theirs, function, begin, given))
+            started[ours].start()
+            theirs.close()  # so that ours ends with the process, be it in the middle of a result
+            _send(ours, item)
+            busy[ours] = item
+        while busy:
+            for ours in cast("list[Connection]", wait(busy)):
+                item, result = busy.pop(ours), _received(ours)
+                for following in itertools.islice(left, 1):
+                    _send(ours, following)
+                    busy[ours] = following
+                yield item, result
+    finally:
+        _end(started, busy)
+
+
+def _send(process: Connection, item: object) -> None:
+    try:
+        process.send_bytes(pickle.dumps(item))
+    except OSError as error:
+        raise BrokenProcessPool("a process died") from error
+
+
+def _received(process: Connection) -> Any:
+    """The result of an item; raises what that raised."""
+    try:
+        answer = process.recv_bytes()
+    except (EOFError, OSError) as error:
+        raise BrokenProcessPool("a process died") from error
+    done, found = pickle.loads(answer)
+    if not done:
+        raise found
+    return found
+
+
+def _end(started: Mapping[Connection, BaseProcess], busy: Container[Connection]) -> None:
+    """End all processes, those that are at an item at once."""
+    for ours, process in started.items():
+        ours.close()
+        if ours in busy and process.pid is not None:
+            process.terminate()
+    for process in started.values():
+        if process.pid is not None:
+            process.join()
+
+
+def _work(
+    theirs: Connection,
+    function: Callable[[Any], object],
+    begin: Callable[..., object] | None,
+    given: tuple[Any, ...],
+) -> None:
+    """What a process does until it is told no more items."""
+    _prepare(begin, given)
+    with contextlib.suppress(EOFError, OSError):  # nobody asks any more, or listens
+        while True:
+            item = pickle.loads(theirs.recv_bytes())
+            try:
+                answer = pickle.dumps((True, function(item)))
+            except BaseException as error:
+                error.add_note(traceback.format_exc())
+                answer = pickle.dumps((False, error))
+            theirs.send_bytes(answer)
 
 
 def _prepare(begin: Callable[..., object] | None, given: tuple[Any, ...]) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+import subprocess
+import sys
+import textwrap
 from concurrent.futures.process import BrokenProcessPool
 
 import pytest
@@ -41,6 +44,34 @@ def test_what_an_item_raises_is_raised_here() -> None:
 def test_a_process_that_dies_is_told() -> None:
     with pytest.raises(BrokenProcessPool):
         list(spread(os._exit, [3], 1))
+
+
+def large_or_none(item: int) -> bytes:
+    """A result that takes long to hand over; without one for the item after some."""
+    if item == 5:
+        raise ValueError("no result")
+    return bytes(30_000_000)
+
+
+def ends(run: str) -> str:
+    """What a script says that ends in time: Python waits at exit for its threads."""
+    script = f"from tests.test_processes import large_or_none\nfrom graphsched.processes import spread\n{run}"
+    guarded = "if __name__ == '__main__':\n" + textwrap.indent(script, "    ")
+    done = subprocess.run([sys.executable, "-c", guarded], capture_output=True, text=True, timeout=60, check=False)
+    return done.stdout + done.stderr.strip().rpartition("\n")[2]
+
+
+def test_what_an_item_raises_ends_processes_that_hand_over_large_results() -> None:
+    assert ends("for _ in range(3): print(sorted(item for item, _ in spread(large_or_none, [1, 2], 2)))") == (
+        "[1, 2]\n" * 3
+    )
+    assert ends("list(spread(large_or_none, list(range(12)), 3))") == "ValueError: no result"
+
+
+def test_nothing_is_left_of_results_that_nobody_wants_any_more() -> None:
+    """As after an interrupt."""
+    run = "results = spread(large_or_none, [1, 2, 3, 4], 3)\nprint(next(results)[0] in {1, 2, 3})\nresults.close()"
+    assert ends(run) == "True\n"
 
 
 def test_there_are_cores() -> None:
