@@ -38,7 +38,11 @@ class Question(NamedTuple):
 
 
 class Done(threading.Event):
-    """An event that a thread can also wait for without sleeping, for a while."""
+    """An event that a thread can also wait for without sleeping, for a while.
+
+    Whoever has seen it by `spin` may clear it at once: the byte that is looked at is the last thing that `set` writes.
+    Behind `is_set` and `wait` the thread that sets it may still be about to write.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -59,7 +63,7 @@ class Done(threading.Event):
 
     def spin(self, tries: int = TRIES) -> bool:
         """Look so many times, or until it is set; whether it is."""
-        if self.is_set():
+        if self._text[self._at]:
             return True
         library = _library()
         return library is not None and _ask(library.lfind, Question(library.equal, self._address), tries)

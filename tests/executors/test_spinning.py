@@ -55,6 +55,42 @@ def test_a_thread_that_spins_sees_the_end_and_holds_no_lock_until_then() -> None
     thread.join()
 
 
+class HeldUp:
+    """Bytes that a thread is kept from writing until it may go on."""
+
+    def __init__(self, text: Any) -> None:
+        self.text, self.go_on = text, threading.Event()
+
+    def __getitem__(self, at: int) -> int:
+        return int(self.text[at])
+
+    def __setitem__(self, at: int, value: int) -> None:
+        assert self.go_on.wait(10.0)
+        self.text[at] = value
+
+
+def test_who_has_seen_it_may_clear_it_at_once() -> None:
+    """A lane is held up within `set`; the thread that waits sees it behind that, and the next run none of it.
+
+    ::
+
+        lane     set: event ─── held up ─── byte
+        thread                  spin: no         spin: yes, clear, spin: no
+    """
+    done = Done()
+    held = done._text = HeldUp(done._text)  # type: ignore[assignment]
+    lane = threading.Thread(target=done.set)
+    lane.start()
+    assert done.wait(10.0)
+    assert not done.spin(tries=3)
+    held.go_on.set()
+    while not done.spin(tries=3):
+        pass
+    done.clear()
+    lane.join()
+    assert not done.spin(tries=3)
+
+
 @needs_library
 def test_what_is_looked_at_lies_alone_in_its_line() -> None:
     for done in [Done() for _ in range(20)]:
