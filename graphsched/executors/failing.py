@@ -67,7 +67,8 @@ def come_to_rest(
     """Wait for what still runs after `failure`: as long as a run may last, or `grace_s` if it is stuck or interrupted.
 
     Returns:
-        Whether nothing runs any more; `watch` has forgotten the failure then.
+        Whether all can be used again. An interrupt may have left a lock taken that CPU lanes share with the thread
+        (that of a `threading.Event` which it was about to clear), and what waits for that would do so without end.
     """
     watch.fail(failure)
     waits = isinstance(failure, Exception) and not isinstance(failure, StuckError)
@@ -75,7 +76,7 @@ def come_to_rest(
     at_rest = lanes_at_rest(cpu, cuda, max(until, watch.deadline) if waits else until)
     if at_rest:
         watch.failure = None  # its traceback holds tensors
-    return at_rest
+    return at_rest and (isinstance(failure, Exception) or not cpu)
 
 
 def end_lanes(cpu: dict[int, CpuLane], watches: list[Watch]) -> None:

@@ -223,9 +223,9 @@ class Program(ForOneThread):
         position = 0
         with streams_as_they_were(self._devices), torch.no_grad():
             settle(self._devices)
+            self._at_rest = False
             self._compiler.begin()
             self.watch.begin()
-            self._at_rest = False
             self._began = time.perf_counter()
             try:
                 for position, call in enumerate(calls.calls):  # noqa: B007

@@ -135,13 +135,13 @@ class Steps:
                 raise self._fail(error, action)  # noqa: B904 - it has its cause
 
     def _begin(self, flight: Flight) -> None:
+        self._program._at_rest = False
         flight.side.compiler.begin()
         if self.flights:
             self.watch.prolong()
         else:
             self.watch.begin()
         self.flights.append(flight)
-        self._program._at_rest = False
 
     def _read_and_written(self, loading: set[int]) -> Iterable[int]:
         """GPUs whose current streams may do something with inputs, results or states, where inputs go to `loading`.

@@ -14,6 +14,8 @@ import torch
 from graphsched.errors import SignatureError, StuckError, TaskFailedError
 from graphsched.executors import Program
 from graphsched.executors import program as program_module
+from graphsched.executors.failing import come_to_rest
+from graphsched.executors.watch import Watch
 from graphsched.plan import Plan
 from graphsched.workload import TensorSpec, Workload
 from tests.executors.programs import WORKERS, by_hand, step_
@@ -354,3 +356,38 @@ def test_ctrl_c_is_not_hidden_by_a_failing_task(interrupt: Callable[[float], Non
         interrupt(0.3)
         with pytest.raises(KeyboardInterrupt):
             program.run()
+
+
+@pytest.mark.parametrize("call", ["run", "submit"])
+@pytest.mark.parametrize("when", ["begin", "wait"])
+def test_a_lock_that_the_interrupted_thread_leaves_taken_stops_no_later_run(call: str, when: str) -> None:
+    """x ──▶ t0: the thread takes the lock of what says that t0 is done, to clear it or to wait, and is interrupted."""
+    with Program(chain(torch.neg)) as program:
+        (done,) = program._compiler.done.values()
+
+        def interrupted(*_: Any) -> None:
+            if when == "wait":
+                assert done.wait(10)
+            done._cond.acquire()
+            raise KeyboardInterrupt
+
+        holder = program._compiler if when == "begin" else program.watch
+        setattr(holder, {"begin": "begin", "wait": "spin"}[when], interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            program.run() if call == "run" else program.submit().result()
+        results: list[float] = []
+        again = threading.Thread(target=lambda: results.append(program.run()["t0"].item()), daemon=True)
+        again.start()
+        again.join(10)
+        assert results == [-1.0]
+
+
+def test_what_is_used_again_after_an_interrupt() -> None:
+    """All of a plan that has no CPU lanes, and with it the graphs that were captured; no lane of a CPU."""
+    with Program(chain(torch.neg)) as program:
+        for lanes, failure, again in (
+            ({}, KeyboardInterrupt(), True),
+            (program._cpu, KeyboardInterrupt(), False),
+            (program._cpu, ValueError(), True),
+        ):
+            assert come_to_rest(failure, Watch(1.0), lanes, {}, 5.0) is again
