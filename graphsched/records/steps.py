@@ -41,9 +41,15 @@ def step_errors(checked: Sequence[Checked]) -> dict[str, Any]:
 def can_be_predicted(case: CaseRecord) -> bool:
     """Whether a case has a measured step among many, and what its prediction rests on is known."""
     number = case.setup.parameters.get(NUMBER)
-    if case.workload is None or not case.metrics.get(MEASURED) or not isinstance(number, int) or number < 2:
+    if case.workload is None or not _told_s(case, MEASURED) or not isinstance(number, int) or number < 2:
         return False
-    return case.mode == "graph" or PACE in case.metrics
+    return case.mode == "graph" or _told_s(case, PACE) is not None
+
+
+def _told_s(case: CaseRecord, name: str) -> float | None:
+    """A metric in seconds; None where the experiment has told none, for a metric may be text or empty too."""
+    value: object = case.metrics.get(name)
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0 else None
 
 
 def _row(entry: Checked) -> dict[str, Any]:
@@ -70,5 +76,5 @@ def _step_s(plan: Plan, steps: int) -> float:
 
 def _at_pace(case: CaseRecord) -> Plan:
     """The plan of a case on a thread as fast as it was while its steps were measured, as far as that is known."""
-    call_s = case.metrics.get(PACE)
+    call_s = _told_s(case, PACE)
     return replace(case, pace=replace(case.pace, call_s=call_s, launches=())).plan if call_s else case.plan

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,11 +51,17 @@ def test_the_pace_of_the_thread_is_that_of_the_steps() -> None:
         ({"step_s": 1.0}, {}, "graph", False),
         ({"step_s": 1.0}, {"steps": 1}, "graph", False),
         ({"step_s": 1.0}, {"steps": "many"}, "graph", False),
+        ({"step_s": "1 s"}, {"steps": 5}, "graph", False),
+        ({"step_s": True}, {"steps": 5}, "graph", False),
+        ({"step_s": -1.0}, {"steps": 5}, "graph", False),
+        ({"step_s": 1.0, "step_call_s": None}, {"steps": 5}, "eager", False),
+        ({"step_s": 1.0, "step_call_s": "fast"}, {"steps": 5}, "eager", False),
     ],
 )
 def test_which_steps_can_be_predicted(
-    metrics: dict[str, float], parameters: dict[str, object], mode: str, told: bool
+    metrics: dict[str, Any], parameters: dict[str, object], mode: str, told: bool
 ) -> None:
+    """A case of one task; metrics may be text, or empty."""
     case = case_of(chain(1), measured_s=1.0, setup=replace(SETUP, parameters=parameters))
     assert can_be_predicted(replace(case, metrics=metrics, mode=mode)) is told
 
