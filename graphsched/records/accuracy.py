@@ -90,8 +90,11 @@ def _groups(checked: Sequence[Checked]) -> dict[str, Any]:
 
 
 def quiet_groups(checked: Sequence[Checked]) -> dict[str, Any]:
-    """The groups' errors of cases whose repeats agree within 2 %: what the model is off by where it can be told."""
-    groups = _groups([c for c in checked if not c.noisy])
+    """The groups' errors of cases whose repeats agree within 2 %: what the model is off by where it can be told.
+
+    Of fewer than four repeats it is not known whether they agree.
+    """
+    groups = _groups([c for c in checked if c.case.spread is not None and not c.noisy])
     return {"gpu_bound": groups.pop("makespan"), **groups}
 
 

@@ -60,10 +60,11 @@ def test_cases_are_told_apart_by_what_bounds_them(tmp_path):
 
 
 def test_noisy_cases_are_left_out_of_figures_of_their_own(tmp_path):
-    """A chain on a GPU, measured twice: 50 % off with a spread of 3 %, right with one of 1 %."""
+    """t0 → t1 → t2 on a GPU, 50 % off with a spread of 3 %, right with one of 1 %, off in a single repeat."""
     noisy = case_of(chain(3), measured_s=2.0, label="noisy", spread=0.03, setup=EXACT)
     quiet = case_of(chain(3), measured_s=3.0, label="quiet", spread=0.01, setup=EXACT)
-    save_run(run_of(noisy, quiet), tmp_path)
+    once = replace(case_of(chain(3), measured_s=2.0, label="once", setup=EXACT), samples_s=(2.0,), spread=None)
+    save_run(run_of(noisy, quiet, once), tmp_path)
     data = accuracy([tmp_path])
     assert data["gpu_bound"]["makespan_error"]["max"] == pytest.approx(0.5)
     assert data["quiet"]["gpu_bound"]["runs"] == 1
