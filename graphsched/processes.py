@@ -55,11 +55,11 @@ def spread(
     try:
         for item in itertools.islice(left, max(1, processes)):
             ours, theirs = context.Pipe()
-            started[ours] = context.Process(target=_work, args=(theirs, function, begin, given))
+            started[ours], busy[ours] = context.Process(target=_work, args=(theirs,)), item
             started[ours].start()
             theirs.close()  # so that ours ends with the process, be it in the middle of a result
+            _send(ours, (function, begin, given))  # as arguments they would be waited for where the process has died
             _send(ours, item)
-            busy[ours] = item
         while busy:
             for ours in cast("list[Connection]", wait(busy)):
                 item, result = busy.pop(ours), _received(ours)
@@ -71,9 +71,9 @@ def spread(
         _end(started, busy)
 
 
-def _send(process: Connection, item: object) -> None:
+def _send(process: Connection, found: object) -> None:
     try:
-        process.send_bytes(pickle.dumps(item))
+        process.send_bytes(pickle.dumps(found))
     except OSError as error:
         raise BrokenProcessPool("a process died") from error
 
@@ -101,14 +101,12 @@ def _end(started: Mapping[Connection, BaseProcess], busy: Container[Connection])
             process.join()
 
 
-def _work(
-    theirs: Connection,
-    function: Callable[[Any], object],
-    begin: Callable[..., object] | None,
-    given: tuple[Any, ...],
-) -> None:
+def _work(theirs: Connection) -> None:
     """What a process does until it is told no more items."""
-    _prepare(begin, given)
+    _prepare()
+    function, begin, given = pickle.loads(theirs.recv_bytes())
+    if begin is not None:
+        begin(*given)
     with contextlib.suppress(EOFError, OSError):  # nobody asks any more, or listens
         while True:
             item = pickle.loads(theirs.recv_bytes())
@@ -120,14 +118,12 @@ def _work(
             theirs.send_bytes(answer)
 
 
-def _prepare(begin: Callable[..., object] | None, given: tuple[Any, ...]) -> None:
+def _prepare() -> None:
     """Set up a process of the pool: it says nothing on stdout, and ends with the one that started it."""
     os.environ["OMP_NUM_THREADS"] = "1"  # there are as many processes as cores
     sys.stdout = sys.stderr
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    if begin is not None:
-        begin(*given)
 
 
 def _end_with_parent() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 
 import pytest
 
@@ -72,6 +73,17 @@ def test_nothing_is_left_of_results_that_nobody_wants_any_more() -> None:
     """As after an interrupt."""
     run = "results = spread(large_or_none, [1, 2, 3, 4], 3)\nprint(next(results)[0] in {1, 2, 3})\nresults.close()"
     assert ends(run) == "True\n"
+
+
+def test_a_script_that_starts_itself_again_ends(tmp_path: Path) -> None:
+    """Its processes die before they have been given what all have in common, which no pipe holds."""
+    script = tmp_path / "unguarded.py"
+    script.write_text(
+        "import math\nfrom graphsched.processes import spread\n"
+        "print(dict(spread(math.sqrt, [4.0], 1, len, (bytes(1_000_000),))))\n"
+    )
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr.rstrip().endswith("BrokenProcessPool: a process died")
 
 
 def test_there_are_cores() -> None:
