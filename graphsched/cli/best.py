@@ -18,10 +18,10 @@ def best_of_groups(cases: Iterable[tuple[str, Figures]]) -> list[Best]:
         cases: Group and figures of each case; cases of no group (an empty name) compete with none.
 
     Returns:
-        For each group of several cases `group`, `predicted` and `measured`: labels of the fastest; `alike`: labels of
-        the others that were measured to be as fast within noise (see `records.concordance.beyond_noise`); and `lost`:
-        by how much longer the one predicted to be the fastest was measured to take, as a fraction of the fastest. None
-        where nothing is known.
+        For each group of several cases `group`, `predicted` and `measured`: labels of the fastest; `estimated`: whether
+        that prediction rests on a cost that was neither measured nor given; `alike`: labels of the others that were
+        measured to be as fast within noise (see `records.concordance.beyond_noise`); and `lost`: by how much longer the
+        one predicted to be the fastest was measured to take, as a fraction of the fastest. None where nothing is known.
 
     Example:
         >>> figures = [{"label": "1 GPU", "predicted_s": 2.0, "measured_s": 2.2, "spread": 0.01},
@@ -48,6 +48,7 @@ def _best(group: str, competing: Sequence[Figures]) -> Best:
         "group": group,
         "predicted": predicted["label"] if predicted else None,
         "measured": measured["label"] if measured else None,
+        "estimated": bool(predicted and predicted.get("estimated")),
         "alike": [
             case["label"] for case in planned if measured and case is not measured and same_within_noise(case, measured)
         ],
@@ -80,20 +81,25 @@ def in_words(best: Best) -> str:
 
     Example:
         >>> found = {"group": "LeNet", "predicted": "2 GPUs", "measured": "1 GPU", "alike": [], "lost": 0.0913}
+        >>> found |= {"estimated": False}
         >>> in_words(found)
         'best of LeNet: 2 GPUs as predicted, 1 GPU as measured; 9.1 % lost'
         >>> in_words(found | {"alike": ["2 GPUs"], "lost": 0.02})
         'best of LeNet: 2 GPUs as predicted; 1 GPU and 2 GPUs are the same within noise as measured'
         >>> in_words(found | {"measured": None, "lost": None})
         'best of LeNet: 2 GPUs as predicted'
+        >>> in_words(found | {"measured": None, "lost": None, "estimated": True})
+        'best of LeNet: 2 GPUs as predicted (by estimates)'
     """
-    found = [f"{best[how]} as {how}" for how in ("predicted", "measured") if best[how] is not None]
+    predicted = "predicted (by estimates)" if best["estimated"] else "predicted"
+    words = {"predicted": predicted, "measured": "measured"}
+    found = [f"{best[how]} as {told}" for how, told in words.items() if best[how] is not None]
     if best["alike"]:
         same = [best["measured"], *best["alike"]]
         found = [*found[:-1], f"{listed(same)} are the same within noise as measured"]
         return f"best of {best['group']}: {'; '.join(found)}{'' if best['predicted'] in same else _lost(best)}"
     if best["predicted"] is not None and best["predicted"] == best["measured"]:
-        found = [f"{best['predicted']}, as predicted and as measured"]
+        found = [f"{best['predicted']}, as {predicted} and as measured"]
     return f"best of {best['group']}: {', '.join(found) or 'nothing known'}{_lost(best)}"
 
 

@@ -41,7 +41,16 @@ def test_each_group_has_a_best() -> None:
         ]
     )
     expected = {"group": "a", "predicted": "one", "measured": "two", "alike": [], "lost": pytest.approx(0.25)}
-    assert found == [expected]
+    assert found == [expected | {"estimated": False}]
+
+
+@pytest.mark.parametrize("estimated", [["a product"], []])
+def test_a_best_that_rests_on_estimates_says_so(estimated: list[str]) -> None:
+    """What is measured on two GPUs beside what is estimated on three: people see which of them it is."""
+    three = _figures("three", 1.0, None) | {"estimated": estimated}
+    (found,) = best_of_groups([("a", _figures("two", 2.0, None) | {"estimated": []}), ("a", three)])
+    assert found["estimated"] is bool(estimated)
+    assert in_words(found) == f"best of a: three as predicted{' (by estimates)' if estimated else ''}"
 
 
 def test_what_failed_is_nowhere_the_best() -> None:
