@@ -113,9 +113,22 @@ def _work(theirs: Connection) -> None:
             try:
                 answer = pickle.dumps((True, function(item)))
             except BaseException as error:
-                error.add_note(traceback.format_exc())
-                answer = pickle.dumps((False, error))
+                answer = _failed(error)
             theirs.send_bytes(answer)
+
+
+def _failed(error: BaseException) -> bytes:
+    """The answer that an item has raised `error`; one that tells of it, where it does not come through a pipe."""
+    trace = traceback.format_exc()
+    error.add_note(trace)
+    try:
+        answer = pickle.dumps((False, error))
+        pickle.loads(answer)
+    except Exception:
+        told = RuntimeError(f"{type(error).__name__}: {error}")
+        told.add_note(trace)
+        return pickle.dumps((False, told))
+    return answer
 
 
 def _prepare() -> None:

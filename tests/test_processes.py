@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
+from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
@@ -40,6 +42,33 @@ def test_what_all_have_in_common_is_there_before_the_first_item() -> None:
 def test_what_an_item_raises_is_raised_here() -> None:
     with pytest.raises(ValueError, match=r"math domain|nonnegative"):
         list(spread(math.sqrt, [-1.0, 4.0], 2))
+
+
+class TwoPartsError(Exception):
+    """One that a pipe takes and does not give back: it is made of two parts, and keeps one."""
+
+    def __init__(self, what: str, why: object) -> None:
+        super().__init__(f"{what} {why}")
+
+
+def of_two_parts(item: int) -> None:
+    raise TwoPartsError("item", item)
+
+
+def with_a_lock(item: int) -> None:
+    """No pipe takes what this raises."""
+    error = ValueError(f"item {item}")
+    error.lock = threading.Lock()  # type: ignore[attr-defined]
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("function", "told"), [(of_two_parts, "TwoPartsError: item 3"), (with_a_lock, "ValueError: item 3")]
+)
+def test_what_no_pipe_takes_or_gives_back_is_told_by_its_text(function: Callable[[int], None], told: str) -> None:
+    with pytest.raises(RuntimeError, match=told) as raised:
+        list(spread(function, [3], 1))
+    assert f"in {function.__name__}" in "".join(raised.value.__notes__)
 
 
 def test_a_process_that_dies_is_told() -> None:
