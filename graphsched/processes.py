@@ -6,7 +6,9 @@ middle of a result, the thread that reads it waits for the rest without end, and
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import itertools
 import multiprocessing
 import os
@@ -52,6 +54,8 @@ def spread(
     """
     context = multiprocessing.get_context("spawn")  # threads of torch do not survive a fork
     left, started, busy = iter(items), dict[Connection, BaseProcess](), dict[Connection, Item]()
+    end = functools.partial(_end, started, busy)
+    atexit.register(end)  # where results are kept until then, Python waits at exit for processes that wait for items
     try:
         for item in itertools.islice(left, max(1, processes)):
             ours, theirs = context.Pipe()
@@ -68,7 +72,8 @@ def spread(
                     busy[ours] = following
                 yield item, result
     finally:
-        _end(started, busy)
+        end()
+        atexit.unregister(end)
 
 
 def _send(process: Connection, found: object) -> None:

@@ -104,6 +104,10 @@ def test_nothing_is_left_of_results_that_nobody_wants_any_more() -> None:
     assert ends(run) == "True\n"
 
 
+def test_results_that_are_kept_until_python_ends_keep_it_from_nothing() -> None:
+    assert ends("results = spread(abs, [1, 2, 3], 2)\nprint(next(results)[0] in {1, 2})") == "True\n"
+
+
 def test_a_script_that_starts_itself_again_ends(tmp_path: Path) -> None:
     """Its processes die before they have been given what all have in common, which no pipe holds."""
     script = tmp_path / "unguarded.py"
