@@ -114,7 +114,8 @@ def _library() -> _Library | None:
         return None
     lfind.argtypes = (*[ctypes.c_void_p] * 2, ctypes.POINTER(ctypes.c_size_t), ctypes.c_size_t, ctypes.c_void_p)
     lfind.restype = ctypes.c_void_p
-    return _Library(lfind, equal)
+    counts = _ask(lfind, Question(equal, _ONE), 1)  # those of BSD and macOS look at nothing where elements have no size
+    return _Library(lfind, equal) if counts else None
 
 
 @functools.cache

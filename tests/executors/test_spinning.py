@@ -110,6 +110,18 @@ def test_without_such_a_library_nothing_spins(monkeypatch: pytest.MonkeyPatch) -
 
 
 @needs_library
+@pytest.mark.parametrize("looks", [True, False])
+def test_a_library_that_looks_at_no_elements_without_size_does_not_spin(
+    monkeypatch: pytest.MonkeyPatch, looks: bool
+) -> None:
+    """Those of BSD and macOS go from the address of the first element to the end, which is the same."""
+    real = ctypes.CDLL(None)
+    library = SimpleNamespace(lfind=real.lfind if looks else lambda *_: None, strcmp=real.strcmp)
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: library)
+    assert (module._library.__wrapped__() is not None) is looks
+
+
+@needs_library
 def test_a_question_is_asked_until_its_answer_is_0() -> None:
     asked: list[int] = []
 
