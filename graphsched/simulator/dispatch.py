@@ -94,8 +94,8 @@ class Thread:
         queue_of: By lane, the launch queue of its device; None where it can never be full.
         stream: The lane that it issued to last, or -1.
         cold_s: What its next call takes longer for a wait before the run.
-        waited_s, slept_s: How long it has waited since its last call to a stream or launch of a graph; how long it has
-            slept, for a CPU lane.
+        waited_s, slept_s: How long it has waited since its last call to a stream or launch of a graph; how long of that
+            for a CPU lane, asleep or awake.
         needs: The action whose end it must know to go on, or -1.
         full: The launch queue whose next end it must know to go on, or None.
         straight: What runs actions that need no more than a look at the columns; None: nothing does.
