@@ -68,8 +68,8 @@ def spread(
             for ours in cast("list[Connection]", wait(busy)):
                 item, result = busy.pop(ours), _received(ours)
                 for following in itertools.islice(left, 1):
-                    _send(ours, following)
                     busy[ours] = following
+                    _send(ours, following)
                 yield item, result
     finally:
         end()

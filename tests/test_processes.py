@@ -8,12 +8,15 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from graphsched import processes
 from graphsched.processes import cores, spread
 
 
@@ -102,6 +105,23 @@ def test_nothing_is_left_of_results_that_nobody_wants_any_more() -> None:
     """As after an interrupt."""
     run = "results = spread(large_or_none, [1, 2, 3, 4], 3)\nprint(next(results)[0] in {1, 2, 3})\nresults.close()"
     assert ends(run) == "True\n"
+
+
+def test_an_interrupt_as_an_item_is_handed_over_ends_the_process_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What all items have in common, the first item, and the second, which takes a minute."""
+    real, sent = processes._send, [0]
+
+    def send(*given: Any) -> None:
+        real(*given)
+        sent[0] += 1
+        if sent[0] == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(processes, "_send", send)
+    began_s = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        list(spread(time.sleep, [0.0, 60.0], 1))
+    assert time.perf_counter() - began_s < 45.0
 
 
 def test_results_that_are_kept_until_python_ends_keep_it_from_nothing() -> None:
