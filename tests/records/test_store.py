@@ -83,13 +83,13 @@ def test_calls_after_waits_are_predicted_as_they_were_during_the_run(tmp_path):
 
 def test_launches_of_graphs_are_predicted_as_they_were_during_the_run(tmp_path):
     """t0 → t1 → t2: the record of a plan in graph mode has the yardsticks of launches; that of another, none."""
-    costs = Dispatch(call_s=1e-5, graph_launches=((1, 1e-5), (2, 4e-5)), graph_launch_s=5e-6)
+    costs = Dispatch(call_s=1e-5, graph_launches=((1, 1e-5), (2, 4e-5)), graph_launch_node_s=5e-6)
     setup = replace(SETUP, platform=replace(PLATFORM, dispatch=costs))
     case = replace(case_of(chain(), setup=setup, mode="graph"), pace=Pace(1e-5, launches=((1, 3e-5), (2, 8e-5))))
     (back,) = load_run(save_run(run_of(case), tmp_path)).cases
     assert back.pace.launches == ((1, 3e-5), (2, 8e-5))
     assert back.plan.platform.dispatch == costs.at(back.pace)
-    assert back.plan.platform.dispatch.graph_launch_s == pytest.approx(1.5e-5)
+    assert back.plan.platform.dispatch.graph_launch_node_s == pytest.approx(1.5e-5)
     assert case_of(chain(), setup=setup, mode="graph").pace.launches == costs.graph_launches
     assert case_of(chain(), setup=setup).pace.launches == ()
 
