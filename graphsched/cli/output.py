@@ -34,8 +34,11 @@ def only_json(asked: bool) -> Iterator[None]:
 
 
 def print_json(data: Mapping[str, Any]) -> None:
-    """Print one object, and nothing else, on stdout."""
-    print(json_text(data), file=_json_only.get() or sys.stdout)
+    """Print one object, and nothing else, on stdout; characters that its encoding may not have are escaped."""
+    out = _json_only.get() or sys.stdout
+    text = json_text(data)
+    unicode = (out.encoding or "utf-8").lower().startswith("utf")
+    print(text if unicode else json.dumps(json.loads(text), indent=1), file=out)
 
 
 def json_text(data: Mapping[str, Any]) -> str:
