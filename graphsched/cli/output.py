@@ -36,19 +36,17 @@ def only_json(asked: bool) -> Iterator[None]:
 def print_json(data: Mapping[str, Any]) -> None:
     """Print one object, and nothing else, on stdout; characters that its encoding may not have are escaped."""
     out = _json_only.get() or sys.stdout
-    text = json_text(data)
-    unicode = (out.encoding or "utf-8").lower().startswith("utf")
-    print(text if unicode else json.dumps(json.loads(text), indent=1), file=out)
+    print(json_text(data, ascii_only=not (out.encoding or "utf-8").lower().startswith("utf")), file=out)
 
 
-def json_text(data: Mapping[str, Any]) -> str:
+def json_text(data: Mapping[str, Any], *, ascii_only: bool = False) -> str:
     """`data` as JSON; numbers that are not finite, which it has not, are null, and what else it has not is text.
 
     Example:
         >>> json_text({"time_s": float("nan"), "on": {1}})
         '{\\n "time_s": null,\\n "on": "{1}"\\n}'
     """
-    return json.dumps(_finite(data), indent=1, ensure_ascii=False, allow_nan=False, default=str)
+    return json.dumps(_finite(data), indent=1, ensure_ascii=ascii_only, allow_nan=False, default=str)
 
 
 def _finite(thing: Any) -> Any:
