@@ -5,7 +5,7 @@ operators (``torch.mm``, ``torch.ops.aten.mm.default``, ``torch.Tensor.add_``), 
 arithmetic of Python's ``operator``; nothing that reads files, loads code, changes settings or looks into memory
 without a check of its bounds (of operators with a leading underscore only a few).
 
-Not modelled: operators registered by extensions (``torch.ops.<other>``), and users' own functions.
+Not modelled: operators registered by other extensions (``torch.ops.<other>``), and users' own functions.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from collections.abc import Callable
 from typing import Any
 
 from graphsched.errors import FileFormatError
+from graphsched.workload import NAMESPACE, own_operator
 
-ALLOWED = "torch, torch.nn.functional, torch.Tensor, torch.ops.aten and operator"
+ALLOWED = f"torch, torch.nn.functional, torch.Tensor, torch.ops.aten, torch.ops.{NAMESPACE} and operator"
 
 _ARITHMETIC = {
     "abs", "add", "and_", "eq", "floordiv", "ge", "getitem", "gt", "iadd", "imul", "invert", "isub", "itruediv", "le",
@@ -36,7 +37,7 @@ _PRIVATE = {  # that traces of networks hold; others look beyond their memory, o
     "_softmax_backward_data", "_to_copy", "_unsafe_view",
 }  # fmt: skip
 _LISTS = "_foreach_"  # an operator for each tensor of lists, which checks them (those that begin with _fused_ do not)
-_ATEN = "torch.ops.aten"
+_ATEN, _OWN = "torch.ops.aten", f"torch.ops.{NAMESPACE}"
 
 
 def name_of(function: Callable[..., Any]) -> str | None:
@@ -82,6 +83,8 @@ def _found(name: str) -> Any:
     place, _, own = name.rpartition(".")
     if place == _ATEN or place.rpartition(".")[0] == _ATEN:
         return _aten(name.removeprefix(f"{_ATEN}.").split("."))
+    if place.startswith(f"{_OWN}."):
+        return own_operator(place.removeprefix(f"{_OWN}.")) if own == "default" else None
     allowed = _PLACES.get(place)
     if allowed is None or not own:
         return None

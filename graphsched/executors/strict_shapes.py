@@ -50,7 +50,7 @@ def check_call(operator: Any, args: tuple[Any, ...], kwargs: Arguments) -> None:
         SignatureError: It does not; names the argument.
     """
     name = operator._schema.name
-    rule = _batch_norm if "batch_norm" in name else _RULES.get(name)
+    rule = _batch_norm if "batch_norm" in name else _RULES.get(name.rpartition("::")[2])
     if rule is None:
         return
     given = {argument.name: value for argument, value in zip(operator._schema.arguments, args, strict=False)}
@@ -113,12 +113,12 @@ def _group_norm_backward(given: Arguments) -> Shapes:
     return {"grad_out": out.shape, "mean": mean.shape, "rstd": rstd.shape}
 
 
-_RULES: Mapping[str, Callable[[Arguments], Shapes]] = {
-    "aten::_log_softmax_backward_data": _softmax_backward,
-    "aten::_softmax_backward_data": _softmax_backward,
-    "aten::avg_pool2d_backward": _pool_backward(2),
-    "aten::avg_pool3d_backward": _pool_backward(3),
-    "aten::convolution_backward": _convolution_backward,
-    "aten::native_group_norm_backward": _group_norm_backward,
-    "aten::native_layer_norm_backward": _layer_norm_backward,
+_RULES: Mapping[str, Callable[[Arguments], Shapes]] = {  # by name, without a namespace
+    "_log_softmax_backward_data": _softmax_backward,
+    "_softmax_backward_data": _softmax_backward,
+    "avg_pool2d_backward": _pool_backward(2),
+    "avg_pool3d_backward": _pool_backward(3),
+    "convolution_backward": _convolution_backward,
+    "native_group_norm_backward": _group_norm_backward,
+    "native_layer_norm_backward": _layer_norm_backward,
 }

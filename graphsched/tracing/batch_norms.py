@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphsched.tracing.aliases import Origin
 from graphsched.tracing.changes import change
+from graphsched.workload import keeping_single
 
 if TYPE_CHECKING:
     from graphsched.tracing.recorder import Recorder
@@ -58,9 +59,9 @@ class BatchNorms:
         if args[1] is None:
             return None
         given = recorder.template((*args[:5], *args[6:]))
-        other = torch.ops.aten._batch_norm_with_update.default
+        other = keeping_single(torch.ops.aten._batch_norm_with_update.default, args)
         call = recorder.record(other, given, {}, [memory.now for memory in memories])
-        result = function(*args)
+        result = keeping_single(function, args)(*args)
         reserve = torch.empty(0, dtype=torch.uint8)
         recorder.own_results(call, [*result, reserve])
         self._reserves[call.outputs[1][0]] = reserve
@@ -71,12 +72,13 @@ class BatchNorms:
 
         mask = args[9]
         reserve = None if args[5] is None else self._reserves.get(recorder.sight(args[5]).memory.now)
+        function = keeping_single(function, args)
         if reserve is None:
             args = (*args[:9], [True, *mask[1:]])
             call = recorder.record(function, recorder.template(args), {})
         else:
             args = (*args[:9], [True] * len(mask))
-            other = torch.ops.aten.batch_norm_backward.default
+            other = keeping_single(torch.ops.aten.batch_norm_backward.default, args)
             call = recorder.record(other, recorder.template((*args, reserve)), {})
         result = function(*args)
         recorder.own_results(call, result)

@@ -65,7 +65,7 @@ class Emitter:
 
     def _operator(self, call: Call, asked: Mapping[int, str]) -> None:
         """One task for one call."""
-        operator = call.function._schema.name.removeprefix("aten::").strip("_")
+        operator = call.function._schema.name.rpartition("::")[2].strip("_")
         made = [origin for origin, _ in call.outputs]
         self._task([call], call.function, call.args, call.kwargs, made, asked, operator)
 
@@ -77,7 +77,7 @@ class Emitter:
             later.append(later[-1] | uses)
         for i, group in enumerate(groups):
             block, arguments, made = block_of(group, later[len(groups) - 1 - i])
-            names = list(dict.fromkeys(c.function._schema.name.removeprefix("aten::").strip("_") for c in group))
+            names = list(dict.fromkeys(c.function._schema.name.rpartition("::")[2].strip("_") for c in group))
             self._task(group, block, tuple(arguments), {}, made, asked, "" if layer(group[0]) else "+".join(names[:3]))
 
     def _task(

@@ -20,7 +20,7 @@ from graphsched.tracing.aliases import BASE, Aliases, Memory, Origin, Sight, Ste
 from graphsched.tracing.batch_norms import BatchNorms
 from graphsched.tracing.changes import change, turn
 from graphsched.tracing.outs import written_out
-from graphsched.workload import like, written_tensors
+from graphsched.workload import keeping_single, like, written_tensors
 
 _SAME = ("aten::detach", "aten::alias", "aten::lift")
 _FRESH = "aten::lift_fresh"  # of a tensor that was just made of numbers, ``torch.tensor(0.0)``
@@ -123,6 +123,7 @@ class Recorder:
             return turn(self, function, args, kwargs)
         if written:
             return change(self, function, args, kwargs, written)
+        function = keeping_single(function, args)
         result = function(*args, **kwargs)
         sight = self._viewed(function, args)
         if sight is None:

@@ -2,6 +2,7 @@
 
 from graphsched.workload.builder import Workload
 from graphsched.workload.collective import CARRIED, Collective, collective_signature
+from graphsched.workload.half_norms import NAMESPACE, keeping_single, own_operator
 from graphsched.workload.inference import (
     LEFT_BEHIND,
     fake_mode,
@@ -31,6 +32,7 @@ __all__ = [
     "CARRIED",
     "ITEM_BYTES",
     "LEFT_BEHIND",
+    "NAMESPACE",
     "Collective",
     "Memory",
     "Operation",
@@ -50,8 +52,10 @@ __all__ = [
     "fill",
     "for_once",
     "has_data",
+    "keeping_single",
     "like",
     "operation_name",
+    "own_operator",
     "returned_tensors",
     "signature",
     "written_tensors",

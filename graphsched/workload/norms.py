@@ -3,7 +3,7 @@
 Of an input in less precision than the other arguments (mixed precision), kernels keep statistics in the type of those,
 and gradients have the types of what they are gradients of.
 
-Not modelled: on a GPU layer norms, at least, keep single precision also where all arguments have less.
+Not modelled: kernels of GPUs keep single precision also where all arguments have less (`half_norms`).
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def works_on_parts(function: Any) -> bool:
     import torch
 
     tags = getattr(function, "tags", ())
-    name = function._schema.name.removeprefix("aten::") if tags else ""
+    name = function._schema.name.rpartition("::")[2] if tags else ""
     return torch.Tag.pointwise in tags or name in ("copy_", "native_batch_norm", "_batch_norm_with_update")
 
 

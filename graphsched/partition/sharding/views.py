@@ -31,9 +31,9 @@ def viewing(template: Operation) -> Operation:
 
 
 def name_of(step: Operation) -> str:
-    """Of the operator, without ``aten::``; empty for other functions and for views as another type."""
+    """Of the operator, without its namespace; empty for other functions and for views as another type."""
     schema = getattr(step.function, "_schema", None)
-    return "" if schema is None or schema.overload_name == "dtype" else str(schema.name.removeprefix("aten::"))
+    return "" if schema is None or schema.overload_name == "dtype" else str(schema.name.rpartition("::")[2])
 
 
 def based(template: Any, base: Any, levels: int = -1) -> Any:
@@ -84,7 +84,7 @@ def viewed(name: str, args: Sequence[Any], shape: Sequence[int], made: Sequence[
     """Layout of a view of a tensor of `layout`; None: the view crosses its parts.
 
     Args:
-        name: Of the operator, without ``aten::``.
+        name: Of the operator, without its namespace.
         args: Its arguments after the tensor.
         shape: Of the tensor.
         made: Of the view.
