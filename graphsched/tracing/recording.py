@@ -10,6 +10,7 @@ from typing import Any
 from graphsched.errors import TraceError
 from graphsched.tracing.batch_norms import counted
 from graphsched.tracing.failures import explained
+from graphsched.tracing.gpu_casts import gpu_casts
 from graphsched.tracing.neutral import neutral
 from graphsched.tracing.rates import constant_numbers
 from graphsched.tracing.rebinding import Bound, rebound
@@ -46,6 +47,7 @@ def recorded(
             none_carried(recorder, bound.modules),
             counted(bound.modules.values()),
             _noted(recorder, bound),
+            gpu_casts(),
             recorder.mode(),
         ):
             kept.enter_context(context)
