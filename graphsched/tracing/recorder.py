@@ -113,6 +113,7 @@ class Recorder:
         normed = None if kwargs else self._batch_norms.call(self, function, args)
         if normed is not None:
             return normed
+        function = keeping_single(function, args)
         if any(argument.is_out for argument in function._schema.arguments):
             return written_out(self._call, function, args, kwargs)
         written = written_tensors(function, args, kwargs)
@@ -123,7 +124,6 @@ class Recorder:
             return turn(self, function, args, kwargs)
         if written:
             return change(self, function, args, kwargs, written)
-        function = keeping_single(function, args)
         result = function(*args, **kwargs)
         sight = self._viewed(function, args)
         if sight is None:

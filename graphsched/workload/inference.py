@@ -172,7 +172,7 @@ def _recorder(written: list[Any]) -> Any:
 
 
 _FUSED = "aten::_fused_"  # optimisers' steps: they change the gradients only to take a scale from them
-_BATCH_NORMS = ("aten::native_batch_norm", "aten::cudnn_batch_norm", "aten::miopen_batch_norm")
+_BATCH_NORMS = ("native_batch_norm", "cudnn_batch_norm", "miopen_batch_norm")  # torch's and our own
 
 
 def written_tensors(operation: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
@@ -186,7 +186,7 @@ def written_tensors(operation: Any, args: Sequence[Any], kwargs: Mapping[str, An
         if operation._schema.name.startswith(_FUSED) and argument.name == "grads" and kwargs.get("grad_scale") is None:
             marked = False
         # Their schemas do not say that training changes the running mean and variance.
-        unmarked = operation._schema.name in _BATCH_NORMS and place in (3, 4) and args[5]
+        unmarked = operation._schema.name.rpartition("::")[2] in _BATCH_NORMS and place in (3, 4) and args[5]
         if marked or unmarked:
             changed += given if isinstance(given, (list, tuple)) else [given]
     return [t for t in changed if isinstance(t, torch.Tensor)]

@@ -15,6 +15,7 @@ import graphsched as gs
 from graphsched.errors import TraceError
 from graphsched.tracing.gpu_casts import LOWER, WIDEST, gpu_casts
 from graphsched.workload import fake_mode
+from tests.executors.programs import by_hand, machine
 from tests.tracing.steps import run
 
 Make = Callable[..., torch.Tensor]
@@ -257,8 +258,7 @@ def test_what_pytorch_refuses_on_gpus() -> None:
 def test_steps_on_a_gpu(mode: str) -> None:
     """Ten steps beside plain PyTorch on that GPU."""
     _, step, batch = training("cpu")
-    plan = gs.schedule(gs.trace(step, *batch), gs.local_platform(quick=True), scheduler="one_stream")
-    with gs.Program(plan, mode=mode) as program:
+    with gs.Program(by_hand(gs.trace(step, *batch), machine("cuda:0"), "cuda:0/s0"), mode=mode) as program:
         for _ in range(10):
             returned = program.run()
         states = program.state()
