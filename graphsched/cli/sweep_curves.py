@@ -34,7 +34,8 @@ def curves_of(rows: Sequence[tuple[int, Row]], axis: str, swept: Sequence[str]) 
     """By case and way: (value on the axis, predicted seconds).
 
     Cases of several points are one if their labels are, the values of swept parameters aside; if no two are so, the
-    first of each point is one, and so on.
+    first of each point is one, and so on. A case is named with the values of its own that nothing else tells: those of
+    swept parameters, and the platform, where each case has one and cases differ in it.
 
     Args:
         rows: Each with the case's place among those of its point.
@@ -48,12 +49,19 @@ def curves_of(rows: Sequence[tuple[int, Row]], axis: str, swept: Sequence[str]) 
         cases = [f"case {place}" for place, _ in done]
     keys = [key for key in (*_WAYS, *swept) if key != axis]
     varied = [key for key in keys if _varies(key, cases, [row for _, row in done])]
+    left = [key for key in keys if key in ("platform", *swept) and key not in varied]
+    own = [key for key in left if len({value_text(row[key]) for _, row in done}) > 1]
     found: dict[str, Curves] = {}
     for case, (_, row) in zip(cases, done, strict=True):
-        way = " ".join(row[key] if key in _WAYS else f"{key}={value_text(row[key])}" for key in varied)
-        point = (row[axis], row["predicted_s"])
-        found.setdefault(case, {}).setdefault(way or str(row["scheduler"]), []).append(point)
+        name = ", ".join([case, *(_word(key, row) for key in own)])
+        way = " ".join(_word(key, row) for key in varied) or str(row["scheduler"])
+        found.setdefault(name, {}).setdefault(way, []).append((row[axis], row["predicted_s"]))
     return found
+
+
+def _word(key: str, row: Row) -> str:
+    """The value of a row's `key`, with its name if it is a parameter."""
+    return str(row[key]) if key in _WAYS else f"{key}={value_text(row[key])}"
 
 
 def _varies(key: str, cases: Sequence[str], rows: Sequence[Row]) -> bool:

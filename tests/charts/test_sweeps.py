@@ -79,3 +79,15 @@ def test_long_names_of_cases_stay_above_their_panels() -> None:
     for axes in figure.axes:
         (title,) = (text for text in axes.get_children() if getattr(text, "get_text", str)() == axes.get_title("left"))
         assert title.get_window_extent().width <= axes.bbox.width
+
+
+def test_a_case_says_the_swept_value_that_its_label_leaves_open_and_no_curve_tells() -> None:
+    rows = [
+        (1, row(case, float(n + size), size=size, n=n))
+        for size in (2, 4)
+        for n, case in ((1, "sum, 1 GPU"), (7, "sum, 7 GPUs"))
+    ]
+    assert curves_of(rows, "size", ["size", "n"]) == {
+        "sum, … GPU, n=1": {"heft": [(2, 3.0), (4, 5.0)]},
+        "sum, … GPUs, n=7": {"heft": [(2, 9.0), (4, 11.0)]},
+    }
