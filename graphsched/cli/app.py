@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -15,9 +16,10 @@ import typer
 from graphsched.cli import bench, compare, demo, experiments, explain, measure, recorded, schedule, sweep, verify
 from graphsched.cli.interrupts import remembered
 from graphsched.cli.output import only_json, show_warning
-from graphsched.errors import EstimateWarning, ExecutionError, GraphschedError, GraphschedWarning
+from graphsched.errors import EstimateWarning, ExecutionError, GraphschedError, GraphschedWarning, OutputError
 
 DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # files that we write say so themselves
 
 app = typer.Typer(
     name="graphsched",
@@ -39,6 +41,29 @@ def main(args: Sequence[str] | None = None) -> int:
     0: done; 1: the work failed; 2: the request was wrong; 130: interrupted. With
     ``GRAPHSCHED_DEBUG=1`` errors come with their traceback.
     """
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  # it is closed: nobody reads
+    try:
+        code = _called(args)
+        sys.stdout.flush()  # what cannot be printed is known now, not when Python ends
+    except BrokenPipeError:
+        code = DONE  # the reader has seen enough
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        code = _fail(OutputError(f"cannot print the result: {error.strerror}: make room, or name another file"), WRONG)
+    else:
+        return code
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to be printed
+    return code
+
+
+def _called(args: Sequence[str] | None) -> int:
+    """The exit code of the command in `args`.
+
+    Raises:
+        OSError: What it prints cannot be written.
+    """
     asked = sys.argv[1:] if args is None else args
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # µ and × are question marks where the terminal has none
@@ -52,9 +77,6 @@ def main(args: Sequence[str] | None = None) -> int:
             )
         except GraphschedError as error:
             return _fail(error, FAILED if isinstance(error, ExecutionError) else WRONG)
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has seen enough
-            return DONE
         except SystemExit as stop:
             if not isinstance(stop.__context__, BrokenPipeError):
                 raise

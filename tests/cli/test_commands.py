@@ -119,13 +119,36 @@ def test_a_reader_that_stops_early_is_no_error(here):
     assert "BrokenPipe" not in done.stderr
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("words", [["list"], ["list", "--json"]])
-def test_nor_is_one_that_is_gone_before_anything_is_written(here, words):
+def test_nor_is_one_that_is_gone_before_anything_is_written(here, words, unbuffered):
     reader, writer = os.pipe()
     os.close(reader)
     command = [sys.executable, "-m", "graphsched", *words]
-    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
+    env = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, env=env)
     os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("words", [["list"], ["list", "--json"], ["--help"]])
+def test_what_cannot_be_printed_is_an_error_in_one_line(here, words, unbuffered):
+    command = [sys.executable, "-m", "graphsched", *words]
+    env = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=env)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: cannot print the result: No space left on device:")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("words", [["list"], ["list", "--json"]])
+def test_without_a_place_to_print_nothing_is_printed(here, words, unbuffered):
+    command = ["sh", "-c", 'exec "$@" >&-', "sh", sys.executable, "-m", "graphsched", *words]
+    env = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, env=env)
     assert (done.returncode, done.stderr) == (0, "")
 
 
