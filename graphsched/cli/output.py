@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,16 +22,41 @@ _json_only: ContextVar[TextIO | None] = ContextVar("stdout for JSON only", defau
 
 @contextlib.contextmanager
 def only_json(asked: bool) -> Iterator[None]:
-    """If `asked`, let nothing but `print_json` reach stdout: what users' code prints goes to stderr."""
+    """If `asked`, let nothing but `print_json` reach stdout.
+
+    What users' code prints goes to stderr, and so does what libraries and child processes write, as NCCL's log.
+    """
     if not asked:
         yield
         return
-    token = _json_only.set(sys.stdout)
+    with _set_aside(sys.stdout) as out:
+        token = _json_only.set(out)
+        try:
+            with contextlib.redirect_stdout(sys.stderr):
+                yield
+        finally:
+            _json_only.reset(token)
+
+
+@contextlib.contextmanager
+def _set_aside(stream: TextIO) -> Iterator[TextIO]:
+    """`stream` on a file descriptor of its own, while stderr's stands in its place; as it is if it has another one."""
     try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
+        replaceable = stream.fileno() == 1 and sys.stderr.fileno() == 2
+    except (AttributeError, OSError):  # one is in memory, or closed
+        replaceable = False
+    if not replaceable:
+        yield stream
+        return
+    stream.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with open(os.dup(kept), "w", encoding=stream.encoding, errors=stream.errors) as out:
+            yield out
     finally:
-        _json_only.reset(token)
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def print_json(data: Mapping[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -150,6 +151,16 @@ def test_without_a_place_to_print_nothing_is_printed(here, words, unbuffered):
     env = os.environ | {"PYTHONUNBUFFERED": unbuffered}
     done = subprocess.run(command, stderr=subprocess.PIPE, text=True, env=env)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_libraries_and_child_processes_write_does_not_get_into_json(here):
+    """They know of no `sys.stdout`: NCCL_DEBUG=INFO, or an experiment that calls another program."""
+    code = "import os\nos.write(1, b'a library\\n')\nos.system('echo a child')\nprint('Python')\n"
+    (here / "experiments" / "talking.py").write_text(code)
+    command = [sys.executable, "-m", "graphsched", "list", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (json.loads(done.stdout)["experiments"][0]["name"], done.returncode) == ("pair", 0)
+    assert {"a library", "a child", "Python"} <= set(done.stderr.splitlines())
 
 
 def test_signs_that_a_terminal_lacks_are_no_error(here):
