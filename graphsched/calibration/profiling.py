@@ -170,15 +170,17 @@ def check_is_here(platform: Platform, name: str) -> None:
     Raises:
         PlatformError: It is not.
     """
-    device = platform.device(name)
-    gpus = host_facts().gpus
-    if device.kind != "cuda":
-        return
-    index = int(name.partition(":")[2] or 0)
-    here = gpus[index] if index < len(gpus) else "no such GPU"
-    if here != device.model:
+    device, facts = platform.device(name), host_facts()
+    if device.kind == "cuda":
+        index = int(name.partition(":")[2] or 0)
+        said, here = device.model, facts.gpus[index] if index < len(facts.gpus) else "no such GPU"
+    else:  # one that was written by hand does not say whose it is
+        stored = platform.provenance.get("fingerprint")
+        here = facts.processor
+        said = stored.get("processor", here) if isinstance(stored, Mapping) else here
+    if here != said:
         raise PlatformError(
-            f"platform {platform.name!r} says that {name} is {device.model!r}, this host has {here}: "
+            f"platform {platform.name!r} says that {name} is {said!r}, this host has {here}: "
             "measure with the platform of gs.local_platform()"
         )
 

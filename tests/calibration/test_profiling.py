@@ -321,3 +321,13 @@ def test_a_gpu_that_is_not_here_is_refused() -> None:
     elsewhere = Platform("far", (Device("cpu", "cpu", "EPYC"), Device("cuda:99", "cuda", "H200")))
     with pytest.raises(PlatformError, match="platform 'far' says that cuda:99 is 'H200'"):
         profile(work, elsewhere)
+
+
+def test_a_platform_of_another_processor_is_refused() -> None:
+    """x ──▶ y"""
+    work = Workload()
+    work.task(torch.relu, work.input("x", torch.ones(2)), name="y", device="cpu")
+    theirs = replace(HERE, provenance={"fingerprint": host_facts().fingerprint() | {"processor": "VAX-11/780"}})
+    with pytest.raises(PlatformError, match="platform 'here' says that cpu is 'VAX-11/780', this host has "):
+        profile(work, theirs, repeats=3)
+    assert len(profile(work, replace(HERE, provenance={"fingerprint": host_facts().fingerprint()}), repeats=3)) == 1
