@@ -17,6 +17,7 @@ from graphsched.workload.tasks import Operation, Read, Slot
 
 Seen = dict[int, Any]  # objects described so far, by id: each is described once, so that circles end
 
+_ADDRESS = " at 0x"  # in the text of an object that has none of its own
 _OVERLOADS = ("OpOverload", "OpOverloadPacket")
 _WITHOUT_CODE = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
 _INSTALLED = tuple(sysconfig.get_path(key) for key in ("stdlib", "purelib", "platlib"))
@@ -116,9 +117,19 @@ def _captured(function: Any) -> Iterator[Any]:
 
 
 def _state(owner: Any) -> Any:
-    if isinstance(owner, (type, types.ModuleType)) or not hasattr(owner, "__dict__"):
+    if isinstance(owner, (type, types.ModuleType)) or not (hasattr(owner, "__dict__") or _ADDRESS in repr(owner)):
         return owner
-    return vars(owner)
+    attributes = _attributes(owner)
+    return owner if attributes is None else attributes
+
+
+def _attributes(thing: Any) -> Mapping[str, Any] | None:
+    """Attributes of an object, those in slots among them; None: its class has none."""
+    slotted = [vars(kind) for kind in type(thing).__mro__ if "__slots__" in vars(kind)]
+    if not slotted and not hasattr(thing, "__dict__"):
+        return None
+    slots = [name for made in slotted for name, slot in made.items() if isinstance(slot, types.MemberDescriptorType)]
+    return {**getattr(thing, "__dict__", {}), **{name: getattr(thing, name) for name in slots if hasattr(thing, name)}}
 
 
 def _code_parts(code: types.CodeType) -> list[str]:
@@ -170,12 +181,13 @@ def _stable(thing: Any, seen: Seen) -> str:
 def _object(thing: Any, seen: Seen) -> str:
     """Its own text; its type and attributes where that text is an address or leaves constants out (modules)."""
     text = repr(thing)
-    if " at 0x" not in text and not hasattr(thing, "_parameters"):
+    if _ADDRESS not in text and not hasattr(thing, "_parameters"):
         return text
-    if id(thing) in seen or not hasattr(thing, "__dict__"):
+    attributes = None if id(thing) in seen else _attributes(thing)
+    if attributes is None:
         return type(thing).__qualname__
     seen[id(thing)] = thing
-    return f"{type(thing).__qualname__}{_stable(vars(thing), seen)}"
+    return f"{type(thing).__qualname__}{_stable(attributes, seen)}"
 
 
 def signature(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], reads: tuple[Read, ...]) -> str:
@@ -208,4 +220,6 @@ def _argument(thing: Any) -> str:
         return f"({','.join(map(_argument, thing))})"
     if isinstance(thing, Mapping):
         return f"{{{','.join(f'{k}:{_argument(v)}' for k, v in thing.items())}}}"
+    if isinstance(thing, np.ndarray) and not thing.dtype.hasobject:  # what a task returns may hang on its elements
+        return f"{_stable(thing, {})}#{hashlib.sha256(thing.tobytes()).hexdigest()[:12]}"
     return _stable(thing, {})

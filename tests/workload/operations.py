@@ -58,6 +58,23 @@ def times_deep(k: float) -> Callable[[torch.Tensor], torch.Tensor]:
     return outer
 
 
+class SlottedScale:
+    """A callable object whose attribute is in a slot."""
+
+    __slots__ = ("__k",)
+
+    def __init__(self, k: float) -> None:
+        self.__k = k
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        """Scale."""
+        return x * self.__k
+
+    def method(self, x: torch.Tensor) -> torch.Tensor:
+        """Scale as well."""
+        return x * self.__k
+
+
 class Scale:
     """A callable object, and one with a method."""
 

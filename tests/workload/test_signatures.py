@@ -17,7 +17,7 @@ import torch
 from graphsched.workload import Read, Slot, TensorSpec, Value
 from graphsched.workload.signatures import operation_name, signature
 from tests.workload import operations
-from tests.workload.operations import Scale, times, times_deep
+from tests.workload.operations import Scale, SlottedScale, times, times_deep
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,8 @@ def test_own_functions_carry_a_hash_of_their_code() -> None:
         (times_deep(2.0), times_deep(3.0)),
         (Scale(2.0), Scale(3.0)),
         (Scale(2.0).method, Scale(3.0).method),
+        (SlottedScale(2.0), SlottedScale(3.0)),
+        (SlottedScale(2.0).method, SlottedScale(3.0).method),
         (functools.partial(torch.add, alpha=1), functools.partial(torch.add, alpha=2)),
         (functools.partial(map, torch.mm), functools.partial(map, torch.add)),
         (functools.partial(map, times(2.0)), functools.partial(map, times(3.0))),
@@ -73,6 +75,8 @@ def test_different_code_or_constants_have_different_names(one: Any, other: Any) 
         (times_deep(2.0), times_deep(2.0)),
         (Scale(2.0), Scale(2.0)),
         (Scale(2.0).method, Scale(2.0).method),
+        (SlottedScale(2.0), SlottedScale(2.0)),
+        (SlottedScale(2.0).method, SlottedScale(2.0).method),
         (torch.nn.Linear(4, 8), torch.nn.Linear(4, 8)),
         (functools.partial(torch.add, alpha=1), functools.partial(torch.add, alpha=1)),
     ],
@@ -175,9 +179,11 @@ def test_shapes_types_strides_and_constants_make_a_signature(other: str) -> None
         (np.int64(3), np.int64(5)),
         (np.float32(0.5), np.float64(0.5)),
         (Scale(1.0), Scale(2.0)),
+        (SlottedScale(1.0), SlottedScale(2.0)),
         (torch.relu, torch.tanh),
         (slice(0, 2), slice(0, 3)),
         (np.zeros(3), np.zeros(4)),
+        (np.zeros(3), np.ones(3)),
         ({"a", "b"}, {"a", "c"}),
         (torch.float16, torch.bfloat16),
         (torch.device("cpu"), torch.device("meta")),
