@@ -115,6 +115,8 @@ class Platform:
         instead = "add a Link, or copy via cpu" if all(end.is_accelerator for end in ends) else "add a Link"
         if self.fabric is not None:
             instead = "hosts but the first have no CPU there, so leave out what takes data to it or from it"
+        if source == target:
+            instead = "leave out the copy, for the data is there, or add a Link of memory 'local'"
         raise PlatformError(f"no link from {source!r} to {target!r} on platform {self.name!r}: {instead}")
 
     def _link_made(self, fabric: Fabric, source: str, target: str, memory: str) -> Link | None:

@@ -63,6 +63,12 @@ def test_a_link_that_is_not_there() -> None:
         full().link("cuda:3", "cpu")
 
 
+def test_a_copy_to_its_own_device_is_not_sent_elsewhere_where_no_link_is_there() -> None:
+    bare = Platform("bare", (Device("cpu", "cpu"), Device("cuda:0", "cuda")))
+    with pytest.raises(PlatformError, match=r"no link from 'cuda:0' to 'cuda:0' .*: leave out the copy, .* 'local'$"):
+        bare.link("cuda:0", "cuda:0")
+
+
 def test_accelerators() -> None:
     host = full()
     assert host.accelerators() == ("cuda:0", "worker:0")
