@@ -66,9 +66,13 @@ def _chosen(rows: Sequence[Row], only: str | None, runs: Sequence[Path]) -> list
 
 
 def _nothing(records: Sequence[RunRecord], runs: Sequence[Path], rows: Sequence[Row]) -> str:
+    if not records:
+        return f"there is no recorded run in {_named(runs)}: name files that 'graphsched run' wrote, or folders of them"
     found = dict.fromkeys(case.mode for record in records for case in record.cases)
-    name = records[0].experiment if records else "EXPERIMENT"
-    mode = "eager" if "graph" in found else "graph"
+    setups = (case.setup for record in records for case in record.cases)
+    gpus = any(device.kind == "cuda" for setup in setups for device in setup.platform.devices)
+    name = records[0].experiment
+    mode = next((mode for mode in ("graph" if gpus else "distributed", "eager") if mode not in found), "eager")
     apart = _other_devices(rows)
     same = f" on the same devices ({apart})" if apart else ""
     return (

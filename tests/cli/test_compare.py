@@ -166,7 +166,7 @@ def test_pictures_of_several_runs_name_them(call, here, recorded):
         (["two.json"], "is no recorded run but a platform"),
         (["experiments/pair.py"], "no complete JSON"),
         (["nowhere"], "there is no file or folder nowhere"),
-        (["experiments"], "no case in experiments was run in two modes, nor beside code of others (modes there: none)"),
+        (["experiments"], "there is no recorded run in experiments: name files that 'graphsched run' wrote"),
         (["nowhere", "--out", "all.bmp"], "ends in .png, .svg or .pdf"),
     ],
 )
@@ -189,3 +189,10 @@ def test_estimates_are_marked(call, here):
     out = call("compare", save_run(run_of(*cases), here)).out
     assert "~3.3 s" in out
     assert "~ rests on costs that are estimates" in out
+
+
+def test_graph_mode_is_not_advised_where_there_is_no_gpu(call, here):
+    """No plan can be run in it there."""
+    alone = replace(SETUP, platform=replace(PLATFORM, devices=PLATFORM.devices[:1], links=(), capacities={}))
+    run = save_run(run_of(record_baseline(alone, "plain PyTorch", (4.0,) * 5, reported_s=None)), here)
+    assert "call 'graphsched run exp --mode distributed' too" in call("compare", run).err
