@@ -208,14 +208,14 @@ def load_run(path: str | Path) -> RunRecord:
     """
     path = Path(path)
     data = read_json(path)
-    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
-        found = data.get("schema") if isinstance(data, dict) else type(data).__name__
+    if not isinstance(data, dict) or "schema" not in data:
+        raise _of_others(path, data)
+    if data["schema"] != SCHEMA:
         raise FileFormatError(
-            f"{path} is no recorded run of schema {SCHEMA} (found {found!r}): run the experiment again"
+            f"{path} is no recorded run of schema {SCHEMA} (found {data['schema']!r}): run the experiment again"
         )
     if "cases" not in data:
-        what = "a platform" if "devices" in data else f"an object of {', '.join(list(data)[:4])}"
-        raise FileFormatError(f"{path} is no recorded run but {what}: name a file that 'graphsched run' wrote")
+        raise _of_others(path, data)
     try:
         check_run(data)
         repeated = data.get("repeated", ())
@@ -226,6 +226,14 @@ def load_run(path: str | Path) -> RunRecord:
         raise FileFormatError(f"{path}: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise FileFormatError(f"{path} is no recorded run: {type(error).__name__}: {error}") from error
+
+
+def _of_others(path: Path, data: Any) -> FileFormatError:
+    """What is said of a file that no run has written."""
+    what = f"a {type(data).__name__}"
+    if isinstance(data, dict):
+        what = "a platform" if "devices" in data else f"an object of {', '.join(list(data)[:4]) or 'nothing'}"
+    return FileFormatError(f"{path} is no recorded run but {what}: name a file that 'graphsched run' wrote")
 
 
 def _setup_from_dict(data: Mapping[str, Any], repeated: Sequence[Any]) -> Setup:

@@ -543,8 +543,11 @@ def test_a_file_that_is_no_run_is_refused(tmp_path):
     PLATFORM.save(tmp_path / "platform.json")
     with pytest.raises(FileFormatError, match="is no recorded run but a platform: name a file that"):
         load_run(tmp_path / "platform.json")
+    (tmp_path / "trace.json").write_text('{"traceEvents": []}')
+    with pytest.raises(FileFormatError, match="is no recorded run but an object of traceEvents: name a file that"):
+        load_run(tmp_path / "trace.json")
     (tmp_path / "list.json").write_text("[1]")
-    with pytest.raises(FileFormatError, match="found 'list'"):
+    with pytest.raises(FileFormatError, match="is no recorded run but a list: name a file that"):
         load_run(tmp_path / "list.json")
     with pytest.raises(FileFormatError, match="cannot read"):
         load_run(tmp_path / "none.json")
