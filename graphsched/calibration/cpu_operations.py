@@ -25,10 +25,11 @@ import itertools
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from statistics import median
+from threading import Event
 from typing import Any, NamedTuple
 
 from graphsched.calibration.cpu_links import torch_threads
@@ -78,16 +79,20 @@ def measure_on_cpu(calls: Sequence[Sampled], yardsticks: Yardsticks, repeats: in
         nbytes: What a call reads and writes.
     """
     end_own_team()
+    stop = Event()
     with ThreadPoolExecutor(1) as lane:
-        return lane.submit(_measure, calls, yardsticks, repeats, nbytes).result()
+        try:
+            return lane.submit(_measure, calls, yardsticks, repeats, nbytes, stop).result()
+        finally:
+            stop.set()  # an interrupt waits for the sample that is being taken, not for all
 
 
-def _measure(calls: Sequence[Sampled], yardsticks: Yardsticks, repeats: int, nbytes: int) -> TaskCost:
+def _measure(calls: Sequence[Sampled], yardsticks: Yardsticks, repeats: int, nbytes: int, stop: Event) -> TaskCost:
     import torch
 
     threads = yardsticks.threads
     with torch_threads(threads), torch.no_grad():
-        lane = _Lane(calls, held=MOST_SETS if threads > 1 else 0)
+        lane = _Lane(calls, held=MOST_SETS if threads > 1 else 0, stop=stop)
         first_s = lane.first_s()
         rest_s = REST_S if threads > 1 else 0.0
         rests_s = (rest_s, *(OTHER_RESTS_S if rest_s and first_s < LONGEST_WOKEN_S else ()))
@@ -183,15 +188,16 @@ class _Lane:
     """Takes samples of `calls` in turn.
 
     At most `held` results are kept for a while, as those of a plan are, so that the next are written to memory that no
-    cache holds.
+    cache holds. Once `stop` is set no more are taken.
     """
 
-    def __init__(self, calls: Sequence[Sampled], *, held: int) -> None:
+    def __init__(self, calls: Sequence[Sampled], *, held: int, stop: Event | None = None) -> None:
         self.fetch_s = max(sampled.fetch_s for sampled in calls)
         made = returned_tensors(calls[0].call())
         held = min(held, sets_on_cpu(sum(t.nbytes for t in made)))
         self._calls, self._kept = itertools.cycle(calls), deque[Any](maxlen=held)
         self._sets = max(len(calls), held)
+        self._stop = stop or Event()
 
     def first_s(self) -> float:
         """The shortest of the first samples, which meet all operands and all memory of results, if that is not long."""
@@ -200,6 +206,8 @@ class _Lane:
 
     def sample_s(self, batch: int, rest_s: float = 0.0) -> float:
         """Seconds of a call, the mean of a batch, behind a rest of `rest_s`."""
+        if self._stop.is_set():
+            raise CancelledError
         call, fetch, fetch_s = next(self._calls)
         if rest_s:
             if rest_s - fetch_s > NO_REST_S:

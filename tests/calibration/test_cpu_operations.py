@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import signal
+import threading
 import time
 import weakref
 from functools import partial
@@ -322,3 +324,21 @@ def test_what_takes_no_less_in_caches_takes_as_much(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Yardsticks, "row", lambda self, row_s: Row(PRODUCT_S, 0.0))
     cost = measure_on_cpu([Sampled(lambda: None)] * 3, Yardsticks(2), repeats=20, nbytes=NEAR_BYTES)
     assert cost.near_s == cost.device_s == pytest.approx(1e-4)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_interrupt_waits_for_one_sample_alone(threads):
+    """Those of an operation that takes seconds take minutes, in a thread that no signal reaches."""
+    called = 0
+
+    def call():
+        nonlocal called
+        called += 1
+        if called == 2:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        time.sleep(0.05)
+        return torch.zeros(1)
+
+    with pytest.raises(KeyboardInterrupt):
+        measure_on_cpu([Sampled(call)], Yardsticks(threads), repeats=20)
+    assert called <= 4
