@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from graphsched.errors import FileFormatError
+from graphsched.errors import FileFormatError, PlanError
 from graphsched.plan import Plan
 
 Seconds = NDArray[np.float64]
@@ -214,6 +214,18 @@ class Timeline:
 
 
 COLUMNS = ("issue_start_s", "issue_end_s", "start_s", "end_s")
+
+
+def check_timeline(line: Timeline) -> None:
+    """Make sure that `line` is a timeline.
+
+    Raises:
+        PlanError: It is something else.
+    """
+    if not isinstance(line, Timeline):
+        raise PlanError(
+            f"a {type(line).__name__} was given: a timeline is needed, which gs.predict and gs.execute make of a plan"
+        )
 
 
 def halves_in(spans: Mapping[str, Any], actions: int) -> dict[tuple[int, int], Interval]:

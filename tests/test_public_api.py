@@ -6,11 +6,13 @@ import ast
 import importlib.util
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import graphsched
+from graphsched.errors import GraphschedError
 
 HEAVY = ("torch", "matplotlib", "simpy", "typer", "rich", "graphsched.executors", "graphsched.calibration")
 
@@ -68,3 +70,35 @@ def test_packages_of_functions_and_classes_load_when_they_are_used(name: str) ->
 def test_an_unknown_name() -> None:
     with pytest.raises(AttributeError, match="module 'graphsched' has no attribute 'Workloads'"):
         graphsched.Workloads  # noqa: B018
+
+
+HERE = graphsched.Platform("here", (graphsched.Device("cpu", "cpu"),))
+PLAN = graphsched.schedule(graphsched.Workload(), HERE)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: graphsched.schedule(None, HERE), "a NoneType was given: a workload is needed"),
+        (lambda: graphsched.schedule(graphsched.Workload(), "h200-x1"), "platform is 'h200-x1': a gs.Platform is"),
+        (lambda: graphsched.profile(None, HERE), "a NoneType was given: a workload is needed"),
+        (lambda: graphsched.profile(graphsched.Workload(), "h200-x1"), "platform is 'h200-x1': a gs.Platform is"),
+        (lambda: graphsched.profile(PLAN, repeats=0), "repeats is 0: a whole number, 1 or more"),
+        (lambda: graphsched.profile(PLAN, repeats=1.5), "repeats is 1.5: a whole number, 1 or more"),
+        (
+            lambda: graphsched.predict(graphsched.Workload()),
+            "a Workload was given: a plan is needed, which gs.schedule",
+        ),
+        (
+            lambda: graphsched.execute(graphsched.Workload()),
+            "a Workload was given: a plan is needed, which gs.schedule",
+        ),
+        (lambda: graphsched.explain(PLAN), "a Plan was given: a timeline is needed, which gs.predict and"),
+        (lambda: graphsched.compare(PLAN, PLAN), "a Plan was given: a timeline is needed, which gs.predict and"),
+        (lambda: graphsched.compare(graphsched.predict(PLAN), None), "a NoneType was given: a timeline is needed"),
+        (lambda: graphsched.plot_gantt(PLAN), "a Plan was given: a timeline is needed, which gs.predict and"),
+    ],
+)
+def test_what_belongs_to_another_step_is_refused_in_words(call: Callable[[], object], said: str) -> None:
+    with pytest.raises(GraphschedError, match=said):
+        call()

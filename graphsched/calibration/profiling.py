@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
+from numbers import Integral
 
 from graphsched.calibration.choosing import lacks_more, missing, relevant
 from graphsched.calibration.collectives import measure_collectives, unmeasured_collectives
@@ -21,12 +22,12 @@ from graphsched.calibration.meeting import unmeasured
 from graphsched.calibration.pairing import measure_meetings
 from graphsched.calibration.serial_run import SerialRun, Step, failures_named
 from graphsched.costs import Costs, TaskCost
-from graphsched.errors import PlatformError
+from graphsched.errors import PlatformError, ScheduleError
 from graphsched.executors.collector import left_alone, no_collector
 from graphsched.executors.kept_memory import keep_memory
 from graphsched.plan import Plan
 from graphsched.platform import Device, Platform
-from graphsched.schedulers.scheduling import check_mode
+from graphsched.schedulers.scheduling import check_mode, check_request
 from graphsched.workload import Task, Workload
 
 Tasks = Mapping[str, Sequence[Task]]
@@ -75,7 +76,7 @@ def profile(
 
     Raises:
         PlatformError: The platform is another host's, or there is none.
-        ScheduleError: There is no such mode.
+        ScheduleError: There is no such mode, `work` is no workload, or `repeats` no number of samples.
         TaskFailedError: A task raised; names it, its device and its inputs' shapes.
     """
     plan = work if isinstance(work, Plan) else None
@@ -84,6 +85,9 @@ def profile(
     keep_memory()
     if platform is None:
         raise PlatformError("profile of a workload needs a platform: that of gs.local_platform()")
+    check_request(work, platform)
+    if isinstance(repeats, bool) or not isinstance(repeats, Integral) or repeats < 1:
+        raise ScheduleError(f"repeats is {repeats!r}: a whole number, 1 or more, is needed")
     known = Costs() if refresh else kept_costs(platform)
     mode = mode or (plan.mode if plan is not None else "eager")
     check_mode(mode)

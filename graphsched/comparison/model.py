@@ -18,7 +18,7 @@ from graphsched.comparison.text import comparison_text, estimates_note
 from graphsched.errors import PlanError
 from graphsched.plan import Plan
 from graphsched.quantities import seconds_text
-from graphsched.timeline import Timeline
+from graphsched.timeline import Timeline, check_timeline
 
 
 class Row(NamedTuple):
@@ -134,11 +134,11 @@ def compare(predicted: Timeline, measured: Timeline, *, lower_bound_s: float | N
         lower_bound_s: Time that no schedule can beat, to be shown beside the makespans.
 
     Raises:
-        PlanError: The plans differ, or the two timelines are swapped.
+        PlanError: One is no timeline, the plans differ, or the two timelines are swapped.
     """
+    check_same_plan(predicted, measured)
     if predicted.source == "measured" and measured.source == "predicted":
         raise PlanError("the timelines are swapped: compare(predicted, measured) takes the prediction first")
-    check_same_plan(predicted, measured)
     actions = np.array([i for i, kind in enumerate(measured.plan.kinds) if kind != "wait"], dtype=np.int64)
     whole = measured.timed_makespan_s or 1.0
     return Comparison(
@@ -156,8 +156,10 @@ def check_same_plan(first: Timeline, second: Timeline) -> None:
     """Make sure that two timelines are of the same actions, in the same order, on the same lanes.
 
     Raises:
-        PlanError: They are not; names the first difference.
+        PlanError: They are not, or one is no timeline; names the first difference.
     """
+    check_timeline(first)
+    check_timeline(second)
     if first.plan is second.plan:
         return
     if first.source == second.source:

@@ -20,7 +20,7 @@ from graphsched.executors.obedience import check_obedience
 from graphsched.executors.program import Program
 from graphsched.executors.repeats import on_threads, samples_s
 from graphsched.executors.timed_runs import TIMED_RUNS, TimedRuns
-from graphsched.plan import Plan
+from graphsched.plan import Plan, check_plan
 from graphsched.timeline import Timeline
 
 
@@ -54,12 +54,13 @@ def execute(
     After `warmup` runs there are more while the memory of a rank grows, see `distributed.measuring.warm_up`.
 
     Raises:
-        ScheduleError: `steps`, `repeats` or `warmup` is no number of runs.
+        ScheduleError: `plan` is no plan, or `steps`, `repeats` or `warmup` is no number of runs.
         TaskFailedError: A task raised.
         StuckError: A run lasted longer than `timeout_s` seconds.
         ObedienceError: Spans contradict the plan.
         RankError: In mode ``distributed`` a rank is gone, failed, or disagrees with the others.
     """
+    check_plan(plan)
     _check_count("repeats", repeats, 1)
     _check_count("warmup", warmup, 0)
     if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:

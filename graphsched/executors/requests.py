@@ -6,22 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from graphsched.errors import ScheduleError, WorkloadError
-from graphsched.plan import MODES, Plan, check_capturable
+from graphsched.plan import MODES, Plan, check_capturable, check_plan
 
 ONE_PROCESS = ("eager", "graph")
 LONGEST_S = 1e9  # of a time-out; no thread waits for more than some ten times as long
-
-
-def check_plan(plan: Plan) -> None:
-    """Make sure that `plan` is one.
-
-    Raises:
-        ScheduleError: It is something else.
-    """
-    if not isinstance(plan, Plan):
-        raise ScheduleError(
-            f"a {type(plan).__name__} was given: a plan is needed, which gs.schedule makes of a workload"
-        )
 
 
 def checked(plan: Plan, mode: str | None, timeout_s: float, modes: Sequence[str] = ONE_PROCESS) -> Plan:

@@ -24,10 +24,9 @@ from graphsched.costs import Costs
 from graphsched.errors import FileFormatError, GraphschedError, WorkloadError
 from graphsched.executors.arguments import from_json, to_json
 from graphsched.executors.operations import ALLOWED, find_operation, name_of
-from graphsched.executors.requests import check_plan
 from graphsched.executors.saved_shapes import check_tasks
 from graphsched.files import write_bytes
-from graphsched.plan import Plan
+from graphsched.plan import Plan, check_plan
 from graphsched.platform import Platform
 from graphsched.workload import ITEM_BYTES, Operation, Task, TensorSpec, Workload, check_data, element_bytes
 

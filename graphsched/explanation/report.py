@@ -19,7 +19,7 @@ from graphsched.explanation.path import Step, critical_path
 from graphsched.explanation.slack import slacks
 from graphsched.explanation.usage import Use, device_uses, lane_uses
 from graphsched.quantities import seconds_text
-from graphsched.timeline import Timeline
+from graphsched.timeline import Timeline, check_timeline
 
 STEPS = 12  # steps of the critical path in the text, the longest
 
@@ -129,6 +129,7 @@ def explain(timeline: Timeline) -> Explanation:
     The explanation is of the run that the spans are of, timing events included.
 
     Raises:
+        PlanError: `timeline` is none.
         CostError: A task has durations for other devices only.
 
     Example:
@@ -152,6 +153,7 @@ def explain(timeline: Timeline) -> Explanation:
 
     Not modelled: what another order or another plan would do; predict that plan.
     """
+    check_timeline(timeline)
     facts = gather(timeline)
     return Explanation(timeline, critical_path(facts), facts)
 

@@ -1,7 +1,7 @@
 """Plans: what runs where, in which order, and who waits for whom."""
 
 from graphsched.plan.builder import Placement, allowed_devices, build_plan
-from graphsched.plan.check import check, known
+from graphsched.plan.check import check, check_plan, known
 from graphsched.plan.cores import spares_a_core
 from graphsched.plan.graph_mode import check_capturable
 from graphsched.plan.holding import Held, Peak
@@ -27,6 +27,7 @@ __all__ = [
     "build_plan",
     "check",
     "check_capturable",
+    "check_plan",
     "copy_lane",
     "just_written",
     "known",

@@ -37,6 +37,18 @@ def check(plan: Plan) -> None:
     _check_frees(plan, clocks)
 
 
+def check_plan(plan: Plan) -> None:
+    """Make sure that `plan` is one.
+
+    Raises:
+        ScheduleError: It is something else.
+    """
+    if not isinstance(plan, Plan):
+        raise ScheduleError(
+            f"a {type(plan).__name__} was given: a plan is needed, which gs.schedule makes of a workload"
+        )
+
+
 def check_tasks(work: Workload, kinds: Sequence[str], names: Sequence[str], first_line: int) -> None:
     """Make sure that the actions hold every task of `work` once, and no others.
 

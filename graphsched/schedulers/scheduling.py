@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import reprlib
 from functools import partial
 from typing import Any
 
 from graphsched.costs import Costs
-from graphsched.errors import CostError, ScheduleError
+from graphsched.errors import CostError, PlatformError, ScheduleError
 from graphsched.plan import MODES, Plan, check_capturable
 from graphsched.platform import Platform
 from graphsched.schedulers.asking.answers import answer_of, plan_of
@@ -41,10 +42,10 @@ def schedule(
             of their ``own`` (default), or to the ``compute`` lane that made the value.
 
     Raises:
-        ScheduleError: The scheduler, an option or the mode does not exist, or no device may run a task; or the
-            scheduler fails: it raises, takes too long, or returns what is no placement of all tasks. The message names
-            it.
-        PlatformError: A task or value names a device, or needs a link, that the platform does not have.
+        ScheduleError: `work` is no workload; the scheduler, an option or the mode does not exist, or no device may run
+            a task; or the scheduler fails: it raises, takes too long, or returns what is no placement of all tasks. The
+            message names it.
+        PlatformError: `platform` is none, or a task or value names a device, or needs a link, that it does not have.
         CostError: `costs` are no costs, or a task has durations, but none for a device where it may run.
         CaptureError: The mode is ``graph``, and the plan has what no CUDA graph can hold.
 
@@ -58,6 +59,7 @@ def schedule(
         >>> plan.scheduler, [action.lanes[0].name for action in plan]
         ('round_robin lanes=2', ['cuda:0/s0', 'cuda:0/s1'])
     """
+    check_request(work, platform)
     check_mode(mode)
     function = find_scheduler(scheduler)
     check_options(scheduler, function, options)
@@ -71,6 +73,24 @@ def schedule(
     if mode == "graph":
         check_capturable(plan)
     return plan
+
+
+def check_request(work: Workload, platform: Platform) -> None:
+    """Make sure that there is a workload, and a platform for it.
+
+    Raises:
+        ScheduleError: `work` is something else.
+        PlatformError: `platform` is.
+    """
+    if not isinstance(work, Workload):
+        raise ScheduleError(
+            f"a {type(work).__name__} was given: a workload is needed, gs.Workload or what gs.trace makes"
+        )
+    if not isinstance(platform, Platform):
+        raise PlatformError(
+            f"platform is {reprlib.repr(platform)}: a gs.Platform is needed, that of gs.local_platform() or one of "
+            "gs.Platform.load"
+        )
 
 
 def check_mode(mode: str) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphsched.errors import DeadlockError, ScheduleError
 from graphsched.garbage import collector_off
-from graphsched.plan import MODES, Plan, check_capturable
+from graphsched.plan import MODES, Plan, check_capturable, check_plan
 from graphsched.simulator.chance import with_chance
 from graphsched.simulator.columns import Columns
 from graphsched.simulator.host_calls import without_events
@@ -37,7 +37,7 @@ def predict(plan: Plan, *, mode: str | None = None, steps: int = 1, model: Model
         timing events; the spans and `timed_makespan_s` are with them.
 
     Raises:
-        ScheduleError: There is no such mode, or `steps` is not a whole number above 0.
+        ScheduleError: `plan` is no plan, there is no such mode, or `steps` is not a whole number above 0.
         CaptureError: The mode is ``graph``, and the plan has what no CUDA graph can hold.
         CostError: A task has durations for other devices only.
         PlanError: The plan breaks a rule, so that it never ends.
@@ -60,6 +60,7 @@ def predict(plan: Plan, *, mode: str | None = None, steps: int = 1, model: Model
     Not modelled: caches left warm by the task before; memory allocation; clock frequencies that fall
     under load. What graph mode costs, and what of it is left out: see `simulator.graph_mode`.
     """
+    check_plan(plan)
     mode = mode if mode is not None else plan.mode
     if mode not in MODES:
         raise ScheduleError(f"no mode {mode!r} to predict: there is {', '.join(MODES)}")
