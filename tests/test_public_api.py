@@ -74,6 +74,10 @@ def test_an_unknown_name() -> None:
 
 HERE = graphsched.Platform("here", (graphsched.Device("cpu", "cpu"),))
 PLAN = graphsched.schedule(graphsched.Workload(), HERE)
+EMPTY = graphsched.Platform("empty", ())
+ONE_TASK = graphsched.Workload.from_dict(
+    {"name": "one", "given": [], "tasks": [{"name": "a", "kind": "run", "duration_s": 1.0}], "kept": []}
+)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +85,7 @@ PLAN = graphsched.schedule(graphsched.Workload(), HERE)
     [
         (lambda: graphsched.schedule(None, HERE), "a NoneType was given: a workload is needed"),
         (lambda: graphsched.schedule(graphsched.Workload(), "h200-x1"), "platform is 'h200-x1': a gs.Platform is"),
+        (lambda: graphsched.schedule(ONE_TASK, EMPTY), "platform 'empty' has no device to run tasks on: add one"),
         (lambda: graphsched.profile(None, HERE), "a NoneType was given: a workload is needed"),
         (lambda: graphsched.profile(graphsched.Workload(), "h200-x1"), "platform is 'h200-x1': a gs.Platform is"),
         (lambda: graphsched.profile(PLAN, repeats=0), "repeats is 0: a whole number, 1 or more"),

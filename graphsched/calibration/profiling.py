@@ -176,7 +176,8 @@ def check_is_here(platform: Platform, name: str) -> None:
     """
     device, facts = platform.device(name), host_facts()
     if device.kind == "cuda":
-        index = int(name.partition(":")[2] or 0)
+        number = name.partition(":")[2] or "0"
+        index = int(number) if number.isdecimal() else len(facts.gpus)
         said, here = device.model, facts.gpus[index] if index < len(facts.gpus) else "no such GPU"
     else:  # one that was written by hand does not say whose it is
         stored = platform.provenance.get("fingerprint")

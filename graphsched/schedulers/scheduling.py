@@ -80,7 +80,7 @@ def check_request(work: Workload, platform: Platform) -> None:
 
     Raises:
         ScheduleError: `work` is something else.
-        PlatformError: `platform` is.
+        PlatformError: `platform` is, or it has no device for the tasks.
     """
     if not isinstance(work, Workload):
         raise ScheduleError(
@@ -91,6 +91,8 @@ def check_request(work: Workload, platform: Platform) -> None:
             f"platform is {reprlib.repr(platform)}: a gs.Platform is needed, that of gs.local_platform() or one of "
             "gs.Platform.load"
         )
+    if not platform.devices and len(work):
+        raise PlatformError(f"platform {platform.name!r} has no device to run tasks on: add one")
 
 
 def check_mode(mode: str) -> None:

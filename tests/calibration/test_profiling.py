@@ -314,12 +314,13 @@ def test_a_task_that_returns_something_else_is_named() -> None:
         profile(work, HERE)
 
 
-def test_a_gpu_that_is_not_here_is_refused() -> None:
+@pytest.mark.parametrize("name", ["cuda:99", "cuda:-1", "cuda:x"])
+def test_a_gpu_that_is_not_here_is_refused(name: str) -> None:
     """x ──▶ y"""
     work = Workload()
-    work.task(torch.relu, work.input("x", torch.ones(2)), name="y", device="cuda:99")
-    elsewhere = Platform("far", (Device("cpu", "cpu", "EPYC"), Device("cuda:99", "cuda", "H200")))
-    with pytest.raises(PlatformError, match="platform 'far' says that cuda:99 is 'H200'"):
+    work.task(torch.relu, work.input("x", torch.ones(2)), name="y", device=name)
+    elsewhere = Platform("far", (Device("cpu", "cpu", "EPYC"), Device(name, "cuda", "H200")))
+    with pytest.raises(PlatformError, match=f"platform 'far' says that {name} is 'H200', this host has no such GPU"):
         profile(work, elsewhere)
 
 
