@@ -34,17 +34,29 @@ def rescaled(link: Link, bandwidth_bytes_per_s: float, latency_s: float | None =
     """`link` with another rate and latency; measured points keep their shape.
 
     What a point has beyond the latency is stretched as the rate is, so that a link that took twice the time of
-    latency + bytes / rate at some size still does. What cores are slow to hand out (`written_s`) stays as it is.
+    latency + bytes / rate at some size still does. A point below the latency, as small transfers scatter, keeps its
+    distance and takes the longer by what its bytes do. What cores are slow to hand out (`written_s`) stays as it is.
 
     Example:
         >>> link = Link("a", "b", "peer", 1.0, 100.0, sizes_bytes=(100, 1000), seconds=(3.0, 11.0))
         >>> rescaled(link, 200.0).seconds, rescaled(link, 100.0, latency_s=2.0).seconds
         ((2.0, 6.0), (4.0, 12.0))
+        >>> scattered = Link("a", "b", "peer", 1.0, 100.0, sizes_bytes=(10, 1000), seconds=(0.75, 11.0))
+        >>> rescaled(scattered, 10.0).seconds, rescaled(scattered, 200.0).seconds
+        ((1.65, 101.0), (0.75, 6.0))
     """
     new_latency_s = link.latency_s if latency_s is None else check_number(latency_s, f"latency_s of link {link}")
     rate = check_number(bandwidth_bytes_per_s, f"bandwidth_bytes_per_s of link {link}", positive=True)
     stretch = link.bandwidth_bytes_per_s / rate
-    seconds = tuple(max(new_latency_s + (s - link.latency_s) * stretch, SHORTEST_S) for s in link.seconds)
+
+    def beyond_s(nbytes: int, seconds: float) -> float:
+        beyond = seconds - link.latency_s
+        if beyond >= 0.0:
+            return beyond * stretch
+        return beyond + max(0.0, nbytes / rate - nbytes / link.bandwidth_bytes_per_s)
+
+    points = zip(link.sizes_bytes, link.seconds, strict=True)
+    seconds = tuple(max(new_latency_s + beyond_s(nbytes, s), SHORTEST_S) for nbytes, s in points)
     return replace(link, latency_s=new_latency_s, bandwidth_bytes_per_s=rate, seconds=seconds)
 
 

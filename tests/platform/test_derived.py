@@ -388,6 +388,19 @@ def derivations(platform: Platform) -> list[Platform]:
     return found
 
 
+@pytest.mark.parametrize("memory", ["pinned", "pageable", "fresh", "peer", "local"])
+@pytest.mark.parametrize("name", ["h200-x2", "h200-x4"])
+def test_no_transfer_gains_by_a_slower_link_or_loses_by_a_faster_one(name: str, memory: str) -> None:
+    """Measured points of small transfers scatter around the latency, which is one of them: some lie below it."""
+    here = Platform.load(name)
+    slower, faster = here.with_rates(memory, 0.1), here.with_rates(memory, 2.0, shared_factor=2.0)
+    for link in (k for k in here.links if k.memory == memory):
+        for nbytes in (0, 1000, *link.sizes_bytes, 2**31):
+            times = [p.link(link.source, link.target, memory).duration_s(nbytes) for p in (faster, here, slower)]
+            assert times[0] <= times[1] * (1 + 1e-9)
+            assert times[1] <= times[2] * (1 + 1e-9)
+
+
 @pytest.mark.parametrize(("gpu", "more_s"), [("cuda:0", 3.0), ("cuda:1", 3.0)])
 def test_a_small_copy_that_blocks_takes_as_much_longer_as_its_link(gpu: str, more_s: float) -> None:
     """From pageable memory: measured whole on cuda:0, whose link has a latency of 2 s; 5 s instead, of either GPU."""
