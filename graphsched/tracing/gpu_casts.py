@@ -12,11 +12,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from graphsched.errors import TraceError
-from graphsched.workload import like
 
 LOWER = {
     "_convolution", "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "chain_matmul", "conv1d", "conv2d", "conv3d",
@@ -107,6 +106,7 @@ class _Rules:
     def _cast(self, operator: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         """The arguments as the rule of `operator` wants them."""
         import torch
+        from torch.utils._pytree import tree_map_only
 
         name = operator._schema.name.partition("::")[2]
         lower = torch.get_autocast_dtype("cuda")
@@ -126,9 +126,10 @@ class _Rules:
                 given = dict(zip(names, args, strict=False)) | kwargs
                 typed = given.get("dtype") is not None or not _floats(args[:1])
                 return (args, kwargs) if typed else ((), given | {"dtype": wanted})
-        return _mapped(args, lambda t: self._as(t, wanted)), _mapped(kwargs, lambda t: self._as(t, wanted))
+        args, kwargs = tree_map_only(torch.Tensor, functools.partial(self._as, wanted), (args, kwargs))
+        return args, kwargs
 
-    def _as(self, tensor: Any, wanted: Any) -> Any:
+    def _as(self, wanted: Any, tensor: Any) -> Any:
         """`tensor` in the type `wanted`; of a parameter one copy a region."""
         import torch
 
@@ -163,20 +164,7 @@ def _overload(name: str) -> Any:
 def _floats(thing: Any) -> list[Any]:
     """Tensors in `thing` that regions cast: of floating point, but for double precision."""
     import torch
+    from torch.utils._pytree import tree_leaves
 
-    found: list[Any] = []
-    _mapped(thing, found.append)
-    return [tensor for tensor in found if tensor.is_floating_point() and tensor.dtype != torch.float64]
-
-
-def _mapped(thing: Any, change: Callable[[Any], Any]) -> Any:
-    """`thing` with what `change` returns for every tensor in it."""
-    import torch
-
-    if isinstance(thing, torch.Tensor):
-        return change(thing)
-    if isinstance(thing, Mapping):
-        return {key: _mapped(part, change) for key, part in thing.items()}
-    if isinstance(thing, Sequence) and not isinstance(thing, str):
-        return like(thing, (_mapped(part, change) for part in thing))
-    return thing
+    tensors = [leaf for leaf in tree_leaves(thing) if isinstance(leaf, torch.Tensor)]
+    return [tensor for tensor in tensors if tensor.is_floating_point() and tensor.dtype != torch.float64]

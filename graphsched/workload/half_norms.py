@@ -45,16 +45,20 @@ def keeping_single(operator: Any, args: Sequence[Any]) -> Any:
 
 def own_operator(name: str) -> Any:
     """The project's own operator of this name, without a namespace; None: there is none."""
-    return _operators().get(name)
+    import torch
+
+    if name not in _KEPT:
+        return None
+    _library()
+    return getattr(getattr(torch.ops, NAMESPACE), name).default
 
 
 @functools.cache
-def _operators() -> dict[str, Any]:
+def _library() -> Any:
+    """What holds the operators, for as long as the process lives."""
     import torch
 
     library: Any = torch.library.Library(NAMESPACE, "DEF")  # type: ignore[no-untyped-call]
-    _LIBRARIES.append(library)
-    found = {}
     for name, (results, arguments) in _KEPT.items():
         operator = getattr(torch.ops.aten, name).default
         library.define(str(operator._schema).removeprefix("aten::"))
@@ -62,11 +66,7 @@ def _operators() -> dict[str, Any]:
         library.impl(name, operator, "CUDA")
         library.impl(name, on_cpus, "CPU")
         library.impl(name, on_cpus, "Meta")
-        found[name] = getattr(getattr(torch.ops, NAMESPACE), name).default
-    return found
-
-
-_LIBRARIES: list[Any] = []  # for as long as the process lives, or their operators are gone
+    return library
 
 
 def _on_cpus(operator: Callable[..., Any], results: Sequence[int], arguments: Sequence[int], *given: Any) -> Any:

@@ -3,7 +3,7 @@
 Of an input in less precision than the other arguments (mixed precision), kernels keep statistics in the type of those,
 and gradients have the types of what they are gradients of.
 
-Not modelled: kernels of GPUs keep single precision also where all arguments have less (`half_norms`).
+Where all arguments have less, kernels of GPUs keep single precision: see `half_norms`.
 """
 
 from __future__ import annotations
