@@ -113,9 +113,23 @@ def _group_norm_backward(given: Arguments) -> Shapes:
     return {"grad_out": out.shape, "mean": mean.shape, "rstd": rstd.shape}
 
 
+def _attention(given: Arguments) -> Shapes:
+    """As many tokens and heads everywhere; results of the forward pass like what they are results of."""
+    query, key = (given[name].shape for name in ("query", "key"))
+    if len(query) != 4 or len(key) != 4:
+        raise SignatureError(
+            f"query and key of attention are {list(query)} and {list(key)}: four dimensions are needed"
+        )
+    heads, scores = (*query[:2], key[2], query[3]), (*query[:3], key[2])
+    shapes = {"key": heads, "value": heads, "bias": scores, "logarithms": tuple(query[:3])}
+    return shapes | dict.fromkeys(("grad", "output"), tuple(query))
+
+
 _RULES: Mapping[str, Callable[[Arguments], Shapes]] = {  # by name, without a namespace
     "_log_softmax_backward_data": _softmax_backward,
     "_softmax_backward_data": _softmax_backward,
+    "attention": _attention,
+    "attention_backward": _attention,
     "avg_pool2d_backward": _pool_backward(2),
     "avg_pool3d_backward": _pool_backward(3),
     "convolution_backward": _convolution_backward,

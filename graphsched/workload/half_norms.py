@@ -13,7 +13,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-NAMESPACE = "graphsched"
+from graphsched.workload.names import NAMESPACE
+
 _KEPT = {  # places of the statistics: among results, among arguments
     "native_batch_norm": ((1, 2), ()),
     "_batch_norm_with_update": ((1, 2), ()),
@@ -22,6 +23,7 @@ _KEPT = {  # places of the statistics: among results, among arguments
     "batch_norm_backward": ((), (5, 6)),
     "native_layer_norm_backward": ((), (3, 4)),
 }
+NAMES = tuple(_KEPT)
 
 
 def keeping_single(operator: Any, args: Sequence[Any]) -> Any:
@@ -40,15 +42,13 @@ def keeping_single(operator: Any, args: Sequence[Any]) -> Any:
         return operator
     given = [arg for place, arg in enumerate(args) if place not in _KEPT[name][1] and isinstance(arg, torch.Tensor)]
     half = (torch.float16, torch.bfloat16)
-    return own_operator(name) if all(arg.dtype in half for arg in given if arg.is_floating_point()) else operator
+    return half_norm(name) if all(arg.dtype in half for arg in given if arg.is_floating_point()) else operator
 
 
-def own_operator(name: str) -> Any:
-    """The project's own operator of this name, without a namespace; None: there is none."""
+def half_norm(name: str) -> Any:
+    """The operator of the project's own for ``torch.ops.aten.<name>``."""
     import torch
 
-    if name not in _KEPT:
-        return None
     _library()
     return getattr(getattr(torch.ops, NAMESPACE), name).default
 
@@ -58,7 +58,7 @@ def _library() -> Any:
     """What holds the operators, for as long as the process lives."""
     import torch
 
-    library: Any = torch.library.Library(NAMESPACE, "DEF")  # type: ignore[no-untyped-call]
+    library: Any = torch.library.Library(NAMESPACE, "FRAGMENT")  # type: ignore[no-untyped-call]
     for name, (results, arguments) in _KEPT.items():
         operator = getattr(torch.ops.aten, name).default
         library.define(str(operator._schema).removeprefix("aten::"))

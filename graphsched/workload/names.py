@@ -1,10 +1,13 @@
-"""Names of tasks and values: each once in a workload."""
+"""Names of tasks and values, each once in a workload, and of what is the project's own."""
 
 from __future__ import annotations
 
 from collections.abc import Container
 
 from graphsched.errors import DuplicateNameError
+
+NAMESPACE = "graphsched"
+"""Of operators of the project's own: ``torch.ops.graphsched``."""
 
 
 def taken(name: str) -> DuplicateNameError:

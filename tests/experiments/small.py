@@ -12,6 +12,7 @@ from graphsched.schedulers import schedule
 
 FOLDER = Path(__file__).parents[2] / "experiments"
 SMALL: dict[str, dict[str, Any]] = {
+    "attention": {"tokens": (4,), "rows": 8, "width": 16, "heads": 2, "layers": 1},
     "parallel_compute": {"size": 16, "products": 4},
     "overlap": {"size": 16, "products": 4},
     "cpu_gpu": {"size": 16, "products": 6, "cpu_products": 3},

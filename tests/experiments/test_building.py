@@ -32,6 +32,7 @@ def test_plans_are_right_and_words_fit_the_host(name: str, kind: str, count: int
 
 
 COUNTS = {
+    "attention": ("tokens", "rows", "width", "heads", "layers"),
     "parallel_compute": ("size", "products"),
     "overlap": ("size", "products"),
     "cpu_gpu": ("size", "products", "cpu_products"),

@@ -45,7 +45,7 @@ def test_overlap_shows_the_figures_of_the_text() -> None:
 
 
 UNREPORTED = ["cpu_gpu", "independent_ops", "small_ops", "complex_graph", "async_frontend"]
-UNREPORTED += ["contention", "random_graphs", "task_bench"]
+UNREPORTED += ["attention", "contention", "random_graphs", "task_bench"]
 
 
 @pytest.mark.parametrize("name", UNREPORTED)

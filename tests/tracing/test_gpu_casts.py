@@ -253,6 +253,22 @@ def test_what_pytorch_refuses_on_gpus() -> None:
         gs.trace(step, torch.rand(4))
 
 
+@pytest.mark.usefixtures("as_with_a_gpu")
+def test_attention_computes_in_half_precision() -> None:
+    """x ─ attention in a region, by the project's own operator."""
+
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        with region():
+            return F.scaled_dot_product_attention(x, x, x)
+
+    x = torch.randn(2, 3, 5, 8)
+    work = gs.trace(forward, x)
+    (task,) = (task for task in work.tasks if "torch.ops.graphsched." in task.signature)
+    assert [value.spec.dtype for value in task.outputs if value.spec] == ["bfloat16", "float32"]
+    wanted = F.scaled_dot_product_attention(*[x.bfloat16()] * 3)
+    torch.testing.assert_close(run(work)[0]["output"], wanted, rtol=0.02, atol=0.02)
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("mode", ["eager", "graph"])
 def test_steps_on_a_gpu(mode: str) -> None:

@@ -91,6 +91,11 @@ def _everywhere(call: Call) -> Local | None:
     return _alike(call, range(len(call.args[0].shape)))
 
 
+def _heads(call: Call) -> Local | None:
+    """Attention: each sequence and head alone."""
+    return _alike(call, (0, 1))
+
+
 def _rows(dim_place: int) -> Callable[[Call], Local | None]:
     """Softmax: all but one dimension, which stands among the arguments."""
 
@@ -146,6 +151,7 @@ RULES: dict[str, Callable[[Call], Local | None]] = {
     "native_batch_norm": batch_norm,
     "native_batch_norm_backward": batch_norm_backward,
     **dict.fromkeys(("sum", "mean"), _reduction),
+    **dict.fromkeys(("attention", "attention_backward"), _heads),
     "select_backward": _select_backward,
     **dict.fromkeys(("zeros_like", "ones_like", "full_like"), _everywhere),
     **dict.fromkeys(("_softmax", "_safe_softmax", "_log_softmax"), _rows(1)),
