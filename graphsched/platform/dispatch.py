@@ -58,6 +58,8 @@ class Dispatch(GraphCosts):
         lock_signal_s: What a CPU lane's operation takes longer where another thread waits for the interpreter's
             lock, which it lets go: the call that wakes that thread; 0: unknown.
         lock_wake_s: From a lane's letting the lock go to the return of a thread that waited for it; 0: unknown.
+        lock_lost_s: What the dispatching thread loses, between calls that let the lock go, each time a CPU lane takes
+            it; 0: unknown.
         tell_s: What the end of a task takes a CPU lane longer for each lane that sleeps until then; 0: unknown, as
             `handoff_s`.
         told_s: From there to the start of a task on that lane; 0: unknown, as `wake_s`.
@@ -126,6 +128,7 @@ class Dispatch(GraphCosts):
     put_s: float = 0.0
     lock_signal_s: float = 0.0
     lock_wake_s: float = 0.0
+    lock_lost_s: float = 0.0
     tell_s: float = 0.0
     told_s: float = 0.0
     wake_s: float = 3e-5

@@ -99,6 +99,9 @@ class Thread:
         needs: The action whose end it must know to go on, or -1.
         full: The launch queue whose next end it must know to go on, or None.
         straight: What runs actions that need no more than a look at the columns; None: nothing does.
+        in_step: It issues nothing after `now` while CPU lanes have what it has handed over.
+        paused: That is why it has stopped.
+        handed: How much that is; whoever sets `in_step` takes off what is over.
     """
 
     def __init__(self, columns: Columns, end_s: list[float], place: Callable[[int], None], timed: bool) -> None:
@@ -125,6 +128,8 @@ class Thread:
         self.stream = -1
         self.cold_s = self.waited_s = self.slept_s = 0.0
         self.straight: Straight | None = None
+        self.in_step = self.paused = False
+        self.handed = 0
         self._held = False  # the action before `_next` blocks the thread
         self._now = 0.0
 
@@ -135,13 +140,16 @@ class Thread:
 
     def advance(self, now: float) -> None:
         """Issue what can be issued; the ends that are not known are `now` or later."""
-        self._now, self.needs, self.full = now, -1, None
+        self._now, self.needs, self.full, self.paused = now, -1, None, False
         if self._held and not self._release():
             return
         issue = (self._launch, self._hand_over, self._wait, self._replay)
         kind, place, straight, i = self._how, self._place, self.straight, self._next
         takes = straight.takes if straight is not None else []
         while i < len(kind):
+            if self.in_step and self.handed and self.time > now:
+                self.paused = True
+                return
             if straight is not None and takes[i] and straight.may_run(i):
                 i = self._next = straight.run(i, now, timed=self._timed)
             if i == len(kind) or not issue[kind[i]](i):
@@ -150,6 +158,11 @@ class Thread:
             i = self._next = i + 1
             if self._held and not self._release():
                 return
+
+    def lose(self, seconds: float) -> None:
+        """The call that it makes takes so much longer."""
+        self.time += seconds
+        self.issue_end_s[self._next - 1] = self.time
 
     def _launch(self, i: int) -> bool:
         """Issue an action to a stream."""
@@ -217,6 +230,7 @@ class Thread:
         self.issue_start_s[i] = self.time
         self.time += self._put_s if self._put_s and self._is_busy(i) else self._call_s[i]
         self.issue_end_s[i] = self.ready_s[i] = self.time
+        self.handed += 1
         return True
 
     def _is_busy(self, i: int) -> bool:

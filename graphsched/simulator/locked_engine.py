@@ -7,9 +7,10 @@ from functools import partial
 
 from graphsched.simulator.clock import Call
 from graphsched.simulator.columns import Columns
+from graphsched.simulator.dispatch import Thread
 from graphsched.simulator.engine import Engine
 from graphsched.simulator.event_engine import EventEngine
-from graphsched.simulator.interpreter_lock import InterpreterLock, holds_lock
+from graphsched.simulator.interpreter_lock import InterpreterLock, holds_lock, makes_calls
 from graphsched.simulator.lane_costs import CPU
 
 
@@ -29,14 +30,18 @@ class LockedEngine(EventEngine):
         self._lock = InterpreterLock(
             columns.dispatch,
             self._lane,
-            at=lambda time, call: self._clock.call_at(time, (time, call), self._called),
+            at=self._at_time,
             start=self._carry_out,
             end=self._end_and_settle,
             tells=self._sleepers,
         )
         self._over = self._operation_over
+        self._caller: Thread | None = None  # the dispatching thread, where lanes take the lock from it between calls
         if holds_lock(columns):
             self._advance = self._advance_and_hold
+        elif makes_calls(columns) and isinstance(self.thread, Thread):
+            self._caller, self._advance = self.thread, self._advance_in_step
+            self._caller.straight, self._caller.in_step = None, True
 
     def _begin(self, i: int, start: float) -> None:
         if self._kind[i] == CPU:
@@ -56,11 +61,36 @@ class LockedEngine(EventEngine):
         self.thread.advance(horizon)
         self._lock.hold(self.thread.time)
 
+    def _advance_in_step(self, horizon: float) -> None:
+        """Let the thread go on; where lanes are at work no further than the call that it makes at `horizon`."""
+        thread = self._caller
+        assert thread is not None
+        thread.advance(horizon)
+        if thread.paused:
+            self._at_time(thread.time, self._go_on)
+
+    def _go_on(self, now: float) -> None:
+        if self._caller is not None and self._caller.paused:
+            self._horizon = max(self._horizon, now + self._least_gap_s)
+            self._advance(self._horizon)
+
+    def _at_time(self, time: float, call: Callable[[float], None]) -> None:
+        self._clock.call_at(time, (time, call), self._called)
+
     def _ask(self, function: Callable[[int, float], None], i: int, time: float) -> None:
+        """Call `function`, which needs the lock for action `i`, at `time`."""
+        if self._caller is not None:
+            function = partial(self._taken, self._caller, function)
         if time <= self._now:
             function(i, self._now)
         else:
-            self._clock.call_at(time, (time, partial(function, i)), self._called)
+            self._at_time(time, partial(function, i))
+
+    def _taken(self, thread: Thread, function: Callable[[int, float], None], i: int, now: float) -> None:
+        """The lane of action `i` needs the lock at `now`, and takes it from the thread if that makes calls."""
+        if thread.paused and thread.time > now:
+            thread.lose(self._columns.dispatch.lock_lost_s)
+        function(i, now)
 
     def _called(self, call: Call) -> None:
         time, function = call.what
@@ -71,6 +101,8 @@ class LockedEngine(EventEngine):
 
     def _end_and_settle(self, i: int, time: float) -> None:
         self._end(i, time)
+        if self._caller is not None:
+            self._caller.handed -= 1
         self._settle(i)
 
     def _sleepers(self, i: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -21,6 +22,7 @@ from graphsched.workload import TensorSpec, Workload
 from tests.builders import FREE
 
 JOB_S, SIGNAL_S, WAKE_S = 1.0, 2.0, 4.0
+TIMES_OF_CALLS = st.floats(0.0, 40.0)
 LOCKED = replace(FREE, job_s=JOB_S, lock_signal_s=SIGNAL_S, lock_wake_s=WAKE_S)
 
 
@@ -133,6 +135,78 @@ def told(dispatch: Dispatch) -> Plan:
     here = Platform("here", (Device("cpu", "cpu"),), dispatch=dispatch)
     lanes = Placement(["t0", "t1", "t2"], {"t0": "cpu/w0", "t1": "cpu/w1", "t2": "cpu/w0"})
     return build_plan(work, here, None, lanes, scheduler="by hand")
+
+
+def calling(calls: int, seconds: float, dispatch: Dispatch, *, mode: str = "eager") -> Plan:
+    """Calls of 10 s each to a GPU behind a task of a lane.
+
+    ::
+
+        thread     t │ c0 │ c1 │ c2 │ …
+        cpu/w0       t ├ seconds ┤ job
+    """
+    work, x, names = Workload(), TensorSpec((2, 2)), [f"c{k}" for k in range(calls)]
+    work.task(torch.neg, work.input("x", x), name="t", device="cpu", duration_s=seconds)
+    there = work.input("y", x, device="cuda:0")
+    for name in names:
+        work.task(torch.neg, there, name=name, device="cuda:0", duration_s=1.0)
+    here = Platform("here", (Device("cpu", "cpu"), Device("cuda:0", "cuda")), dispatch=replace(dispatch, run_s=10.0))
+    lanes = Placement(["t", *names], {"t": "cpu/w0"} | dict.fromkeys(names, "cuda:0/s0"))
+    return replace(build_plan(work, here, None, lanes, scheduler="by hand"), mode=mode)
+
+
+WOKEN = replace(LOCKED, wake_s=3.0)
+LOSING = replace(WOKEN, lock_lost_s=5.0)
+
+
+def durations(plan: Plan, **options: Any) -> list[float]:
+    """Of the thread's calls, in the order of the plan."""
+    found = predict(plan, **options)
+    return [round(seconds, 3) for seconds in (found.issue_end_s - found.issue_start_s).tolist()]
+
+
+def test_calls_of_gpus_lose_the_lock_to_a_lane_that_begins_and_ends() -> None:
+    """t begins at 3, while the first call is made, which is over at 10 + 5, and is over at 35, within the third."""
+    alone, found = (durations(calling(4, 32.0, costs)) for costs in (WOKEN, LOSING))
+    handed, *calls = alone
+    assert calls == [10.0] * 4
+    assert found == [handed, 15.0, 10.0, 15.0, 10.0]
+
+
+def test_a_thread_that_waits_or_has_made_its_calls_loses_nothing() -> None:
+    """t is over after the last call; without calls behind it, t costs the thread nothing."""
+    assert durations(calling(2, 50.0, LOSING))[1:] == [15.0, 10.0]
+    found, without = (predict(calling(0, 50.0, costs)) for costs in (LOSING, WOKEN))
+    assert found.makespan_s == without.makespan_s
+
+
+def test_what_calls_lose_can_be_switched_off_and_is_not_there_in_graphs() -> None:
+    for options in ({"model": Model(interpreter=False)}, {"model": Model(dispatch=False)}):
+        assert durations(calling(4, 32.0, LOSING), **options) == durations(calling(4, 32.0, WOKEN), **options)
+    found, without = (predict(calling(4, 32.0, costs, mode="graph"), mode="graph") for costs in (LOSING, WOKEN))
+    assert found.makespan_s == without.makespan_s
+
+
+def test_results_of_calls_that_lost_the_lock_come_later() -> None:
+    """The second and later calls, and what they start, by what was lost before."""
+    found, without = (spans(predict(calling(4, 32.0, costs))) for costs in (LOSING, WOKEN))
+    later = [round(found[f"c{k}"][0] - without[f"c{k}"][0], 3) for k in range(4)]
+    assert later == [0.0, 5.0, 5.0, 10.0]
+
+
+@given(st.integers(0, 6), TIMES_OF_CALLS, TIMES_OF_CALLS)
+def test_every_plan_ends_and_none_sooner(calls: int, seconds: float, lost_s: float) -> None:
+    costs = replace(WOKEN, lock_lost_s=lost_s)
+    found, without = (predict(calling(calls, seconds, each)) for each in (costs, WOKEN))
+    assert found.makespan_s >= without.makespan_s - 1e-9
+    assert found.makespan_s <= without.makespan_s + 2 * lost_s + 1e-9
+
+
+def test_what_was_lost_is_in_measured_calls() -> None:
+    found = predict(calling(4, 32.0, LOSING))
+    assert Substitution(found).makespan_s(TERMS) == pytest.approx(found.timed_makespan_s)
+    assert Substitution(found).makespan_s(("dispatch",)) == pytest.approx(found.timed_makespan_s)
+    assert Substitution(found).makespan_s(()) == found.timed_makespan_s
 
 
 @pytest.mark.parametrize("model", [Model(interpreter=False), Model(dispatch=False)])
