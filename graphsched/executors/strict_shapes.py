@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from graphsched.errors import SignatureError
+from graphsched.workload import fused_attention_takes
 
 Arguments = Mapping[str, Any]
 Shapes = Mapping[str, tuple[int, ...]]
@@ -114,15 +115,17 @@ def _group_norm_backward(given: Arguments) -> Shapes:
 
 
 def _attention(given: Arguments) -> Shapes:
-    """As many tokens and heads everywhere; results of the forward pass like what they are results of."""
-    query, key = (given[name].shape for name in ("query", "key"))
-    if len(query) != 4 or len(key) != 4:
-        raise SignatureError(
-            f"query and key of attention are {list(query)} and {list(key)}: four dimensions are needed"
-        )
-    heads, scores = (*query[:2], key[2], query[3]), (*query[:3], key[2])
-    shapes = {"key": heads, "value": heads, "bias": scores, "logarithms": tuple(query[:3])}
-    return shapes | dict.fromkeys(("grad", "output"), tuple(query))
+    """As many tokens and heads everywhere, of one type; results of the forward pass like what they are results of."""
+    inputs = [given[name] for name in ("query", "key", "value")]
+    if not fused_attention_takes(*inputs):
+        found = ", ".join(f"{list(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}" for tensor in inputs)
+        raise SignatureError(f"query, key and value of attention are {found}: no fused kernel takes these")
+    query, key, _ = inputs
+    kinds = {str(given[name].dtype) for name in ("bias", "grad", "output") if given.get(name) is not None}
+    if kinds - {str(query.dtype)} or str(getattr(given.get("logarithms"), "dtype", "torch.float32")) != "torch.float32":
+        raise SignatureError(f"attention of {query.dtype} is given a bias, results or a gradient of another type")
+    shapes = {"bias": (*query.shape[:3], key.shape[2]), "logarithms": tuple(query.shape[:3])}
+    return shapes | dict.fromkeys(("grad", "output"), tuple(query.shape))
 
 
 _RULES: Mapping[str, Callable[[Arguments], Shapes]] = {  # by name, without a namespace

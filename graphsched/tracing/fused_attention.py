@@ -1,34 +1,87 @@
 """``scaled_dot_product_attention`` in a traced step: one operator of a fused kernel, where all devices have one.
 
-Else, and where ``torch.nn.attention.sdpa_kernel`` leaves nothing but ``SDPBackend.MATH``, products and a softmax.
+Else it is products and a softmax: also where ``torch.nn.attention.sdpa_kernel`` leaves nothing but
+``SDPBackend.MATH``, and under transforms of ``torch.func``.
 """
 
 from __future__ import annotations
 
-import contextlib
+import inspect
 import math
-from collections.abc import Iterator
+import types
 from typing import Any
 
 from graphsched.workload import attention_operator, fused_attention_takes
 
-_NAME, _KEY = "scaled_dot_product_attention", "AutogradCPU"
+_NAME = "scaled_dot_product_attention"
 
 
-@contextlib.contextmanager
-def fused_attention() -> Iterator[None]:
-    """Attention of tensors on the CPU, as those of a trace are, by the project's own operator."""
+def fused_attention() -> Any:
+    """A mode of torch, of the thread that enters it, in which attention is the project's own operator."""
+    import torch
+    import torch.nn.functional as F
+    from torch.overrides import TorchFunctionMode
+
+    aten = getattr(torch.ops.aten, _NAME)
+    calls = getattr(F, _NAME), aten, aten.default
+    leaving = F.multi_head_attention_forward, torch.autograd.grad, torch.autograd.backward, torch.Tensor.backward
+    staying = {function: _staying(function) for function in leaving}
+
+    class Fused(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            if func in calls:
+                return _attention(*args, **kwargs)
+            if func not in staying:
+                return func(*args, **kwargs)
+            with self:
+                return staying[func](*args, **kwargs)
+
+    return Fused()
+
+
+def _staying(function: Any) -> Any:
+    """A copy of `function`, one of torch's in Python, that does not leave a mode for all that it calls."""
+    asks = [name for name in function.__globals__ if name.startswith("has_torch_function")]
+    known = function.__globals__ | dict.fromkeys(asks, lambda *_: False)
+    code, name, defaults = function.__code__, function.__name__, function.__defaults__
+    copy = types.FunctionType(code, known, name, defaults, function.__closure__)
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
+
+
+def _attention(*args: Any, **kwargs: Any) -> Any:
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    made = _fused(*args, **kwargs) if _allowed() and _is_call_of(_fused, args, kwargs) else None
+    if made is not None:
+        return made
+    with sdpa_kernel(SDPBackend.MATH):
+        return getattr(torch.nn.functional, _NAME)(*args, **kwargs)
+
+
+def _allowed() -> bool:
+    """Whether the step lets torch take a fused kernel."""
     import torch
 
-    library: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
-    library.impl(_NAME, _attention, _KEY)
+    at = torch._C
+    fused = at._get_flash_sdp_enabled() or at._get_mem_efficient_sdp_enabled() or at._get_cudnn_sdp_enabled()
+    return fused and at._functorch.peek_interpreter_stack() is None
+
+
+def _is_call_of(function: Any, args: Any, kwargs: Any) -> bool:
+    """Whether these are arguments of `function`, tensors first; of others torch says what is wrong with them."""
+    import torch
+
     try:
-        yield
-    finally:
-        library._destroy()
+        given = inspect.signature(function).bind(*args, **kwargs)
+    except TypeError:
+        return False
+    return all(isinstance(tensor, torch.Tensor) for tensor in given.args[:3])
 
 
-def _attention(
+def _fused(
     query: Any,
     key: Any,
     value: Any,
@@ -39,37 +92,47 @@ def _attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
-    import torch
-
+    """What the project's own operator returns; None where it does not take this call."""
+    query, key, value, mask = map(_in_region, (query, key, value, attn_mask))
+    if dropout_p or (mask is not None and not _may_be_added(mask, query, is_causal)):
+        return None
     if enable_gqa:
         key, value = (_repeated(tensor, query) for tensor in (key, value))
-    bias = _bias(attn_mask, query)
-    fused = dropout_p == 0.0 and not (is_causal and bias is not None) and not getattr(bias, "requires_grad", False)
-    if not (fused and _allowed() and fused_attention_takes(query, key, value)):
-        made = torch.ops.aten._scaled_dot_product_attention_math
-        return made(query, key, value, bias, dropout_p, is_causal, scale=scale)[0]
-    if bias is not None:
-        bias = bias.expand(*query.shape[:3], key.shape[2])
+    if not fused_attention_takes(query, key, value):
+        return None
+    bias = None if mask is None else _bias(mask, query).expand(*query.shape[:3], key.shape[2])
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    return attention_operator("attention")(query, key, value, bias, is_causal, scale)[0]
+    return attention_operator("attention")(query, key, value, bias, bool(is_causal), scale)[0]
 
 
-def _allowed() -> bool:
+def _in_region(tensor: Any) -> Any:
+    """`tensor` as a region of ``torch.autocast`` casts it: see `gpu_casts`."""
     import torch
 
-    at = torch._C
-    return at._get_flash_sdp_enabled() or at._get_mem_efficient_sdp_enabled() or at._get_cudnn_sdp_enabled()
+    if tensor is None or not torch.is_autocast_enabled("cpu"):
+        return tensor
+    lower = torch.get_autocast_dtype("cuda" if torch.is_autocast_enabled("cuda") else "cpu")
+    return tensor.to(lower) if tensor.is_floating_point() and tensor.dtype != torch.float64 else tensor
+
+
+def _may_be_added(mask: Any, query: Any, is_causal: bool) -> bool:
+    """Whether kernels of all devices take it; the gradient of one is not theirs to compute."""
+    import torch
+
+    return not is_causal and not mask.requires_grad and mask.dtype in (torch.bool, query.dtype)
 
 
 def _repeated(tensor: Any, query: Any) -> Any:
-    """Each head of `tensor` for as many of `query` as share it."""
-    return tensor.repeat_interleave(query.shape[-3] // tensor.shape[-3], -3)
+    """Each head of `tensor` for as many of `query` as share it, where these divide."""
+    heads, own = (thing.shape[-3] if thing.dim() > 2 else 0 for thing in (query, tensor))
+    share = heads // own if own and heads % own == 0 else 1
+    return tensor.repeat_interleave(share, -3) if share > 1 else tensor
 
 
 def _bias(mask: Any, query: Any) -> Any:
     """What is added to the scores in the place of a `mask`."""
     import torch
 
-    if mask is None or mask.dtype != torch.bool:
+    if mask.dtype != torch.bool:
         return mask
     return torch.zeros_like(mask, dtype=query.dtype).masked_fill(~mask, -math.inf)

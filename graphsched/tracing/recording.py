@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -17,6 +18,9 @@ from graphsched.tracing.rebinding import Bound, rebound
 from graphsched.tracing.recorder import Recorder
 from graphsched.tracing.settling import check_apart, none_carried, one_memory, one_sequence, settled
 from graphsched.workload import fake_mode
+
+_ONE_AT_A_TIME = threading.RLock()
+"""Of the threads of a process, whose settings and functions of torch a trace changes meanwhile."""
 
 
 def recorded(
@@ -39,7 +43,7 @@ def recorded(
         recorder.give(name, tensor, fakes[name], is_state=name not in inputs)
     own = {name: fakes[name] for name in bound.tensors}
     kept = contextlib.ExitStack()
-    with explained(recorder.path), neutral(), mode, rebound(bound, fakes), kept:
+    with _ONE_AT_A_TIME, explained(recorder.path), neutral(), mode, rebound(bound, fakes), kept:
         kept.enter_context(constant_numbers(bound.optimizers.values()))
         for context in (
             one_sequence(recorder),

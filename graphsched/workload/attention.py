@@ -11,12 +11,12 @@ that no kernel of GPUs takes as it is: see `fused_attention_takes`.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
 from graphsched.errors import TraceError
 from graphsched.workload.names import NAMESPACE
+from graphsched.workload.once import once
 
 NAMES = ("attention", "attention_backward")
 _ALIGNED = {"float32": 4, "float16": 8, "bfloat16": 8}  # sizes of heads are multiples of it
@@ -56,7 +56,7 @@ def attention_operator(name: str) -> Any:
     return getattr(getattr(torch.ops, NAMESPACE), name).default
 
 
-@functools.cache
+@once
 def _library() -> Any:
     """What holds the operators, for as long as the process lives."""
     import torch

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphsched.workload.names import NAMESPACE
+from graphsched.workload.once import once
 
 _KEPT = {  # places of the statistics: among results, among arguments
     "native_batch_norm": ((1, 2), ()),
@@ -53,7 +54,7 @@ def half_norm(name: str) -> Any:
     return getattr(getattr(torch.ops, NAMESPACE), name).default
 
 
-@functools.cache
+@once
 def _library() -> Any:
     """What holds the operators, for as long as the process lives."""
     import torch

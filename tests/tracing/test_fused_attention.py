@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.checkpoint import checkpoint
 
 import graphsched as gs
 from graphsched.errors import TraceError
@@ -104,7 +106,7 @@ def called(work: gs.Workload) -> set[str]:
 
 def attentions(work: gs.Workload) -> list[tuple[str, str]]:
     """Those of the project's own, with the phases they are in."""
-    tasks = [task.name for task in work.tasks if "torch.ops.graphsched." in task.signature]
+    tasks = [task.name for task in work.tasks if "torch.ops.graphsched.attention" in task.signature]
     return [(name, work.graph.nodes[name]["phase"]) for name in tasks]
 
 
@@ -173,26 +175,99 @@ def test_products_and_a_softmax_elsewhere() -> None:
     assert len(attentions(gs.trace(forward, x))) == 1
 
 
-def test_attention_of_one_sequence() -> None:
-    def forward(query: torch.Tensor) -> torch.Tensor:
-        return F.scaled_dot_product_attention(query, query, query)
+HEADS_ALONE = torch.randn(2, 4, 6, 8, generator=torch.Generator().manual_seed(1))
+attend = F.scaled_dot_product_attention
 
-    x = torch.randn(5, 8)
-    assert torch.allclose(run(gs.trace(forward, x))[0]["output"], forward(x), atol=1e-6)
+
+def recomputed(x: torch.Tensor) -> torch.Tensor:
+    x = x.detach().requires_grad_()
+    made = checkpoint(lambda y: attend(y, y, y), x, use_reentrant=False)
+    return torch.autograd.grad(made.square().sum(), x)[0]
+
+
+def recomputed_by_backward(x: torch.Tensor) -> torch.Tensor:
+    x = x.detach().requires_grad_()
+    checkpoint(lambda y: attend(y, y, y), x, use_reentrant=False).square().sum().backward()
+    assert x.grad is not None
+    return x.grad
+
+
+def in_a_region(x: torch.Tensor) -> torch.Tensor:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return attend(x, x, x)
+
+
+FUSED: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "of torch.ops": lambda x: torch.ops.aten.scaled_dot_product_attention(x, x, x),
+    "by place": lambda x: attend(x, x, x, None, 0.0, True),
+    "groups that are all": lambda x: attend(x, x, x, enable_gqa=True),
+    "without autograd": torch.inference_mode()(lambda x: attend(x, x, x)),
+    "computed again": recomputed,
+    "computed again by backward": recomputed_by_backward,
+    "in a region": in_a_region,
+}
+ELSE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "one sequence": lambda x: attend(x[0], x[0], x[0]),
+    "another size of values": lambda x: attend(x, x, x[..., :4]),
+    "a gradient by torch.func": lambda x: torch.func.grad(lambda y: attend(y, y, y).square().sum())(x),
+    "several at once": lambda x: torch.vmap(lambda y: attend(y, y, y), randomness="same")(x.repeat(2, 1, 1, 1, 1)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize("name", [*FUSED, *ELSE])
+def test_other_ways_to_call_it(name: str) -> None:
+    call = {**FUSED, **ELSE}[name]
+    work = gs.trace(call, HEADS_ALONE)
+    assert bool(attentions(work)) == (name in FUSED)
+    assert not [task.signature for task in work.tasks if "for_cpu" in task.signature]
+    near = 0.05 if name == "in a region" else 1e-4
+    torch.testing.assert_close(run(work)[0]["output"], call(HEADS_ALONE), atol=near, rtol=near)
+    assert ("groups" in name) <= (len(work.tasks) == 1)  # nothing is repeated
 
 
 def test_what_torch_refuses_is_refused() -> None:
-    x = torch.randn(2, 3, 5, 8)
-    for options, reason in (
-        ({"is_causal": True, "attn_mask": torch.ones(5, 5, dtype=torch.bool)}, "when is_causal=True"),
-        ({"attn_mask": torch.ones(5, 4)}, "5.*4"),
+    x = HEADS_ALONE
+    for call, reason in (
+        (lambda x: attend(x, x, x, torch.ones(6, 6, dtype=torch.bool), is_causal=True), "when is_causal=True"),
+        (lambda x: attend(x, x, x, torch.ones(6, 5)), "6.*5"),
+        (lambda x: attend(x, x, x, torch.ones(6, 6, dtype=torch.float64)), "Expected attn_mask dtype"),
+        (lambda x: attend(x, x.half(), x.half()), "to have the same dtype"),
+        (lambda x: attend(x, x[:, :3], x[:, :3], enable_gqa=True), "must divide"),
+        (lambda x: attend(x, x), "missing 1 required positional argument"),
+        (lambda x: attend(x, x, x, masks=None), "unexpected keyword argument 'masks'"),
     ):
-
-        def forward(x: torch.Tensor, options: Any = options) -> torch.Tensor:
-            return F.scaled_dot_product_attention(x, x, x, **options)
-
         with pytest.raises(TraceError, match=reason):
-            gs.trace(forward, x)
+            gs.trace(call, x)
+
+
+def test_a_mask_in_another_precision_is_added_to_scores() -> None:
+    """Kernels of GPUs take none: a network in half precision under a mask that is not."""
+    layer = nn.TransformerDecoderLayer(WIDTH, HEADS, 16, 0.0, batch_first=True).bfloat16()
+    mask, x = nn.Transformer.generate_square_subsequent_mask(TOKENS), torch.randn(2, TOKENS, WIDTH).bfloat16()
+    work = gs.trace(lambda x: layer(x, x, tgt_mask=mask), x, module=layer)
+    assert len(attentions(work)) == 1  # the layer's other one, without a mask
+    wanted = layer(x, x, tgt_mask=mask)
+    torch.testing.assert_close(run(work)[0]["output"], wanted, atol=0.05, rtol=0.05)
+
+
+def test_other_threads_keep_the_operator_of_torch() -> None:
+    x, found = HEADS_ALONE.clone().requires_grad_(), []
+
+    def forward(y: torch.Tensor) -> torch.Tensor:
+        with ThreadPoolExecutor(1) as pool:
+            found.append(pool.submit(lambda: type(attend(x, x, x).grad_fn).__name__).result())
+        return attend(y, y, y)
+
+    assert len(attentions(gs.trace(forward, HEADS_ALONE))) == 1
+    assert len(found) == 1
+    assert "ForCpu" in found[0]
+
+
+def test_several_threads_trace_at_once() -> None:
+    with ThreadPoolExecutor(4) as pool:
+        works = list(pool.map(lambda _: gs.trace(lambda y: attend(y, y, y), HEADS_ALONE), range(8)))
+    assert [len(attentions(work)) for work in works] == [1] * 8
 
 
 def test_torch_has_its_own_again_afterwards() -> None:

@@ -176,14 +176,18 @@ def test_other_shapes_are_refused() -> None:
     output, logarithms = forward(query, key, value, None, False, 0.3)
     with strict():
         backward(output, query, key, value, None, output, logarithms, False, 0.3)
-        with pytest.raises(SignatureError, match=r"value of graphsched::attention is \[2, 3, 5, 8\], \[2, 3, 7, 8\]"):
-            forward(query, key, query, None, False, 0.3)
-        with pytest.raises(SignatureError, match=r"key of graphsched::attention is \[2, 3, 7, 4\]"):
-            forward(query, key[..., :4], value, None, False, 0.3)
+        for others in ((key, query), (key[..., :4], value), (key[:, :, :0], value[:, :, :0]), (key.half(), value)):
+            with pytest.raises(SignatureError, match="no fused kernel takes these"):
+                forward(query, *others, None, False, 0.3)
         with pytest.raises(SignatureError, match=r"bias of graphsched::attention is \[5, 7\]"):
             forward(query, key, value, torch.zeros(5, 7), False, 0.3)
-        with pytest.raises(SignatureError, match="four dimensions are needed"):
+        with pytest.raises(SignatureError, match="no fused kernel takes these"):
             forward(query[0], key[0], value[0], None, False, 0.3)
+        for bias in (torch.zeros(2, 3, 5, 7, dtype=torch.bool), torch.zeros(2, 3, 5, 7).double()):
+            with pytest.raises(SignatureError, match="of another type"):
+                forward(query, key, value, bias, False, 0.3)
+        with pytest.raises(SignatureError, match="of another type"):
+            backward(output, query, key, value, None, output, logarithms.double(), False, 0.3)
         with pytest.raises(SignatureError, match=r"logarithms of graphsched::attention_backward is \[2, 3, 4\]"):
             backward(output, query, key, value, None, output, logarithms[..., :4], False, 0.3)
         with pytest.raises(SignatureError, match=r"grad of graphsched::attention_backward is \[2, 3, 4, 8\]"):
