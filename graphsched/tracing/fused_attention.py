@@ -40,6 +40,17 @@ def fused_attention() -> Any:
     return Fused()
 
 
+def by_products() -> Any:
+    """A context in which torch itself computes attention by products and a softmax.
+
+    Whether fused kernels were allowed around it is still to be seen, by a kind of backend that neither CPUs nor GPUs
+    have; a context of the step's own says otherwise.
+    """
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    return sdpa_kernel([SDPBackend.MATH, *([SDPBackend.OVERRIDEABLE] if _allowed() else [])])
+
+
 def _staying(function: Any) -> Any:
     """A copy of `function`, one of torch's in Python, that does not leave a mode for all that it calls."""
     asks = [name for name in function.__globals__ if name.startswith("has_torch_function")]
@@ -52,12 +63,11 @@ def _staying(function: Any) -> Any:
 
 def _attention(*args: Any, **kwargs: Any) -> Any:
     import torch
-    from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    made = _fused(*args, **kwargs) if _allowed() and _is_call_of(_fused, args, kwargs) else None
+    made = _fused(*args, **kwargs) if _allowed() and _are_arguments(args, kwargs) else None
     if made is not None:
         return made
-    with sdpa_kernel(SDPBackend.MATH):
+    with by_products():
         return getattr(torch.nn.functional, _NAME)(*args, **kwargs)
 
 
@@ -67,15 +77,15 @@ def _allowed() -> bool:
 
     at = torch._C
     fused = at._get_flash_sdp_enabled() or at._get_mem_efficient_sdp_enabled() or at._get_cudnn_sdp_enabled()
-    return fused and at._functorch.peek_interpreter_stack() is None
+    return (fused or at._get_overrideable_sdp_enabled()) and at._functorch.peek_interpreter_stack() is None
 
 
-def _is_call_of(function: Any, args: Any, kwargs: Any) -> bool:
-    """Whether these are arguments of `function`, tensors first; of others torch says what is wrong with them."""
+def _are_arguments(args: Any, kwargs: Any) -> bool:
+    """Whether these are arguments of `_fused`, tensors first; of others torch says what is wrong with them."""
     import torch
 
     try:
-        given = inspect.signature(function).bind(*args, **kwargs)
+        given = inspect.signature(_fused).bind(*args, **kwargs)
     except TypeError:
         return False
     return all(isinstance(tensor, torch.Tensor) for tensor in given.args[:3])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from graphsched.tracing.fused_attention import fused_attention
+from graphsched.tracing.fused_attention import by_products, fused_attention
 
 
 @contextlib.contextmanager
@@ -22,7 +22,7 @@ def neutral() -> Iterator[None]:
     torch.backends.mha.set_fastpath_enabled(False)
     torch._C._set_mkldnn_enabled(False)
     try:
-        with fused_attention(), torch.autograd.set_detect_anomaly(False):
+        with by_products(), fused_attention(), torch.autograd.set_detect_anomaly(False):
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
