@@ -14,10 +14,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import graphsched as gs
 from experiments._shared import SEED, check_known, check_sizes, counted, threads_of, torch_device
 from experiments.training.results import PlainStep
+from graphsched.errors import ExperimentError
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 WAYS = {"fused": nullcontext, "products and softmax": functools.partial(sdpa_kernel, SDPBackend.MATH)}
 RATE = 0.01
+ALIGNED = 8
 
 
 @gs.experiment(source="Transformer (NeurIPS 2017), FlashAttention (NeurIPS 2022)")
@@ -37,6 +39,11 @@ def attention(
     """
     check_sizes(tokens=tokens, rows=rows, width=width, heads=heads, layers=layers)
     check_known("type", types, DTYPES)
+    if width % heads or width // heads % ALIGNED:
+        raise ExperimentError(
+            f"{heads} heads of a width of {width} do not have a multiple of {ALIGNED} numbers each, as fused kernels "
+            f"want it: choose a width that is a multiple of {ALIGNED * heads}"
+        )
     device = platform.accelerators(1)[0]
     for kind in types:
         for length in tokens:

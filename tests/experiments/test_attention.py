@@ -47,7 +47,13 @@ def test_all_take_the_same_step(kind: str) -> None:
 
 @pytest.mark.parametrize(
     ("given", "reason"),
-    [({"tokens": (0,)}, "tokens"), ({"types": ("float8",)}, "float8"), ({"width": -1}, "width")],
+    [
+        ({"tokens": (0,)}, "tokens"),
+        ({"types": ("float8",)}, "float8"),
+        ({"width": -1}, "width"),
+        ({"heads": 3}, "a multiple of 8 numbers"),
+        ({"heads": 4}, "choose a width that is a multiple of 32"),
+    ],
 )
 def test_what_is_refused(given: dict[str, object], reason: str) -> None:
     with pytest.raises(ExperimentError, match=reason):
