@@ -2,84 +2,21 @@
 
 It runs ahead, computing times only, until it needs the end of an action that is not known yet; the
 engine calls `Thread.advance` again when it may be.
-
-Not modelled: a task of several launches that is larger than what is left of the launch queue (it waits
-until all of it fits, or the queue is empty).
 """
 
 from __future__ import annotations
 
-from bisect import insort
-from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
 from graphsched.plan import OUTSIDE
 from graphsched.simulator.columns import BLOCKS, NEEDS_CPU, SEVERAL, Columns
-from graphsched.simulator.lane_costs import CPU, CUDA
+from graphsched.simulator.lane_costs import CPU
+from graphsched.simulator.launch_queue import UNKNOWN, LaunchQueue, launch_queues
 from graphsched.simulator.returns import NOTHING, given_way_s, return_s
 from graphsched.simulator.straight import Straight
 from graphsched.timeline import Interval
 
 IN_GRAPH = 3  # beside the kinds of actions: one that a CUDA graph holds
-UNKNOWN = -1.0  # the end of an action that has not been found yet
-
-
-class LaunchQueue:
-    """Launches that a device has been given and that are not over.
-
-    Attributes:
-        depth: How many it holds.
-        held: Launches in it, those that ended before the thread's time perhaps included.
-        unknown: Actions in it whose end is not known.
-        ends: Ends that are, each with its launches, ascending.
-    """
-
-    __slots__ = ("depth", "ends", "held", "unknown")
-
-    def __init__(self, depth: int) -> None:
-        self.depth = depth
-        self.held = 0
-        self.unknown = 0
-        self.ends: deque[tuple[float, int]] = deque()  # most come in this order
-
-    def admit(self, launches: int, at: float, now: float) -> float:
-        """Time, `at` or later, when so many launches fit in.
-
-        `UNKNOWN` if that hangs on ends that are not known; these are `now` or later.
-        """
-        held = self.held + launches
-        if held > self.depth:
-            ends = self.ends
-            while held > self.depth and held > launches:
-                if not ends or (self.unknown and ends[0][0] > max(at, now)):
-                    self.held = held - launches
-                    return UNKNOWN
-                end, over = ends.popleft()
-                held -= over
-                if end > at:
-                    at = end
-        self.held = held
-        self.unknown += 1
-        return at
-
-    def over(self, launches: int, end: float) -> None:
-        """An action's launches are over at `end`."""
-        self.unknown -= 1
-        ends, entry = self.ends, (end, launches)
-        if ends and end <= ends[-1][0] and entry < ends[-1]:
-            insort(ends, entry)
-        else:
-            ends.append(entry)
-
-    def next_end_s(self, now: float) -> float:
-        """First end in the queue that can make room, as known at `now`; `UNKNOWN` if none is."""
-        if not self.ends or self.ends[0][0] <= now:
-            return UNKNOWN
-        return self.ends[0][0]
-
-    def moves(self, now: float) -> bool:
-        """Whether `admit` may succeed where it did not before."""
-        return bool(self.ends) and (not self.unknown or self.ends[0][0] <= now)
 
 
 class Thread:
@@ -111,7 +48,7 @@ class Thread:
         self.issue_start_s, self.issue_end_s, self.ready_s = [0.0] * n, [0.0] * n, [0.0] * n
         self.halves_s: dict[tuple[int, int], Interval] = {}
         self.floor_s: dict[int, float] = {}
-        self.queue_of = _queues(columns)
+        self.queue_of = launch_queues(columns)
         self.needs = -1
         self.full: LaunchQueue | None = None
         self._columns, self._end_s, self._place = columns, end_s, place
@@ -294,19 +231,3 @@ def _ways(columns: Columns) -> list[int]:
     if columns.graphs is None:
         return columns.kind
     return [kind if k == OUTSIDE else IN_GRAPH for kind, k in zip(columns.kind, columns.graphs.of, strict=True)]
-
-
-def _queues(columns: Columns) -> list[LaunchQueue | None]:
-    """The launch queue of each lane's device, where the plan has more launches than it holds."""
-    depth, queue_of = columns.queue_depth, columns.lanes.queue
-    if depth is None:
-        return [None] * len(queue_of)
-    total = [0] * columns.lanes.queues
-    for lane, actions in Counter(columns.lane).items():
-        if queue_of[lane] >= 0:
-            total[queue_of[lane]] += actions
-    for i in [i for i, launches in enumerate(columns.launches) if launches > 1]:
-        if columns.kind[i] == CUDA:
-            total[queue_of[columns.lane[i]]] += columns.launches[i] - 1
-    queues = [LaunchQueue(depth) if launches > depth else None for launches in total]
-    return [queues[k] if k >= 0 else None for k in queue_of]

@@ -14,13 +14,14 @@ from graphsched.errors import DeadlockError
 from graphsched.garbage import collector_off
 from graphsched.simulator.clock import Call, Clock
 from graphsched.simulator.columns import ALONE, NETWORK, SEVERAL, Columns
-from graphsched.simulator.dispatch import UNKNOWN, Thread
+from graphsched.simulator.dispatch import Thread
 from graphsched.simulator.doors import Doors
 from graphsched.simulator.fluid import Resource
 from graphsched.simulator.graph_joins import joined_s
 from graphsched.simulator.graph_mode import inside, latencies_s
 from graphsched.simulator.host_calls import queries_s
 from graphsched.simulator.lane_costs import CUDA, WAIT
+from graphsched.simulator.launch_queue import UNKNOWN
 from graphsched.simulator.rank_threads import RankThreads
 from graphsched.simulator.rested_lanes import rested_s
 from graphsched.simulator.returns import finished_s

@@ -19,8 +19,9 @@ from graphsched.plan import Plan
 from graphsched.plan.ranks import find_places
 from graphsched.plan.ranks.places import EVERYWHERE, Places
 from graphsched.simulator.columns import Columns, Half
-from graphsched.simulator.dispatch import UNKNOWN, LaunchQueue, Thread
+from graphsched.simulator.dispatch import Thread
 from graphsched.simulator.lane_costs import WAIT
+from graphsched.simulator.launch_queue import UNKNOWN, LaunchQueue
 from graphsched.timeline import Interval
 
 
