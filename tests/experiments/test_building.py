@@ -80,7 +80,7 @@ def test_all_files_load_and_say_what_they_are() -> None:
     assert not found.errors
     assert sorted(e.name for e in found.experiments) == sorted(SMALL)
     assert all(
-        e.title.endswith(".") and e.source.startswith(("d2l.ai 12.", "Task Bench", "GoogLeNet"))
+        e.title.endswith(".") and e.source.startswith(("d2l.ai 12.", "Task Bench", "GoogLeNet", "Transformer"))
         for e in found.experiments
     )
 
