@@ -64,6 +64,10 @@ SIZES: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
         {"size": 256, "layers": 4, "width": 4, "seeds": (1,), "cpu_seeds": (), "devices": (2,)},
         {"size": 1024, "layers": 4, "width": 4, "seeds": (1,), "cpu_seeds": (4,), "devices": (1, 2)},
     ),
+    "attention": (
+        {"tokens": (8,), "rows": 16, "width": 32, "heads": 2, "layers": 1, "types": ("float32",)},
+        {},
+    ),
     "task_bench": (
         {"size": 256, "width": 4, "steps": 4, "patterns": ("stencil",), "devices": (2,)},
         {"size": 1024, "width": 4, "steps": 4, "patterns": ("stencil", "tree"), "devices": (1, 2)},
