@@ -66,7 +66,7 @@ SIZES: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = {
     ),
     "attention": (
         {"tokens": (8,), "rows": 16, "width": 32, "heads": 2, "layers": 1, "types": ("float32",)},
-        {},
+        {"tokens": (2048,), "layers": 1, "types": ("bfloat16",)},
     ),
     "task_bench": (
         {"size": 256, "width": 4, "steps": 4, "patterns": ("stencil",), "devices": (2,)},

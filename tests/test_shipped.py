@@ -70,4 +70,4 @@ def test_every_recorded_run_is_read_and_predicted_again() -> None:
 
 
 def test_recorded_runs_keep_a_clone_small() -> None:
-    assert sum(path.stat().st_size for path in RESULTS.rglob("*")) < 52e6
+    assert sum(path.stat().st_size for path in RESULTS.rglob("*")) < 50e6

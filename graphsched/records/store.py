@@ -187,14 +187,18 @@ def _dump(data: Mapping[str, Any]) -> str:
     parts = []
     for key, value in data.items():
         if isinstance(value, list) and value:
-            rows = ",\n".join(json.dumps(row) for row in value)
-            parts.append(f"{json.dumps(key)}: [\n{rows}\n]")
+            rows = ",\n".join(map(_line, value))
+            parts.append(f"{_line(key)}: [\n{rows}\n]")
         elif isinstance(value, dict) and value:
-            rows = ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in value.items())
-            parts.append(f"{json.dumps(key)}: {{\n{rows}\n}}")
+            rows = ",\n".join(f"{_line(k)}: {_line(v)}" for k, v in value.items())
+            parts.append(f"{_line(key)}: {{\n{rows}\n}}")
         else:
-            parts.append(f"{json.dumps(key)}: {json.dumps(value)}")
+            parts.append(f"{_line(key)}: {_line(value)}")
     return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _line(thing: Any) -> str:
+    return json.dumps(thing, separators=(",", ":"))
 
 
 # -- reading ---------------------------------------------------------------------------------
