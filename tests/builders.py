@@ -10,7 +10,9 @@ import networkx as nx
 from graphsched.costs import Costs, TaskCost
 from graphsched.plan import Placement, Plan, build_plan, pinned_results
 from graphsched.platform import Device, Dispatch, Link, Platform
+from graphsched.timeline import Timeline
 from graphsched.workload import Workload
+from graphsched.workload.signatures import operation_name, signature
 
 FREE = Dispatch(
     run_s=0, copy_s=0, peer_copy_s=0, record_s=0, wait_s=0, device_wait_s=0, switch_s=0, device_switch_s=0,
@@ -110,6 +112,19 @@ def planned(
     plan = build_plan(work, where, costs, placement, scheduler="by hand")
     plan.check()
     return plan
+
+
+def nothing() -> None:
+    """What a task calls whose duration is given."""
+
+
+NO_CALLS = Costs({(signature(operation_name(nothing), (), {}, ()), "GPU"): TaskCost(0.0)})
+"""Of `nothing`, without host time."""
+
+
+def spans_of(timeline: Timeline) -> dict[str, tuple[float, float, float, float]]:
+    """By action: begin and end of its issue, and of the action."""
+    return {s.action: (s.issue_start_s, s.issue_end_s, s.start_s, s.end_s) for s in timeline}
 
 
 def kernel(kind: int) -> None:

@@ -11,24 +11,12 @@ from graphsched.costs import Costs, TaskCost
 from graphsched.platform import Link
 from graphsched.simulator import Model, predict
 from graphsched.simulator.host_calls import call_kinds
-from graphsched.timeline import Timeline
 from graphsched.workload import TensorSpec, Workload
-from graphsched.workload.signatures import operation_name, signature
-from tests.builders import FREE, ROUND, chain, operations, planned, platform, workload
+from tests.builders import FREE, NO_CALLS, ROUND, chain, nothing, operations, planned, platform, spans_of, workload
 
 RUN, COPY, RECORD, WAIT, SWITCH, TIMED, GAP = 1, 2, 4, 8, 16, 32, 64
 SYNC, HANDOFF, WAKE, SAME, OTHER, LAUNCH = 128, 256, 512, 1024, 2048, 4096
 UNTIMED = Model(timing=False)
-
-
-def _nothing() -> None: ...
-
-
-NO_CALLS = Costs({(signature(operation_name(_nothing), (), {}, ()), "GPU"): TaskCost(0.0)})  # no host time
-
-
-def spans(timeline: Timeline) -> dict[str, tuple[float, float, float, float]]:
-    return {s.action: (s.issue_start_s, s.issue_end_s, s.start_s, s.end_s) for s in timeline}
 
 
 def test_issue_of_a_chain_across_streams():
@@ -39,7 +27,7 @@ def test_issue_of_a_chain_across_streams():
     a_issued = a_called + RECORD
     b_issued = a_issued + RUN + SWITCH + WAIT
     a_end = a_called + LAUNCH + 1
-    assert spans(timeline) == {
+    assert spans_of(timeline) == {
         "a": (0, a_issued, a_called + LAUNCH, a_end),
         "b": (a_issued, b_issued, a_end + SAME, a_end + SAME + 1),
     }
@@ -52,7 +40,7 @@ def test_host_time_of_calls_and_no_switch_on_the_same_stream():
     plan = planned(work, platform(dispatch=ROUND), {"a": "cuda:0/s0", "b": "cuda:0/s0"}, costs=costs)
     timeline = predict(plan, model=UNTIMED)
     first, second = SWITCH + RUN + 50, SWITCH + 2 * (RUN + 50)
-    assert spans(timeline) == {
+    assert spans_of(timeline) == {
         "a": (0, first, first + LAUNCH, first + LAUNCH + 1),
         "b": (first, second, second + LAUNCH, second + LAUNCH + 1),
     }
@@ -66,7 +54,7 @@ def test_timing_events_cost_host_and_lane():
     timeline = predict(plan)
     event = SWITCH + RUN + TIMED
     end = event + 50 + LAUNCH + 1 + GAP
-    assert spans(timeline) == {"a": (0, event + 50 + TIMED, event + LAUNCH, end)}
+    assert spans_of(timeline) == {"a": (0, event + 50 + TIMED, event + LAUNCH, end)}
     assert timeline.timed_makespan_s == end + SYNC
     assert timeline.makespan_s == SWITCH + RUN + 50 + LAUNCH + 1 + SYNC
     without = predict(plan, model=UNTIMED)
@@ -78,7 +66,7 @@ def test_copy_between_gpus_and_streams_of_another_gpu_have_costs_of_their_own():
     work = workload({"a": 0.0, "b": 0.0}, [("a", "b", 100)])
     costs = replace(ROUND, peer_copy_s=0.25, device_switch_s=0.5)
     timeline = predict(planned(work, platform(dispatch=costs), {"a": "cuda:0/s0", "b": "cuda:1/s0"}), model=UNTIMED)
-    issued = {name: span[1] for name, span in spans(timeline).items()}
+    issued = {name: span[1] for name, span in spans_of(timeline).items()}
     assert issued["a"] == RUN + SWITCH + RECORD
     assert issued["a>cuda:1"] - issued["a"] == SWITCH + 0.5 + WAIT + 0.25 + RECORD
     assert issued["b"] - issued["a>cuda:1"] == RUN + 0.5 + WAIT
@@ -88,7 +76,7 @@ def test_copy_costs_its_own_issue():
     """a -> copy -> b: cuda:0, cuda:1."""
     work = workload({"a": 1.0, "b": 1.0}, [("a", "b", 100)])
     timeline = predict(planned(work, platform(dispatch=ROUND), {"a": "cuda:0/s0", "b": "cuda:1/s0"}), model=UNTIMED)
-    a, copy, b = spans(timeline).values()
+    a, copy, b = spans_of(timeline).values()
     assert a[1] == RUN + SWITCH + RECORD
     assert copy[1] - copy[0] == 2 * SWITCH + WAIT + COPY + RECORD  # a stream on each GPU
     assert b[1] - b[0] == RUN + SWITCH + WAIT
@@ -101,10 +89,10 @@ def test_task_of_several_launches_starts_with_the_first_and_ends_after_the_last(
     work, costs = operations({"a": 0, "b": 1}, [TaskCost(40.0, 100.0, launches=4), TaskCost(400.0, 100.0, launches=4)])
     plan = planned(work, platform(), {"a": "cuda:0/s0", "b": "cuda:1/s0"}, costs=costs)
     timeline = predict(plan)
-    assert spans(timeline)["a"] == (0, 100, 0, 110)  # the event before it passes at 0, the last launch runs from 100
+    assert spans_of(timeline)["a"] == (0, 100, 0, 110)  # the event before it passes at 0, the last launch runs from 100
     plain = predict(plan, model=UNTIMED)
-    assert spans(plain)["a"] == (0, 100, 25, 110)
-    assert spans(plain)["b"] == (100, 200, 125, 525)
+    assert spans_of(plain)["a"] == (0, 100, 25, 110)
+    assert spans_of(plain)["b"] == (100, 200, 125, 525)
 
 
 def test_one_record_serves_all_that_wait():
@@ -123,7 +111,7 @@ def _to_cpu(pinned: bool) -> Workload:
     work = Workload()
     x = work.input("x", TensorSpec((100,), "uint8"), device="cuda:0")
     work.copy(x, to="cpu", pinned=pinned, name="back")
-    work.task(_nothing, name="next", outputs=[], duration_s=1.0)
+    work.task(nothing, name="next", outputs=[], duration_s=1.0)
     return work
 
 
@@ -131,7 +119,7 @@ def test_pageable_copy_blocks_the_thread():
     """x -> copy to pageable memory (1 s); next, on another lane, is issued after it. Pinned, it is not."""
     here = platform(blocking=True)
     plan = planned(_to_cpu(pinned=False), here, {"next": "cuda:0/s0"}, costs=NO_CALLS)
-    assert spans(predict(plan)) == {"back": (0, 1, 0, 1), "next": (1, 1, 1, 2)}
+    assert spans_of(predict(plan)) == {"back": (0, 1, 0, 1), "next": (1, 1, 1, 2)}
     assert predict(plan, model=Model(blocking=False)).makespan_s == 1
     assert predict(planned(_to_cpu(pinned=True), here, {"next": "cuda:0/s0"}, costs=NO_CALLS)).makespan_s == 1
 
@@ -139,12 +127,12 @@ def test_pageable_copy_blocks_the_thread():
 def test_pageable_copy_behind_work_on_its_lane():
     """a (3 s) -> copy into pageable memory on the same lane: the thread is blocked until 4 s; then `next`."""
     work = Workload()
-    a = work.task(_nothing, name="a", outputs=[TensorSpec((100,), "uint8")], duration_s=3.0)
+    a = work.task(nothing, name="a", outputs=[TensorSpec((100,), "uint8")], duration_s=3.0)
     work.copy(a, to="cpu", name="back")
-    work.task(_nothing, name="next", outputs=[], duration_s=1.0)
+    work.task(nothing, name="next", outputs=[], duration_s=1.0)
     lanes = {"a": "cuda:0/s0", "next": "cuda:0/s0"}
     plan = planned(work, platform(blocking=True, shared={"bus": 100}), lanes, copies="compute", costs=NO_CALLS)
-    assert spans(predict(plan)) == {"a": (0, 0, 0, 3), "back": (0, 4, 3, 4), "next": (4, 4, 4, 5)}
+    assert spans_of(predict(plan)) == {"a": (0, 0, 0, 3), "back": (0, 4, 3, 4), "next": (4, 4, 4, 5)}
 
 
 def test_cpu_lane_is_handed_its_task_and_woken():
@@ -152,7 +140,7 @@ def test_cpu_lane_is_handed_its_task_and_woken():
     work = workload({"a": 1000.0, "b": 1000.0, "c": 1.0}, [("a", "b", 0), ("a", "c", 0)])
     plan = planned(work, platform(dispatch=ROUND), {"a": "cpu/w0", "b": "cpu/w0", "c": "cpu/w1"})
     end = HANDOFF + WAKE + 1000
-    assert spans(predict(plan)) == {
+    assert spans_of(predict(plan)) == {
         "a": (0, HANDOFF, HANDOFF + WAKE, end),
         "b": (HANDOFF, 2 * HANDOFF, end, end + 1000),
         "c": (2 * HANDOFF, 3 * HANDOFF, end + WAKE, end + WAKE + 1),
@@ -165,16 +153,16 @@ def test_gpu_task_that_needs_a_cpu_result_holds_up_the_thread():
     """a (cpu, 8 s) -> b (cuda:0); c (cuda:1), which needs nothing, is behind b in plan order."""
     work = workload({"a": 8.0, "b": 1.0, "c": 1.0}, [("a", "b", 0)])
     plan = planned(work, platform(), {"a": "cpu/w0", "b": "cuda:0/s0", "c": "cuda:1/s0"}, order=["a", "b", "c"])
-    assert spans(predict(plan)) == {"a": (0, 0, 0, 8), "b": (0, 8, 8, 9), "c": (8, 8, 8, 9)}
+    assert spans_of(predict(plan)) == {"a": (0, 0, 0, 8), "b": (0, 8, 8, 9), "c": (8, 8, 8, 9)}
     loose = predict(plan, model=Model(blocking=False))
-    assert spans(loose) == {"a": (0, 0, 0, 8), "b": (0, 0, 8, 9), "c": (0, 0, 0, 1)}
+    assert spans_of(loose) == {"a": (0, 0, 0, 8), "b": (0, 0, 8, 9), "c": (0, 0, 0, 1)}
 
 
 def test_cpu_task_that_needs_a_gpu_result_waits_in_its_own_thread():
     """a (cuda:0, 8 s) -> b (cpu); c (cuda:1) is issued meanwhile."""
     work = workload({"a": 8.0, "b": 1.0, "c": 1.0}, [("a", "b", 0)])
     plan = planned(work, platform(), {"a": "cuda:0/s0", "b": "cpu/w0", "c": "cuda:1/s0"}, order=["a", "b", "c"])
-    assert spans(predict(plan)) == {"a": (0, 0, 0, 8), "b": (0, 0, 8, 9), "c": (0, 0, 0, 1)}
+    assert spans_of(predict(plan)) == {"a": (0, 0, 0, 8), "b": (0, 0, 8, 9), "c": (0, 0, 0, 1)}
 
 
 def test_wait_holds_up_the_thread():
@@ -183,14 +171,14 @@ def test_wait_holds_up_the_thread():
     here = platform(dispatch=replace(FREE, sync_s=0.5))
     plan = planned(work, here, {"a": "cuda:0/s0", "b": "cuda:1/s0"}, wait_after=["a"])
     timeline = predict(plan)
-    assert spans(timeline) == {"a": (0, 0, 0, 8), "wait0": (0, 8.5, 0, 8.5), "b": (8.5, 8.5, 8.5, 9.5)}
+    assert spans_of(timeline) == {"a": (0, 0, 0, 8), "wait0": (0, 8.5, 0, 8.5), "b": (8.5, 8.5, 8.5, 9.5)}
     assert timeline.makespan_s == 10
 
 
 def test_wait_for_what_is_over_costs_sync():
     """a; wait; wait: the second finds a over."""
     work = Workload()
-    work.task(_nothing, name="a", outputs=[], duration_s=8.0)
+    work.task(nothing, name="a", outputs=[], duration_s=8.0)
     work.barrier("first")
     work.barrier("second")
     plan = planned(work, platform(dispatch=replace(FREE, sync_s=0.5)), {"a": "cuda:0/s0"}, costs=NO_CALLS)
@@ -283,7 +271,7 @@ def test_a_small_copy_that_blocks_takes_what_it_took_from_call_to_return(
 def test_estimates_are_named():
     """A task with neither a measured nor a given cost: bytes at the device's memory rate, and a launch."""
     work = Workload()
-    work.task(_nothing, name="a", outputs=[TensorSpec((10_000_000_000,), "uint8")])
+    work.task(nothing, name="a", outputs=[TensorSpec((10_000_000_000,), "uint8")])
     timeline = predict(planned(work, platform(), {"a": "cuda:0/s0"}), model=Model(dispatch=False))
     assert timeline.estimated == ("a",)
     assert timeline.makespan_s == pytest.approx(1.0 + 3e-6)

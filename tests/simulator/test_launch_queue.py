@@ -8,23 +8,11 @@ from heapq import heappop, heappush
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphsched.costs import Costs, TaskCost
+from graphsched.costs import TaskCost
 from graphsched.simulator import Model, predict
 from graphsched.simulator.launch_queue import UNKNOWN, LaunchQueue
-from graphsched.timeline import Timeline
 from graphsched.workload import TensorSpec, Workload
-from graphsched.workload.signatures import operation_name, signature
-from tests.builders import FREE, chain, operations, planned, platform, workload
-
-
-def _nothing() -> None: ...
-
-
-NO_CALLS = Costs({(signature(operation_name(_nothing), (), {}, ()), "GPU"): TaskCost(0.0)})  # no host time
-
-
-def spans(timeline: Timeline) -> dict[str, tuple[float, float, float, float]]:
-    return {s.action: (s.issue_start_s, s.issue_end_s, s.start_s, s.end_s) for s in timeline}
+from tests.builders import FREE, NO_CALLS, chain, nothing, operations, planned, platform, spans_of, workload
 
 
 def test_full_launch_queue_blocks_the_thread():
@@ -67,10 +55,10 @@ def test_thread_goes_on_at_an_end_that_is_known_while_others_are_not():
     x = work.input("x", TensorSpec((500,), "uint8"), device="cuda:0")
     work.copy(x, to="cpu", pinned=True, name="back")
     for name in "abd":
-        work.task(_nothing, name=name, outputs=[], duration_s=10.0)
+        work.task(nothing, name=name, outputs=[], duration_s=10.0)
     lanes = {"a": "cuda:0/s0", "b": "cuda:0/s1", "d": "cuda:0/s2"}
     plan = planned(work, platform(dispatch=replace(FREE, queue_depth=3)), lanes, costs=NO_CALLS)
-    assert spans(predict(plan)) == {
+    assert spans_of(predict(plan)) == {
         "back": (0, 0, 0, 5), "a": (0, 0, 0, 27.5), "b": (0, 0, 0, 27.5), "d": (0, 5, 5, 30),
     }  # fmt: skip
 
