@@ -11,7 +11,7 @@ from typing import Any
 
 from graphsched.calibration.graph_replays import each_s
 from graphsched.calibration.graph_rows import TINY_ELEMENTS
-from graphsched.calibration.interpreter_lock import lock_figures, lost_s
+from graphsched.calibration.interpreter_lock import lock_figures
 from graphsched.executors.giving_way import give_way, short_sleeps
 from graphsched.executors.spinning import Done, spins
 from graphsched.executors.watch import Watch
@@ -27,7 +27,7 @@ ADDED = 2**20  # elements: an operation that all threads of a lane take part in
 
 def lane_figures(repeats: int = 200) -> dict[str, float]:
     """``handoff_s``, ``wake_s`` and ``sync_s`` in seconds, medians, with an idle lane of the executors; and
-    ``put_s``, ``job_s``, ``lock_lost_s`` and what `lock_figures` finds, of busy ones.
+    ``put_s``, ``job_s`` and what `lock_figures` finds, of busy ones.
     """
     import torch
 
@@ -43,7 +43,7 @@ def lane_figures(repeats: int = 200) -> dict[str, float]:
         torch.set_num_threads(threads)
     names = ("handoff_s", "wake_s", "sync_s")
     found = {name: max(0.0, median(column)) for name, column in zip(names, zip(*samples, strict=True), strict=True)}
-    return found | {"put_s": put_s(repeats), "job_s": job_s(), "lock_lost_s": lost_s()} | lock_figures()
+    return found | {"put_s": put_s(repeats), "job_s": job_s()} | lock_figures()
 
 
 def put_s(repeats: int) -> float:

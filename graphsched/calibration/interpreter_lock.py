@@ -4,8 +4,7 @@ One lane keeps the lock while another comes back from an operation and needs it,
 lets it go: how much longer that operation takes than where nobody waits, and when the other goes on. Likewise of a
 lane that sleeps until another says that a task is over.
 
-What makes calls that let the lock go loses it to a lane that begins a task, and once more where the task ends: how much
-longer a row of calls takes with such a task beside it.
+What a thread loses to lanes that makes calls of GPUs: `calibration.lost_locks`.
 """
 
 from __future__ import annotations
@@ -23,8 +22,6 @@ LARGE, SMALL = 128, 64  # rows of the matrices
 COMPUTED = 3  # operations of the lane that comes back, while the other settles
 LONGEST_S = 10.0  # of a wait: one with an end is what lanes have in a run
 LEAST = 20  # samples: fewer say nothing
-BEFORE, CALLS = 10, 60  # calls before a task is handed over; in all, which last longer than the task
-TAKEN = 2  # times that a lane takes the lock for a task: to begin it, and to say that it is over
 
 
 @dataclass(frozen=True)
@@ -52,48 +49,6 @@ def lock_figures(repeats: int = 150) -> dict[str, float]:
         close_lanes(lanes)
     tell_s, told_s = (max(0.0, median(column)) for column in zip(*tellings, strict=True))
     return _of_lock(samples) | {"tell_s": tell_s, "told_s": told_s}
-
-
-def lost_s(repeats: int = 150) -> float:
-    """`Dispatch.lock_lost_s` in seconds, of rows of calls of this thread with a task of a lane beside and without.
-
-    0 where hardly any task was over before the calls were.
-    """
-    from graphsched.executors.lanes import CpuLane, close_lanes
-
-    lane = CpuLane("calibration", 1)
-    try:
-        samples = [_row(lane) for _ in range(repeats + 20)][20:]
-    finally:
-        close_lanes({0: lane})
-    met = [longer_s for longer_s, over in samples if over]
-    return max(0.0, median(met) / TAKEN) if len(met) >= LEAST else 0.0
-
-
-def _row(lane: Any) -> tuple[float, bool]:
-    """Seconds that a row of calls takes longer with a task beside, and whether that was over before the last call."""
-    import torch
-
-    clock, over = time.perf_counter, threading.Event()
-    x, product = torch.zeros(1), _products().large
-    made = torch.empty_like(x)
-
-    def calls(count: int) -> float:
-        began = clock()
-        for _ in range(count):
-            torch.neg(x, out=made)
-        return clock() - began
-
-    def task() -> None:
-        product()
-        over.set()
-
-    alone_s, beside_s = calls(CALLS), calls(BEFORE)
-    lane.put(task)
-    beside_s += calls(CALLS - BEFORE)
-    met = over.is_set()
-    over.wait(LONGEST_S)
-    return beside_s - alone_s, met
 
 
 def _of_lock(samples: Sequence[tuple[float, float]]) -> dict[str, float]:

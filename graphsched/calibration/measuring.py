@@ -136,6 +136,7 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
     from graphsched.calibration.cuda_dispatch import cuda_dispatch
     from graphsched.calibration.cuda_ways import Bench
     from graphsched.calibration.lane_sweep import sweeps_by_bytes
+    from graphsched.calibration.lost_locks import lost_locks
     from graphsched.calibration.slept_launches import slept_launches_on
     from graphsched.calibration.written_copies import with_written
 
@@ -145,6 +146,7 @@ def _cuda_host(facts: HostFacts, quick: bool, say: Report) -> Parts:
         say("dispatch")
         threads, cpu_flops = cpu_threads(facts.cores)
         dispatch: dict[str, Any] = lane_figures() | waiting_figures(threads) | cuda_dispatch(bench.spinners)
+        dispatch |= lost_locks(bench.spinners[0].device, threads)
         say("arithmetic")
         dispatch["sweeps"] = sweeps_by_bytes(threads)
         flops = _by_model(facts.gpus, lambda i: cuda_flop_per_s(bench.spinners[i]))

@@ -58,8 +58,10 @@ class Dispatch(GraphCosts):
         lock_signal_s: What a CPU lane's operation takes longer where another thread waits for the interpreter's
             lock, which it lets go: the call that wakes that thread; 0: unknown.
         lock_wake_s: From a lane's letting the lock go to the return of a thread that waited for it; 0: unknown.
-        lock_lost_s: What the dispatching thread loses, between calls that let the lock go, each time a CPU lane takes
-            it; 0: unknown.
+        lock_losses: What the dispatching thread loses, between calls that let the lock go, each time a CPU lane takes
+            it, by how long that has rested before its task: (µs, seconds), ascending; empty: unknown.
+        lock_late_s: What an operation of a CPU lane takes longer beside such calls, for it finds the lock taken; 0:
+            unknown.
         tell_s: What the end of a task takes a CPU lane longer for each lane that sleeps until then; 0: unknown, as
             `handoff_s`.
         told_s: From there to the start of a task on that lane; 0: unknown, as `wake_s`.
@@ -128,7 +130,8 @@ class Dispatch(GraphCosts):
     put_s: float = 0.0
     lock_signal_s: float = 0.0
     lock_wake_s: float = 0.0
-    lock_lost_s: float = 0.0
+    lock_losses: tuple[tuple[int, float], ...] = ()
+    lock_late_s: float = 0.0
     tell_s: float = 0.0
     told_s: float = 0.0
     wake_s: float = 3e-5
@@ -224,6 +227,18 @@ class Dispatch(GraphCosts):
         """
         return after_wait(self.slept_colds, slept_s)
 
+    def lock_lost_s(self, rested_s: float) -> float:
+        """What a call takes longer in which a CPU lane takes the lock that has rested for `rested_s` before its task.
+
+        Example:
+            >>> costs = Dispatch(lock_losses=((100, 1e-5), (300, 2e-5)))
+            >>> [round(costs.lock_lost_s(us * 1e-6) * 1e6, 3) for us in (0, 100, 200, 5000)]
+            [10.0, 10.0, 15.0, 20.0]
+            >>> Dispatch().lock_lost_s(1e-3)
+            0.0
+        """
+        return between(self.lock_losses, round(rested_s * 1e6)) if self.lock_losses else 0.0
+
     def launch_cold_s(self, waited_s: float, gpus: int, slept_s: float = 0.0) -> float:
         """How much later a CUDA graph on so many GPUs starts where the thread has waited before it launches it.
 
@@ -280,6 +295,7 @@ TABLES = {
     "changes": "kinds",
     "colds": "microseconds",
     "slept_colds": "microseconds",
+    "lock_losses": "microseconds",
     "graph_colds": "microseconds",
     "graph_across_colds": "microseconds",
     "graph_slept_colds": "microseconds",

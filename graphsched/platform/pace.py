@@ -34,9 +34,9 @@ LAUNCHES_ACROSS = (
 POWERS = {
     "copy_s": 1.21, "copy_out_s": 1.22, "free_s": 1.63, "record_s": 1.52, "wait_s": 1.52, "switch_s": 1.77,
     "device_switch_s": 0.96, "timed_record_s": 1.43, "handoff_s": 0.53, "start_s": 1.13, "query_s": 0.62,
-    "asked_s": 0.64, "blocking_in_s": 0.84, "blocking_out_s": 0.73, "fresh_out_s": 0.77, "copy_company_s": 1.40,
-    "copy_out_company_s": 1.40, "peer_company_s": 1.28, "step_s": 0.90, "graph_step_s": 1.23, "graph_launch_s": 1.01,
-    "graph_launch_event_s": 0.73, "graph_across_s": 0.71, "graph_across_start_s": 0.32,
+    "asked_s": 0.64, "blocking_in_s": 0.85, "blocking_out_s": 0.73, "fresh_out_s": 0.77, "copy_company_s": 1.40,
+    "copy_out_company_s": 1.40, "peer_company_s": 1.28, "step_s": 0.96, "graph_step_s": 1.23, "graph_launch_s": 0.98,
+    "graph_root_s": 0.80, "graph_launch_event_s": 0.81, "graph_across_s": 0.71, "graph_across_start_s": 0.32,
     "graph_across_root_s": 0.86, "graph_across_edge_s": 0.99, "graph_across_copy_s": 0.83,
 }  # fmt: skip
 """As which power of its yardstick a field above goes, where that is known to within `POWER_ERROR`; else in proportion.

@@ -92,6 +92,8 @@ class Columns:
         written, to_host: Copies of what a CPU lane has just written, and those that they slow: see
             `simulator.written_copies`.
         rested: What tasks on CPU lanes take by how long these have rested, see `simulator.rested_lanes`.
+        pinnings: How many results CPU lanes copy into pinned memory, by task, where the thread makes calls of GPUs
+            meanwhile; see `simulator.locked_engine`.
         late_events_s: What timing events take longer beside copies, see `simulator.timing_events`.
         joins_s: How much later than behind tasks alone those in graphs start that wait for copies too, see
             `simulator.graph_joins`.
@@ -160,6 +162,7 @@ class Columns:
     written: dict[int, Written] = field(default_factory=dict)
     to_host: frozenset[int] = frozenset()
     rested: dict[int, tuple[tuple[float, float], ...]] = field(default_factory=dict)
+    pinnings: dict[int, int] = field(default_factory=dict)
     late_events_s: dict[int, float] = field(default_factory=dict)
     joins_s: dict[int, float] = field(default_factory=dict)
     handovers: dict[int, list[float]] = field(default_factory=dict)

@@ -6,14 +6,14 @@ thread some time. Until the woken one is there, whoever asks first has the lock,
 
 Where the dispatching thread makes no calls of GPUs, it lets the lock go only where it waits: what it hands over before
 starts then. Calls of GPUs let it go again and again: a lane that comes meanwhile takes it, and the thread, which then
-finds it taken, sleeps until the lane computes again (`makes_calls`). Where a lane ends what others wait for, it wakes
-them, with the lock held: `Dispatch.handoff_s` for each.
+finds it taken, sleeps until the lane computes again (`makes_calls`, `locked_engine`). Where a lane ends what others
+wait for, it wakes them, with the lock held: `Dispatch.handoff_s` for each.
 
 Source: CPython, Python/ceval_gil.c (`take_gil`, `drop_gil`).
 
 Not modelled: the switch that is forced after 5 ms; that the dispatching thread waits for the lock where it launches
-graphs, and when in a call it does; how much later a lane has the lock for its calls; tasks of several operations, which
-let it go several times; operations that keep it.
+graphs, and when in a call it does; tasks of several operations, which let it go several times; operations that keep
+it.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ def holds_lock(columns: Columns) -> bool:
 def makes_calls(columns: Columns) -> bool:
     """Whether the dispatching thread lets the lock go in calls of GPUs, and lanes take it from it at a known cost."""
     costs = columns.dispatch
-    return columns.locks and CUDA in columns.kind and columns.graphs is None and costs.lock_lost_s > 0.0
+    return columns.locks and CUDA in columns.kind and columns.graphs is None and bool(costs.lock_losses)
 
 
 def without_lock(columns: Columns) -> Columns:

@@ -1,4 +1,10 @@
-"""The engine of plans whose CPU lanes take the interpreter's lock in turn, see `interpreter_lock`."""
+"""The engine of plans whose CPU lanes take the interpreter's lock in turn, see `interpreter_lock`.
+
+From a thread that makes calls of GPUs a lane takes it as a task begins and as each of its operations ends: the task's
+own, and a copy into pinned memory of each result that a GPU reads. Each time costs the call that is being made then
+what `Dispatch.lock_losses` say of the lane's rest before the task, and the operation `lock_late_s`. Copies count with
+the end of the task.
+"""
 
 from __future__ import annotations
 
@@ -36,6 +42,7 @@ class LockedEngine(EventEngine):
             tells=self._sleepers,
         )
         self._over = self._operation_over
+        self._lost_s: dict[int, float] = {}  # of tasks that lanes have begun: what a call loses each time
         self._caller: Thread | None = None  # the dispatching thread, where lanes take the lock from it between calls
         if holds_lock(columns):
             self._advance = self._advance_and_hold
@@ -45,14 +52,14 @@ class LockedEngine(EventEngine):
 
     def _begin(self, i: int, start: float) -> None:
         if self._kind[i] == CPU:
-            self._ask(self._lock.begin, i, start)
+            self._ask(self._lock.begin, i, start, 1)
         else:
             super()._begin(i, start)
 
     def _operation_over(self, i: int, end: float) -> None:
         """The operation of action `i` is over at `end`; its thread needs the lock to say so."""
         if self._kind[i] == CPU:
-            self._ask(self._lock.over, i, end)
+            self._ask(self._lock.over, i, end, 1 + self._columns.pinnings.get(i, 0))
         else:
             self._work_over(i, end)
 
@@ -77,20 +84,31 @@ class LockedEngine(EventEngine):
     def _at_time(self, time: float, call: Callable[[float], None]) -> None:
         self._clock.call_at(time, (time, call), self._called)
 
-    def _ask(self, function: Callable[[int, float], None], i: int, time: float) -> None:
-        """Call `function`, which needs the lock for action `i`, at `time`."""
+    def _ask(self, function: Callable[[int, float], None], i: int, time: float, times: int) -> None:
+        """Call `function`, which needs the lock for action `i`, at `time`; the lane takes it so many `times`."""
         if self._caller is not None:
-            function = partial(self._taken, self._caller, function)
+            function = partial(self._taken, self._caller, function, times)
         if time <= self._now:
             function(i, self._now)
         else:
             self._at_time(time, partial(function, i))
 
-    def _taken(self, thread: Thread, function: Callable[[int, float], None], i: int, now: float) -> None:
+    def _taken(self, thread: Thread, function: Callable[[int, float], None], times: int, i: int, now: float) -> None:
         """The lane of action `i` needs the lock at `now`, and takes it from the thread if that makes calls."""
+        ends, late_s = i in self._lost_s, 0.0
+        lost_s = self._lost_s.pop(i) if ends else self._lost_s.setdefault(i, self._loss_s(i, now))
         if thread.paused and thread.time > now:
-            thread.lose(self._columns.dispatch.lock_lost_s)
-        function(i, now)
+            thread.lose(times * lost_s)
+            late_s = times * self._columns.dispatch.lock_late_s if ends else 0.0
+        if late_s:
+            self._at_time(now + late_s, partial(function, i))
+        else:
+            function(i, now)
+
+    def _loss_s(self, i: int, now: float) -> float:
+        """What a call loses each time that the lane of task `i` takes the lock, which begins at `now`."""
+        before = self._columns.previous[i]
+        return self._columns.dispatch.lock_lost_s(now - (self.end_s[before] if before >= 0 else 0.0))
 
     def _called(self, call: Call) -> None:
         time, function = call.what

@@ -117,10 +117,12 @@ def switched(costs: Dispatch, model: Model) -> Dispatch:
     if not model.timing:
         off += ("timed_record_s", "timed_gap_s", "timed_edge_s", "timed_beside_s")
     if not (model.dispatch and model.interpreter):
-        off += ("lock_signal_s", "lock_wake_s", "lock_lost_s", "tell_s")
+        off += ("lock_signal_s", "lock_wake_s", "lock_late_s", "tell_s")
     if not model.pace:
         off += LANES
     tables = {} if model.dispatch else dict.fromkeys(("changes", "colds", *LAUNCH_COLDS, "graph_starts"), ())
+    if not (model.dispatch and model.interpreter):
+        tables["lock_losses"] = ()
     if not model.host_cache:
         tables["sweeps"] = ()
     if not (model.dispatch and model.slept):

@@ -34,7 +34,7 @@ def repeat(columns: Columns, plan: Plan, steps: int) -> dict[int, tuple[int, ...
     for name in ("lane", "kind", "call", "own_s", "call_s", "after_s", "launches", "work_s", "flags", "resource"):
         setattr(columns, name, getattr(columns, name) * steps)
     fields = ("company", "curve_of", "threads_of", "moved", "routes", "held", "engine_of", "shares")
-    for name in (*fields, "pressures", "slowed", "written", "rested", "more_lanes"):
+    for name in (*fields, "pressures", "slowed", "written", "rested", "pinnings", "more_lanes"):
         by_action = getattr(columns, name)
         setattr(columns, name, {k * n + i: entry for k in range(steps) for i, entry in by_action.items()})
     columns.to_host = frozenset(k * n + i for k in range(steps) for i in columns.to_host)

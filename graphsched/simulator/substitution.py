@@ -81,7 +81,7 @@ class Substitution:
             columns = without_lock(columns)
         columns = _with_work(columns, found, terms)
         if "dispatch" in terms:
-            columns = replace(columns, dispatch=replace(columns.dispatch, put_s=0.0, lock_lost_s=0.0))
+            columns = replace(columns, dispatch=replace(columns.dispatch, put_s=0.0, lock_losses=(), lock_late_s=0.0))
             columns = replace(columns, own_s=found.own_s, call_s=found.call_s, after_s=found.after_s)
             columns.halves = found.halves.halves
             if columns.graphs:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from graphsched.costs import TaskCost
 from graphsched.errors import PlanError
-from graphsched.plan import OUTSIDE, Plan, Segments, launching_lane, segments_of, spares_a_core, stamped
+from graphsched.plan import OUTSIDE, Plan, Segments, launching_lane, pinned_results, segments_of, spares_a_core, stamped
 from graphsched.platform import Dispatch
 from graphsched.platform.dispatch import COMPANY_WAIT_S
 from graphsched.simulator.cache_states import inputs_longer_s
@@ -19,7 +19,7 @@ from graphsched.simulator.graph_mode import EMPTY, in_graph, inside, launch_grap
 from graphsched.simulator.host_cache import uncached_part
 from graphsched.simulator.host_calls import add_changes, call_kinds, frees_s, with_cpu_lanes
 from graphsched.simulator.instruction_cache import company_longer_s, fetched_codes
-from graphsched.simulator.interpreter_lock import takes_turns
+from graphsched.simulator.interpreter_lock import makes_calls, takes_turns
 from graphsched.simulator.lane_costs import CPU, CUDA, lanes_of
 from graphsched.simulator.model import Model, switched
 from graphsched.simulator.pools import share_cores, share_devices, share_memory, watch_cores
@@ -73,6 +73,9 @@ def tabulate(plan: Plan, model: Model) -> tuple[Columns, tuple[str, ...]]:
     if segments is not None:
         columns.launching, columns.far_lanes = _launched_on(plan, segments, columns.lanes.kind)
         launch_graphs(columns, segments)
+    if makes_calls(columns):
+        pinned = pinned_results(plan)
+        columns.pinnings = {i: len(pinned[name]) for i, name in enumerate(plan.names) if name in pinned}
     if plan.mode == "distributed":
         fill_ranks(columns, plan)
     return columns, tuple(durations.estimated)

@@ -156,7 +156,7 @@ def calling(calls: int, seconds: float, dispatch: Dispatch, *, mode: str = "eage
 
 
 WOKEN = replace(LOCKED, wake_s=3.0)
-LOSING = replace(WOKEN, lock_lost_s=5.0)
+LOSING = replace(WOKEN, lock_losses=((100, 5.0),))
 
 
 def durations(plan: Plan, **options: Any) -> list[float]:
@@ -196,7 +196,7 @@ def test_results_of_calls_that_lost_the_lock_come_later() -> None:
 
 @given(st.integers(0, 6), TIMES_OF_CALLS, TIMES_OF_CALLS)
 def test_every_plan_ends_and_none_sooner(calls: int, seconds: float, lost_s: float) -> None:
-    costs = replace(WOKEN, lock_lost_s=lost_s)
+    costs = replace(WOKEN, lock_losses=((100, lost_s),))
     found, without = (predict(calling(calls, seconds, each)) for each in (costs, WOKEN))
     assert found.makespan_s >= without.makespan_s - 1e-9
     assert found.makespan_s <= without.makespan_s + 2 * lost_s + 1e-9
