@@ -137,20 +137,24 @@ def told(dispatch: Dispatch) -> Plan:
     return build_plan(work, here, None, lanes, scheduler="by hand")
 
 
-def calling(calls: int, seconds: float, dispatch: Dispatch, *, mode: str = "eager") -> Plan:
-    """Calls of 10 s each to a GPU behind a task of a lane.
+def calling(calls: int, seconds: float, dispatch: Dispatch, *, mode: str = "eager", read: bool = False) -> Plan:
+    """Calls of 10 s each to a GPU behind a task of a lane, whose result is perhaps `read` there.
 
     ::
 
-        thread     t │ c0 │ c1 │ c2 │ …
+        thread     t │ c0 │ c1 │ c2 │ …  ( │ u )
         cpu/w0       t ├ seconds ┤ job
     """
     work, x, names = Workload(), TensorSpec((2, 2)), [f"c{k}" for k in range(calls)]
-    work.task(torch.neg, work.input("x", x), name="t", device="cpu", duration_s=seconds)
+    made = work.task(torch.neg, work.input("x", x), name="t", device="cpu", duration_s=seconds)
     there = work.input("y", x, device="cuda:0")
     for name in names:
         work.task(torch.neg, there, name=name, device="cuda:0", duration_s=1.0)
-    here = Platform("here", (Device("cpu", "cpu"), Device("cuda:0", "cuda")), dispatch=replace(dispatch, run_s=10.0))
+    if read:
+        names.append("u")
+        work.task(torch.neg, made, name="u", device="cuda:0", duration_s=1.0)
+    devices, way = (Device("cpu", "cpu"), Device("cuda:0", "cuda")), Link("cpu", "cuda:0", "pinned", 0.0, 1e9)
+    here = Platform("here", devices, (way,), dispatch=replace(dispatch, run_s=10.0))
     lanes = Placement(["t", *names], {"t": "cpu/w0"} | dict.fromkeys(names, "cuda:0/s0"))
     return replace(build_plan(work, here, None, lanes, scheduler="by hand"), mode=mode)
 
@@ -171,6 +175,28 @@ def test_calls_of_gpus_lose_the_lock_to_a_lane_that_begins_and_ends() -> None:
     handed, *calls = alone
     assert calls == [10.0] * 4
     assert found == [handed, 15.0, 10.0, 15.0, 10.0]
+
+
+def test_a_lane_that_has_rested_for_longer_takes_more_from_calls() -> None:
+    """t begins at 3 behind a rest of as long, and is over at 35: both times a call loses what is said of 3 s."""
+    costs = replace(WOKEN, lock_losses=((1_000_000, 1.0), (5_000_000, 5.0)))
+    assert durations(calling(5, 32.0, costs))[1:] == [13.0, 10.0, 10.0, 13.0, 10.0]
+
+
+def test_a_result_that_a_gpu_reads_takes_the_lock_once_more() -> None:
+    """t's operation and the copy into pinned memory both end within the third call."""
+    kept, read = (durations(calling(4, 32.0, LOSING, read=read))[1:5] for read in (False, True))
+    assert (kept, read) == ([15.0, 10.0, 15.0, 10.0], [15.0, 10.0, 20.0, 10.0])
+
+
+def test_operations_beside_calls_find_the_lock_taken() -> None:
+    """t is over so much later, its copy too; behind the last call it is not."""
+    late = replace(LOSING, lock_late_s=4.0)
+    ends = {read: spans(predict(calling(4, 32.0, late, read=read)))["t"][1] for read in (False, True)}
+    alone = spans(predict(calling(4, 32.0, LOSING)))["t"][1]
+    assert (ends[False] - alone, ends[True] - alone) == (pytest.approx(4.0), pytest.approx(8.0))
+    found, without = (spans(predict(calling(2, 50.0, costs)))["t"] for costs in (late, LOSING))
+    assert found == without
 
 
 def test_a_thread_that_waits_or_has_made_its_calls_loses_nothing() -> None:
