@@ -9,6 +9,7 @@ from functools import partial
 from statistics import median
 from typing import Any
 
+from graphsched.calibration.cold_calls import colds_of
 from graphsched.calibration.graph_replays import each_s
 from graphsched.calibration.graph_rows import TINY_ELEMENTS
 from graphsched.calibration.interpreter_lock import lock_figures
@@ -21,12 +22,14 @@ from graphsched.workload import TensorSpec, Workload
 
 IN_A_ROW = 50  # tasks handed to a lane that has some already
 PAUSE_S = 1e-4  # long enough for an idle thread to fall asleep
+SLEPT_US = (100, 300, 1000, 3000)  # how long it has slept then
+SLEEPS = 40  # of each
 CHAIN, RUNS = (20, 120), 40  # tasks of the two chains; runs
 ADDED = 2**20  # elements: an operation that all threads of a lane take part in
 
 
-def lane_figures(repeats: int = 200) -> dict[str, float]:
-    """``handoff_s``, ``wake_s`` and ``sync_s`` in seconds, medians, with an idle lane of the executors; and
+def lane_figures(repeats: int = 200) -> dict[str, Any]:
+    """``handoff_s``, ``wake_s``, ``wakes`` and ``sync_s`` in seconds, medians, with an idle lane of the executors; and
     ``put_s``, ``job_s`` and what `lock_figures` finds, of busy ones.
     """
     import torch
@@ -37,12 +40,15 @@ def lane_figures(repeats: int = 200) -> dict[str, float]:
     lane = CpuLane("calibration", 1)
     try:
         samples = [_hand_over(lane) for _ in range(repeats + 20)][20:]
+        wakes_s = [tuple(_hand_over(lane, us * 1e-6)[1] for us in SLEPT_US) for _ in range(SLEEPS)]
     finally:
         lane.drain(10.0)
         lane.close()
         torch.set_num_threads(threads)
     names = ("handoff_s", "wake_s", "sync_s")
-    found = {name: max(0.0, median(column)) for name, column in zip(names, zip(*samples, strict=True), strict=True)}
+    middles_s = [max(0.0, median(column)) for column in zip(*samples, strict=True)]
+    found: dict[str, Any] = dict(zip(names, middles_s, strict=True))
+    found["wakes"] = colds_of(wakes_s, SLEPT_US)
     return found | {"put_s": put_s(repeats), "job_s": job_s()} | lock_figures()
 
 
@@ -99,7 +105,7 @@ def chain_s(tasks: int) -> float:
         return median([program.time_once() for _ in range(RUNS)])
 
 
-def _hand_over(lane: object) -> tuple[float, float, float]:
+def _hand_over(lane: object, pause_s: float = PAUSE_S) -> tuple[float, float, float]:
     clock, done, times = time.perf_counter, threading.Event(), [0.0, 0.0]
 
     def job() -> None:
@@ -108,7 +114,7 @@ def _hand_over(lane: object) -> tuple[float, float, float]:
         done.set()
 
     put = lane.put  # type: ignore[attr-defined]
-    time.sleep(PAUSE_S)
+    time.sleep(pause_s)
     start = clock()
     put(job)
     handed = clock()

@@ -66,6 +66,8 @@ class Dispatch(GraphCosts):
             `handoff_s`.
         told_s: From there to the start of a task on that lane; 0: unknown, as `wake_s`.
         wake_s: From a worker task being ready to its start.
+        wakes: The same where all that it reads is there when it is handed over, by how long the lane has slept until
+            then: (µs, seconds), ascending; empty: unknown, as `wake_s`.
         job_s: What a CPU lane takes for a task beside its operation: taking it, saying that it is done, giving memory
             back.
         same_device_s, other_device_s: Latency of a wait on another lane of the device, of another device.
@@ -135,6 +137,7 @@ class Dispatch(GraphCosts):
     tell_s: float = 0.0
     told_s: float = 0.0
     wake_s: float = 3e-5
+    wakes: tuple[tuple[int, float], ...] = ()
     job_s: float = 0.0
     same_device_s: float = 4e-7
     other_device_s: float = 5.7e-6
@@ -227,6 +230,18 @@ class Dispatch(GraphCosts):
         """
         return after_wait(self.slept_colds, slept_s)
 
+    def woken_s(self, slept_s: float) -> float:
+        """From handing a task over to its start on a lane that has slept for `slept_s`, if it waits for nothing.
+
+        Example:
+            >>> costs = Dispatch(wake_s=8e-6, wakes=((100, 1e-5), (300, 2e-5)))
+            >>> [round(costs.woken_s(us * 1e-6) * 1e6, 3) for us in (0, 200, 5000)]
+            [10.0, 15.0, 20.0]
+            >>> Dispatch(wake_s=8e-6).woken_s(1e-3)
+            8e-06
+        """
+        return between(self.wakes, round(slept_s * 1e6)) if self.wakes else self.wake_s
+
     def lock_lost_s(self, rested_s: float) -> float:
         """What a call takes longer in which a CPU lane takes the lock that has rested for `rested_s` before its task.
 
@@ -296,6 +311,7 @@ TABLES = {
     "colds": "microseconds",
     "slept_colds": "microseconds",
     "lock_losses": "microseconds",
+    "wakes": "microseconds",
     "graph_colds": "microseconds",
     "graph_across_colds": "microseconds",
     "graph_slept_colds": "microseconds",

@@ -20,13 +20,14 @@ from graphsched.simulator.fluid import Resource
 from graphsched.simulator.graph_joins import joined_s
 from graphsched.simulator.graph_mode import inside, latencies_s
 from graphsched.simulator.host_calls import queries_s
-from graphsched.simulator.lane_costs import CUDA, WAIT
+from graphsched.simulator.lane_costs import CPU, CUDA, WAIT
 from graphsched.simulator.launch_queue import UNKNOWN
 from graphsched.simulator.rank_threads import RankThreads
 from graphsched.simulator.rested_lanes import rested_s
 from graphsched.simulator.returns import finished_s
 from graphsched.simulator.shared_resources import SharedResources
 from graphsched.simulator.straight import Straight
+from graphsched.simulator.woken_lanes import awake_s
 
 
 class Engine:
@@ -54,6 +55,7 @@ class Engine:
         self._held, self._engine_of, self._spacing_s = columns.held, columns.engine_of, columns.spacing_s
         self._next_copy = columns.next_copy
         self._ready_s, self._queue_of, self._wake_s = self.thread.ready_s, self.thread.queue_of, columns.lanes.wake_s
+        self._sleeps = bool(columns.dispatch.wakes)
         self._timed = timed
         self._gap_s = columns.dispatch.timed_gap_s if timed else 0.0
         self._least_gap_s = self._gap_s  # what passes between the end of any work and that of its span
@@ -133,6 +135,8 @@ class Engine:
         previous = self._previous[i]
         if previous >= 0 and ends[previous] >= start:
             return ends[previous]
+        if self._sleeps and self._kind[i] == CPU:
+            return awake_s(self._columns, i, self._ready_s[i], start, ends)
         return start + self._wake_s[self._lane[i]]
 
     def _begin(self, i: int, start: float) -> None:

@@ -123,6 +123,8 @@ def switched(costs: Dispatch, model: Model) -> Dispatch:
     tables = {} if model.dispatch else dict.fromkeys(("changes", "colds", *LAUNCH_COLDS, "graph_starts"), ())
     if not (model.dispatch and model.interpreter):
         tables["lock_losses"] = ()
+    if not model.waits:
+        tables["wakes"] = ()
     if not model.host_cache:
         tables["sweeps"] = ()
     if not (model.dispatch and model.slept):

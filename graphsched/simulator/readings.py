@@ -23,6 +23,7 @@ from graphsched.simulator.half_readings import HalfReadings
 from graphsched.simulator.host_calls import queries_s
 from graphsched.simulator.lane_costs import CPU, CUDA, WAIT
 from graphsched.simulator.returns import NOTHING, given_way_s, last_over, return_s
+from graphsched.simulator.woken_lanes import awake_s
 from graphsched.timeline import Timeline
 
 
@@ -313,5 +314,5 @@ class Readings:
         if before >= 0 and self._end_s[before] >= earliest_s:
             earliest_s = self._end_s[before]
         else:
-            earliest_s += columns.lanes.wake_s[columns.lane[i]]
+            earliest_s = awake_s(columns, i, ready_s, earliest_s, self._end_s)
         self.late_s[i] = self._start_s[i] - earliest_s

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from graphsched.calibration import interpreter_lock as module
-from graphsched.calibration.cpu_dispatch import lane_figures, put_s
+from graphsched.calibration.cpu_dispatch import SLEPT_US, lane_figures, put_s
 from graphsched.calibration.interpreter_lock import lock_figures
 from graphsched.platform import Dispatch
 
@@ -25,6 +25,8 @@ def test_figures_are_fields_of_dispatch_and_leave_the_threads_as_they_were() -> 
 def test_all_figures_of_lanes_are_fields_of_dispatch() -> None:
     found = lane_figures(repeats=5)
     Dispatch(**found)
+    assert [us for us, _ in found["wakes"]] == list(SLEPT_US)
+    assert all(0.0 < seconds < 0.1 for _, seconds in found["wakes"])
     assert {"put_s", "lock_signal_s", "lock_wake_s", "tell_s", "told_s"} < set(found)
     assert 0.0 < put_s(repeats=5) < 0.01
 
