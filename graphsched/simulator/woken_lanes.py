@@ -2,8 +2,8 @@
 
 A lane sleeps until the thread hands it something. If all that the task reads is there by then, it starts as soon as the
 lane is awake, which takes the longer the deeper its core sleeps (`Dispatch.wakes`); if not, the lane waits for the rest
-awake, and starts `Dispatch.wake_s` behind it. On a host of an H200 tasks of the former kind started 29 to 66 µs after
-what they hang on, the latter 5 to 9 (docs/readings.md).
+awake, and starts `Dispatch.wake_s` behind it. On a host of an H200 tasks of the former kind started 29 to 67 µs behind
+what they hang on, the latter 4 to 19 (docs/readings.md).
 
 Not modelled: the rest before a lane's first task of a run, which is taken to be the time since the beginning of the
 run, as in `simulator.rested_lanes`; lanes that sleep until another lane's task is over.

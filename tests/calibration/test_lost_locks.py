@@ -13,7 +13,7 @@ from graphsched.calibration.lost_locks import LEAST, RESTS_US, Beside, Sample, f
 from graphsched.executors.lanes import CpuLane, close_lanes
 from graphsched.platform import Dispatch
 
-SECONDS = 4e-3
+SECONDS = 0.05
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_what_a_row_takes_longer_is_what_it_waits(lane: CpuLane) -> None:
 
 def test_a_task_that_outlasts_the_row_has_not_met_it(lane: CpuLane) -> None:
     beside = Beside([lambda: None], lane)
-    beside._task = lambda: time.sleep(5e-3)  # type: ignore[assignment]
+    beside._task = lambda: time.sleep(0.1)  # type: ignore[assignment]
     assert not beside.sample(0.0).met
 
 
